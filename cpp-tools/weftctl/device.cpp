@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "device.hpp"
+
+#include <algorithm>
+#include <blkid/blkid.h>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <linux/fs.h>
+#include <memory>
+#include <sstream>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+namespace weft
+{
+
+namespace fs = std::filesystem;
+
+exit_code exit_code_of(int errnum) noexcept
+{
+    switch (errnum) {
+    case EINVAL:
+    case E2BIG:
+    case ENAMETOOLONG:
+    case ENOTBLK:
+    case ENOSPC:
+    case EOPNOTSUPP:
+    case EPROTONOSUPPORT:
+    case EMSGSIZE:
+        return exit_code::usage;
+    case EBUSY:
+    case EEXIST:
+        return exit_code::busy;
+    case ENOENT:
+    case ENXIO:
+    case ENODEV:
+    case ENODATA:
+        return exit_code::missing;
+    case EBADMSG:
+    case ESTALE:
+    case EXDEV:
+        return exit_code::damaged;
+    case EPERM:
+    case EACCES:
+    case EROFS:
+        return exit_code::permission;
+    default:
+        return exit_code::failure;
+    }
+}
+
+namespace
+{
+
+tl::unexpected<error> open_error(const std::string& path, int errnum, dev_t number)
+{
+    if (errnum == EBUSY) {
+        std::string who;
+        for (const auto& user : users_of(number))
+            who += (who.empty() ? ": " : ", ") + user;
+        return fail(exit_code::busy, "{} is in use{}", path, who);
+    }
+    if (errnum == EROFS || errnum == EACCES)
+        return fail(exit_code::permission, "{} cannot be opened for writing: {}", path,
+                    errnum == EROFS ? "it is read-only" : std::strerror(errnum));
+    return fail(exit_code_of(errnum), "{} cannot be opened: {}", path, std::strerror(errnum));
+}
+
+} // namespace
+
+result<block_device> block_device::open(const std::string& path, access access)
+{
+    struct stat st {
+    };
+    if (::stat(path.c_str(), &st))
+        return fail(exit_code_of(errno), "{} cannot be found: {}", path, std::strerror(errno));
+    if (!S_ISBLK(st.st_mode))
+        return fail(exit_code::usage, "{} is not a block device", path);
+
+    const bool write = access == access::write_exclusive;
+    const int flags = O_CLOEXEC | O_DIRECT | (write ? O_RDWR | O_EXCL : O_RDONLY);
+    block_device device;
+    device.path_ = path;
+    device.number_ = st.st_rdev;
+    device.fd_ = unique_fd(::open(path.c_str(), flags));
+    if (!device.fd_)
+        return open_error(path, errno, st.st_rdev);
+
+    int read_only = 0;
+    int block_size = 0;
+    if (ioctl(device.fd_.get(), BLKGETSIZE64, &device.size_) ||
+        ioctl(device.fd_.get(), BLKSSZGET, &block_size) || ioctl(device.fd_.get(), BLKROGET, &read_only))
+        return fail(exit_code::failure, "{} does not tell its size: {}", path, std::strerror(errno));
+    if (write && read_only)
+        return fail(exit_code::permission, "{} cannot be opened for writing: it is read-only", path);
+    device.block_size_ = static_cast<unsigned int>(block_size);
+    return device;
+}
+
+result<block_device::block> block_device::read_block(std::uint64_t offset) const
+{
+    block data;
+    const auto got = ::pread(fd_.get(), data.data(), data.size(), static_cast<off_t>(offset));
+    if (got != static_cast<ssize_t>(data.size()))
+        return fail(exit_code::failure, "{} cannot be read at byte {}: {}", path_, offset,
+                    got < 0 ? std::strerror(errno) : "the device ends there");
+    return data;
+}
+
+result<void> block_device::write_block(std::uint64_t offset, const block& data) const
+{
+    const auto put = ::pwrite(fd_.get(), data.data(), data.size(), static_cast<off_t>(offset));
+    if (put != static_cast<ssize_t>(data.size()) || ::fdatasync(fd_.get()))
+        return fail(exit_code::failure, "{} cannot be written at byte {}: {}", path_, offset,
+                    std::strerror(errno));
+    return {};
+}
+
+void block_device::drop_cache() const
+{
+    ioctl(fd_.get(), BLKFLSBUF, 0);
+}
+
+result<std::optional<std::string>> block_device::content() const
+{
+    const std::unique_ptr<blkid_struct_probe, void (*)(blkid_probe)> probe(blkid_new_probe(),
+                                                                           blkid_free_probe);
+    if (!probe || blkid_probe_set_device(probe.get(), fd_.get(), 0, static_cast<blkid_loff_t>(size_)))
+        return fail(exit_code::failure, "{} cannot be probed for what is on it", path_);
+    blkid_probe_enable_superblocks(probe.get(), 1);
+    blkid_probe_set_superblocks_flags(probe.get(),
+                                      BLKID_SUBLKS_TYPE | BLKID_SUBLKS_USAGE | BLKID_SUBLKS_MAGIC);
+    blkid_probe_enable_partitions(probe.get(), 1);
+    blkid_probe_set_partitions_flags(probe.get(), BLKID_PARTS_MAGIC);
+    const int found = blkid_do_safeprobe(probe.get());
+    if (found == 1)
+        return std::nullopt;
+    // More than one thing at once is something all the same.
+    if (found == -2)
+        return "several things that contradict each other";
+    if (found < 0)
+        return fail(exit_code::failure, "{} cannot be probed for what is on it: {}", path_,
+                    std::strerror(errno));
+
+    const char* value = nullptr;
+    if (!blkid_probe_lookup_value(probe.get(), "TYPE", &value, nullptr)) {
+        const char* usage = nullptr;
+        const bool filesystem = !blkid_probe_lookup_value(probe.get(), "USAGE", &usage, nullptr) &&
+                                !std::strcmp(usage, "filesystem");
+        return fmt::format("{}{}", value, filesystem ? " filesystem" : "");
+    }
+    if (!blkid_probe_lookup_value(probe.get(), "PTTYPE", &value, nullptr))
+        return fmt::format("{} partition table", value);
+    return "something that libblkid knows";
+}
+
+namespace
+{
+
+// Device numbers of a whole disk and of its partitions: any of them in use is the disk in use.
+std::vector<dev_t> family_of(dev_t number)
+{
+    std::vector<dev_t> family{number};
+    std::error_code ignored;
+    const auto dir = fs::path("/sys/dev/block") / fmt::format("{}:{}", major(number), minor(number));
+    for (const auto& entry : fs::directory_iterator(dir, ignored)) {
+        std::ifstream dev(entry.path() / "dev");
+        unsigned int maj = 0;
+        unsigned int min = 0;
+        char colon = 0;
+        if (fs::exists(entry.path() / "partition", ignored) && dev >> maj >> colon >> min)
+            family.push_back(makedev(maj, min));
+    }
+    return family;
+}
+
+void add_mounts(const std::vector<dev_t>& family, std::vector<std::string>& users)
+{
+    std::ifstream mounts("/proc/self/mountinfo");
+    for (std::string line; std::getline(mounts, line);) {
+        std::istringstream words(line);
+        std::string id;
+        std::string parent;
+        std::string dev;
+        std::string root;
+        std::string where;
+        words >> id >> parent >> dev >> root >> where;
+        for (const auto number : family)
+            if (dev == fmt::format("{}:{}", major(number), minor(number)))
+                users.push_back("mounted on " + where);
+    }
+}
+
+void add_holders(dev_t number, std::vector<std::string>& users)
+{
+    std::error_code ignored;
+    const auto dir =
+        fs::path("/sys/dev/block") / fmt::format("{}:{}", major(number), minor(number)) / "holders";
+    for (const auto& entry : fs::directory_iterator(dir, ignored)) {
+        auto name = entry.path().filename().string();
+        std::replace(name.begin(), name.end(), '!', '/');
+        users.push_back("held by " + name);
+    }
+}
+
+void add_processes(const std::vector<dev_t>& family, std::vector<std::string>& users)
+{
+    std::error_code ignored;
+    for (const auto& process : fs::directory_iterator("/proc", ignored)) {
+        const auto pid = process.path().filename().string();
+        if (!std::all_of(pid.begin(), pid.end(), [](unsigned char c) { return std::isdigit(c); }) ||
+            pid == std::to_string(getpid()))
+            continue;
+        for (const auto& fd : fs::directory_iterator(process.path() / "fd", ignored)) {
+            struct stat st {
+            };
+            if (::stat(fd.path().c_str(), &st) || !S_ISBLK(st.st_mode) ||
+                std::find(family.begin(), family.end(), st.st_rdev) == family.end())
+                continue;
+            std::ifstream comm(process.path() / "comm");
+            std::string name;
+            std::getline(comm, name);
+            users.push_back(fmt::format("open in {} (pid {})", name, pid));
+            break;
+        }
+    }
+}
+
+} // namespace
+
+std::vector<std::string> users_of(dev_t number)
+{
+    std::vector<std::string> users;
+    const auto family = family_of(number);
+    add_mounts(family, users);
+    for (const auto member : family)
+        add_holders(member, users);
+    add_processes(family, users);
+    return users;
+}
+
+std::vector<std::string> all_block_devices()
+{
+    std::vector<std::string> paths;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator("/sys/class/block", ignored)) {
+        auto name = entry.path().filename().string();
+        // A volume is no member of a volume unless it is named so, and floppies take seconds to say no.
+        if (name.rfind("weft!", 0) == 0 || name.rfind("fd", 0) == 0)
+            continue;
+        std::uint64_t sectors = 0;
+        std::ifstream(entry.path() / "size") >> sectors;
+        if (sectors * 512 < (1 << 20))
+            continue;
+        std::replace(name.begin(), name.end(), '!', '/');
+        paths.push_back("/dev/" + name);
+    }
+    std::sort(paths.begin(), paths.end());
+    return paths;
+}
+
+} // namespace weft

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "members.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <sys/sysmacros.h>
+
+namespace weft
+{
+
+namespace
+{
+
+bool has_holders(dev_t number)
+{
+    std::error_code failed;
+    const auto dir = fmt::format("/sys/dev/block/{}:{}/holders", major(number), minor(number));
+    return std::filesystem::directory_iterator(dir, failed) != std::filesystem::directory_iterator();
+}
+
+member_set& set_of(std::vector<member_set>& sets, const weft_sb_info& sb)
+{
+    const auto uuid = format_uuid(sb.volume_uuid);
+    const auto known =
+        std::find_if(sets.begin(), sets.end(), [&](const auto& set) { return set.uuid == uuid; });
+    if (known != sets.end())
+        return *known;
+    return sets.emplace_back(member_set{sb.name, uuid, sb, {}});
+}
+
+} // namespace
+
+result<std::vector<member_set>> find_members(const std::vector<std::string>& devices)
+{
+    std::vector<member_set> sets;
+    for (const auto& path : devices.empty() ? all_block_devices() : devices) {
+        auto device = block_device::open(path, block_device::access::read);
+        if (!device) {
+            if (devices.empty())
+                continue; // a card reader without a card and the like
+            return tl::unexpected(device.error());
+        }
+        auto copies = read_superblocks(*device);
+        if (!copies) {
+            if (devices.empty())
+                continue;
+            return tl::unexpected(copies.error());
+        }
+        if (const auto* sb = copies->best())
+            set_of(sets, *sb).members.push_back({path, *sb, has_holders(device->number())});
+        else if (!devices.empty())
+            return fail(copies->absent() ? exit_code::missing : exit_code::damaged, "{}: {}", path,
+                        copies->absent() ? "no weft superblock" : copies->first.why);
+    }
+    return sets;
+}
+
+result<std::vector<std::string>> member_set::complete() const
+{
+    std::vector<std::string> devices(sb.member_count);
+    std::vector<bool> held(sb.member_count);
+    for (const auto& member : members) {
+        auto& known = devices[member.sb.member_index];
+        // A device below another (a path of a multipath device) shows what that shows: the upper one counts.
+        if (known.empty() || (held[member.sb.member_index] && !member.held)) {
+            known = member.path;
+            held[member.sb.member_index] = member.held;
+        } else if (!member.held) {
+            return fail(exit_code::damaged, "volume {}: {} and {} both say to be member {}", name, known,
+                        member.path, member.sb.member_index);
+        }
+    }
+    for (std::size_t i = 0; i < devices.size(); i++)
+        if (devices[i].empty())
+            return fail(exit_code::missing, "volume {}: member {} of {} is missing", name, i, devices.size());
+    return devices;
+}
+
+result<member_set> pick_volume(const std::vector<member_set>& sets, const std::string& name)
+{
+    const member_set* picked = nullptr;
+    for (const auto& set : sets) {
+        if (set.name != name && set.uuid != name)
+            continue;
+        if (picked)
+            return fail(exit_code::busy, "two volumes are called {}: {} and {}; name the one by its UUID",
+                        name, picked->uuid, set.uuid);
+        picked = &set;
+    }
+    if (!picked)
+        return fail(exit_code::missing, "no volume called {} was found on any block device", name);
+    return *picked;
+}
+
+} // namespace weft

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/// What weftctl speaks of: filled by the verbs, shown by the renderers.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace weft
+{
+
+/// A member of an assembled volume.
+struct member_status {
+    std::uint32_t index = 0;
+    std::string uuid;
+    std::string transport;
+    std::string address;
+    std::string disk;
+    std::string state;
+    std::uint64_t size = 0; ///< bytes of its device
+    /// Counters from sysfs: commands, bytes and mean time of each kind.
+    struct counter {
+        std::uint64_t ios = 0;
+        std::uint64_t bytes = 0;
+        std::uint64_t nsecs = 0;
+    };
+    counter reads, writes, discards, flushes;
+    std::uint64_t errors = 0;
+};
+
+/// An assembled volume.
+struct volume_status {
+    std::string name;
+    std::string uuid;
+    std::string state;
+    std::string ownership;
+    bool read_only = false;
+    bool iostats = true;
+    std::uint64_t size = 0;
+    std::uint32_t chunk_size = 0;
+    std::uint32_t block_size = 0;
+    std::uint32_t member_count = 0;
+    std::uint64_t generation = 0;
+    std::uint64_t created = 0; ///< seconds since 1970 UTC
+    std::uint32_t openers = 0;
+    std::vector<member_status> members;
+    std::vector<std::string> users; ///< who has it open
+};
+
+/// A volume whose superblocks were found on devices; it may be assembled or not.
+struct found_volume {
+    std::string name;
+    std::string uuid;
+    std::uint64_t size = 0;
+    std::uint32_t member_count = 0;
+    std::vector<std::string> devices; ///< by member index, empty where missing
+    [[nodiscard]] std::uint32_t present() const
+    {
+        std::uint32_t count = 0;
+        for (const auto& device : devices)
+            count += !device.empty();
+        return count;
+    }
+};
+
+/// What a verb that changes something did, or with --dry-run would do.
+struct action {
+    std::string verb;   ///< "create", "wipe", ...
+    std::string object; ///< a volume or a device
+    std::string text;   ///< the sentence for people
+    bool dry_run = false;
+    bool done = true; ///< false: there was nothing to do, or it is for --repair to do
+};
+
+/// What `check` found of one member.
+struct check_finding {
+    std::string device;
+    std::string state; ///< "ok", "first damaged", "copy damaged", "both damaged", ...
+    std::string text;
+    bool healthy = false;
+    bool repaired = false;
+};
+
+/// A message of the event group.
+struct event_report {
+    std::string type;
+    std::string volume;
+    std::optional<std::uint32_t> member;
+    std::string text;
+    std::uint32_t errnum = 0;
+    std::string ownership;
+    std::string time; ///< ISO 8601, local
+};
+
+} // namespace weft

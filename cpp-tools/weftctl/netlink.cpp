@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "netlink.hpp"
+
+#include "superblock.hpp"
+#include "uapi/weft.h"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <linux/genetlink.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+extern char** environ;
+
+namespace weft
+{
+
+namespace
+{
+
+constexpr std::array volume_states{"assembling", "live", "failed", "stopping"};
+constexpr std::array ownerships{"none", "held", "suspended", "failed", "lost"};
+constexpr std::array member_states{"ok", "gone"};
+constexpr std::array event_types{"assembled", "stopped", "member-error", "member-gone", "ownership"};
+
+template <std::size_t N>
+std::string name_of(const std::array<const char*, N>& names, std::uint32_t value)
+{
+    // A newer kernel may know values that this tool does not.
+    return value < N ? names[value] : fmt::format("unknown-{}", value);
+}
+
+std::string text_of(const nlattr* attr)
+{
+    return {mnl_attr_get_str(attr), strnlen(mnl_attr_get_str(attr), mnl_attr_get_payload_len(attr))};
+}
+
+std::string uuid_of(const nlattr* attr)
+{
+    std::uint8_t uuid[WEFT_UUID_SIZE] = {};
+    if (mnl_attr_get_payload_len(attr) == sizeof(uuid))
+        std::memcpy(uuid, mnl_attr_get_payload(attr), sizeof(uuid));
+    return format_uuid(uuid);
+}
+
+// mnl_attr_parse() of a message or a nest, as a function of the attribute.
+template <typename F>
+struct attr_visitor {
+    F visit;
+    static int call(const nlattr* attr, void* data)
+    {
+        static_cast<attr_visitor*>(data)->visit(attr);
+        return MNL_CB_OK;
+    }
+};
+
+template <typename F>
+void for_each_attr(const nlmsghdr* header, F visit)
+{
+    attr_visitor<F> visitor{std::move(visit)};
+    mnl_attr_parse(header, GENL_HDRLEN, attr_visitor<F>::call, &visitor);
+}
+
+template <typename F>
+void for_each_nested(const nlattr* nest, F visit)
+{
+    attr_visitor<F> visitor{std::move(visit)};
+    mnl_attr_parse_nested(nest, attr_visitor<F>::call, &visitor);
+}
+
+member_status parse_member(const nlattr* nest)
+{
+    member_status member;
+    for_each_nested(nest, [&](const nlattr* attr) {
+        switch (mnl_attr_get_type(attr)) {
+        case WEFT_A_MEMBER_INDEX:
+            member.index = mnl_attr_get_u32(attr);
+            break;
+        case WEFT_A_MEMBER_UUID:
+            member.uuid = uuid_of(attr);
+            break;
+        case WEFT_A_MEMBER_TRANSPORT:
+            member.transport = text_of(attr);
+            break;
+        case WEFT_A_MEMBER_ADDRESS:
+            member.address = text_of(attr);
+            break;
+        case WEFT_A_MEMBER_DISK:
+            member.disk = text_of(attr);
+            break;
+        case WEFT_A_MEMBER_STATE:
+            member.state = name_of(member_states, mnl_attr_get_u32(attr));
+            break;
+        case WEFT_A_MEMBER_SIZE:
+            member.size = mnl_attr_get_u64(attr);
+            break;
+        }
+    });
+    return member;
+}
+
+volume_status parse_volume(const nlmsghdr* header)
+{
+    volume_status volume;
+    for_each_attr(header, [&](const nlattr* attr) {
+        switch (mnl_attr_get_type(attr)) {
+        case WEFT_A_VOLUME_NAME:
+            volume.name = text_of(attr);
+            break;
+        case WEFT_A_VOLUME_UUID:
+            volume.uuid = uuid_of(attr);
+            break;
+        case WEFT_A_VOLUME_MEMBER:
+            volume.members.push_back(parse_member(attr));
+            break;
+        case WEFT_A_VOLUME_STATE:
+            volume.state = name_of(volume_states, mnl_attr_get_u32(attr));
+            break;
+        case WEFT_A_VOLUME_OWNERSHIP:
+            volume.ownership = name_of(ownerships, mnl_attr_get_u32(attr));
+            break;
+        case WEFT_A_VOLUME_READ_ONLY:
+            volume.read_only = true;
+            break;
+        case WEFT_A_VOLUME_SIZE:
+            volume.size = mnl_attr_get_u64(attr);
+            break;
+        case WEFT_A_VOLUME_CHUNK_SIZE:
+            volume.chunk_size = mnl_attr_get_u32(attr);
+            break;
+        case WEFT_A_VOLUME_BLOCK_SIZE:
+            volume.block_size = mnl_attr_get_u32(attr);
+            break;
+        case WEFT_A_VOLUME_MEMBER_COUNT:
+            volume.member_count = mnl_attr_get_u32(attr);
+            break;
+        case WEFT_A_VOLUME_GENERATION:
+            volume.generation = mnl_attr_get_u64(attr);
+            break;
+        case WEFT_A_VOLUME_CREATED:
+            volume.created = mnl_attr_get_u64(attr);
+            break;
+        case WEFT_A_VOLUME_OPENERS:
+            volume.openers = mnl_attr_get_u32(attr);
+            break;
+        }
+    });
+    return volume;
+}
+
+std::string time_now()
+{
+    const auto now = std::time(nullptr);
+    std::tm parts{};
+    char text[40] = "";
+    if (localtime_r(&now, &parts))
+        std::strftime(text, sizeof(text), "%FT%T%z", &parts);
+    return text;
+}
+
+event_report parse_event(const nlmsghdr* header)
+{
+    event_report event;
+    event.time = time_now();
+    for_each_attr(header, [&](const nlattr* attr) {
+        switch (mnl_attr_get_type(attr)) {
+        case WEFT_A_NOTICE_TYPE:
+            event.type = name_of(event_types, mnl_attr_get_u32(attr));
+            break;
+        case WEFT_A_NOTICE_VOLUME:
+            event.volume = text_of(attr);
+            break;
+        case WEFT_A_NOTICE_MEMBER:
+            event.member = mnl_attr_get_u32(attr);
+            break;
+        case WEFT_A_NOTICE_TEXT:
+            event.text = text_of(attr);
+            break;
+        case WEFT_A_NOTICE_ERRNO:
+            event.errnum = mnl_attr_get_u32(attr);
+            break;
+        case WEFT_A_NOTICE_OWNERSHIP:
+            event.ownership = name_of(ownerships, mnl_attr_get_u32(attr));
+            break;
+        }
+    });
+    return event;
+}
+
+// The counters of a member, from its folder in sysfs; zeroes where it went away meanwhile.
+void read_counters(const std::string& volume, member_status& member)
+{
+    const auto dir = fmt::format("/sys/block/weft!{}/members/{}/", volume, member.index);
+    std::ifstream stat(dir + "stat");
+    for (auto* counter : {&member.reads, &member.writes, &member.discards, &member.flushes}) {
+        std::uint64_t sectors = 0;
+        stat >> counter->ios >> sectors >> counter->nsecs;
+        counter->bytes = sectors * 512;
+    }
+    std::ifstream(dir + "errors") >> member.errors;
+}
+
+result<void> load_module()
+{
+    std::string path = "/sbin/modprobe";
+    std::string quiet = "-q";
+    std::string module = "weft";
+    std::array<char*, 4> argv{path.data(), quiet.data(), module.data(), nullptr};
+    pid_t child = 0;
+    int status = 0;
+    if (posix_spawn(&child, path.c_str(), nullptr, nullptr, argv.data(), environ) ||
+        waitpid(child, &status, 0) != child || status)
+        return fail(
+            exit_code::missing,
+            "the kernel module weft is not loaded and cannot be; 'modprobe weft' and 'dmesg' say why");
+    return {};
+}
+
+} // namespace
+
+/// One request and what came back for it.
+struct netlink::exchange {
+    const handler* reply = nullptr;
+    std::uint16_t family = 0;
+    std::string refusal; ///< the sentence of a `refused` message
+    std::string extack;  ///< the kernel's own, for messages it did not let through to weft
+};
+
+int netlink::on_message(const nlmsghdr* header, void* data)
+{
+    auto& exchange = *static_cast<struct exchange*>(data);
+    const auto* genl = static_cast<const genlmsghdr*>(mnl_nlmsg_get_payload(header));
+    if (header->nlmsg_type == exchange.family && genl->cmd == WEFT_CMD_REFUSED) {
+        for_each_attr(header, [&](const nlattr* attr) {
+            if (mnl_attr_get_type(attr) == WEFT_A_NOTICE_TEXT)
+                exchange.refusal = text_of(attr);
+        });
+    } else if (*exchange.reply) {
+        (*exchange.reply)(header);
+    }
+    return MNL_CB_OK;
+}
+
+namespace
+{
+
+// The error of an ack, and the sentence the kernel may have put after it.
+int ack_error(const nlmsghdr* header, std::string& extack)
+{
+    const auto* err = static_cast<const nlmsgerr*>(mnl_nlmsg_get_payload(header));
+    if (!(header->nlmsg_flags & NLM_F_ACK_TLVS))
+        return -err->error;
+    std::size_t skip = sizeof(*err);
+    if (!(header->nlmsg_flags & NLM_F_CAPPED))
+        skip += mnl_nlmsg_get_payload_len(&err->msg);
+    attr_visitor visitor{[&](const nlattr* attr) {
+        if (mnl_attr_get_type(attr) == NLMSGERR_ATTR_MSG)
+            extack = text_of(attr);
+    }};
+    mnl_attr_parse(header, static_cast<unsigned int>(skip), decltype(visitor)::call, &visitor);
+    return -err->error;
+}
+
+} // namespace
+
+result<void> netlink::transact(std::uint16_t type, std::uint8_t command, std::uint16_t flags,
+                               const attributes& put, const handler& reply)
+{
+    auto* header = mnl_nlmsg_put_header(buffer_.data());
+    header->nlmsg_type = type;
+    header->nlmsg_flags = static_cast<std::uint16_t>(NLM_F_REQUEST | NLM_F_ACK | flags);
+    header->nlmsg_seq = ++sequence_;
+    auto* genl = static_cast<genlmsghdr*>(mnl_nlmsg_put_extra_header(header, sizeof(genlmsghdr)));
+    genl->cmd = command;
+    genl->version = 1;
+    put(header);
+    if (mnl_socket_sendto(socket_.get(), header, header->nlmsg_len) < 0)
+        return fail(exit_code::failure, "the kernel cannot be asked: {}", std::strerror(errno));
+
+    exchange exchange;
+    exchange.reply = &reply;
+    exchange.family = family_;
+    for (;;) {
+        const auto got = mnl_socket_recvfrom(socket_.get(), buffer_.data(), buffer_.size());
+        if (got < 0)
+            return fail(exit_code::failure, "the kernel's answer cannot be read: {}", std::strerror(errno));
+        auto left = static_cast<int>(got);
+        for (const auto* answer = reinterpret_cast<const nlmsghdr*>(buffer_.data());
+             mnl_nlmsg_ok(answer, left); answer = mnl_nlmsg_next(answer, &left)) {
+            if (answer->nlmsg_seq != sequence_)
+                continue; // an event, or the end of something given up
+            if (answer->nlmsg_type != NLMSG_ERROR && answer->nlmsg_type != NLMSG_DONE) {
+                on_message(answer, &exchange);
+                continue;
+            }
+            if (answer->nlmsg_type == NLMSG_DONE)
+                return {};
+            const int errnum = ack_error(answer, exchange.extack);
+            if (!errnum)
+                return {};
+            if (!exchange.refusal.empty())
+                return fail(exit_code_of(errnum), "{}", exchange.refusal);
+            return fail(exit_code_of(errnum), "the kernel refuses: {}",
+                        exchange.extack.empty() ? std::strerror(errnum) : exchange.extack);
+        }
+    }
+}
+
+result<void> netlink::resolve()
+{
+    return transact(
+        GENL_ID_CTRL, CTRL_CMD_GETFAMILY, 0,
+        [](nlmsghdr* header) { mnl_attr_put_strz(header, CTRL_ATTR_FAMILY_NAME, WEFT_FAMILY_NAME); },
+        [this](const nlmsghdr* header) {
+            for_each_attr(header, [this](const nlattr* attr) {
+                if (mnl_attr_get_type(attr) == CTRL_ATTR_FAMILY_ID)
+                    family_ = mnl_attr_get_u16(attr);
+                if (mnl_attr_get_type(attr) != CTRL_ATTR_MCAST_GROUPS)
+                    return;
+                for_each_nested(attr, [this](const nlattr* group) {
+                    std::string name;
+                    std::uint32_t id = 0;
+                    for_each_nested(group, [&](const nlattr* part) {
+                        if (mnl_attr_get_type(part) == CTRL_ATTR_MCAST_GRP_NAME)
+                            name = text_of(part);
+                        if (mnl_attr_get_type(part) == CTRL_ATTR_MCAST_GRP_ID)
+                            id = mnl_attr_get_u32(part);
+                    });
+                    if (name == "events")
+                        events_group_ = id;
+                });
+            });
+        });
+}
+
+result<netlink> netlink::open()
+{
+    netlink connection;
+    connection.socket_.reset(mnl_socket_open2(NETLINK_GENERIC, SOCK_CLOEXEC));
+    if (!connection.socket_ || mnl_socket_bind(connection.socket_.get(), 0, MNL_SOCKET_AUTOPID) < 0)
+        return fail(exit_code::failure, "no netlink socket: {}", std::strerror(errno));
+    int on = 1;
+    mnl_socket_setsockopt(connection.socket_.get(), NETLINK_EXT_ACK, &on, sizeof(on));
+    mnl_socket_setsockopt(connection.socket_.get(), NETLINK_CAP_ACK, &on, sizeof(on));
+    if (connection.resolve())
+        return connection;
+    if (auto loaded = load_module(); !loaded)
+        return tl::unexpected(loaded.error());
+    if (auto resolved = connection.resolve(); !resolved)
+        return fail(exit_code::missing,
+                    "the kernel module weft does not answer here; it serves the initial network "
+                    "namespace alone");
+    return connection;
+}
+
+result<std::vector<volume_status>> netlink::volumes()
+{
+    std::vector<volume_status> found;
+    auto done = transact(
+        family_, WEFT_CMD_VOLUME_GET, NLM_F_DUMP, [](nlmsghdr*) {},
+        [&](const nlmsghdr* header) { found.push_back(parse_volume(header)); });
+    if (!done)
+        return tl::unexpected(done.error());
+    return found;
+}
+
+result<volume_status> netlink::volume(const std::string& name)
+{
+    volume_status found;
+    auto done = transact(
+        family_, WEFT_CMD_VOLUME_GET, 0,
+        [&](nlmsghdr* header) { mnl_attr_put_strz(header, WEFT_A_VOLUME_NAME, name.c_str()); },
+        [&](const nlmsghdr* header) { found = parse_volume(header); });
+    if (!done)
+        return tl::unexpected(done.error());
+    for (auto& member : found.members)
+        read_counters(found.name, member);
+    int iostats = 0;
+    if (std::ifstream(fmt::format("/sys/block/weft!{}/queue/iostats", found.name)) >> iostats)
+        found.iostats = iostats;
+    return found;
+}
+
+result<void> netlink::assemble(const assemble_request& request)
+{
+    return transact(family_, WEFT_CMD_VOLUME_ASSEMBLE, 0,
+                    [&](nlmsghdr* header) {
+                        mnl_attr_put_strz(header, WEFT_A_VOLUME_NAME, request.name.c_str());
+                        if (!request.host_nqn.empty())
+                            mnl_attr_put_strz(header, WEFT_A_VOLUME_HOST_NQN, request.host_nqn.c_str());
+                        if (request.read_only)
+                            mnl_attr_put(header, WEFT_A_VOLUME_READ_ONLY, 0, nullptr);
+                        if (request.take_over)
+                            mnl_attr_put(header, WEFT_A_VOLUME_TAKE_OVER, 0, nullptr);
+                        if (!request.iostats)
+                            mnl_attr_put(header, WEFT_A_VOLUME_NO_IOSTATS, 0, nullptr);
+                        for (const auto& address : request.addresses) {
+                            auto* nest = mnl_attr_nest_start(header, WEFT_A_VOLUME_MEMBER);
+                            mnl_attr_put_strz(header, WEFT_A_MEMBER_ADDRESS, address.c_str());
+                            mnl_attr_nest_end(header, nest);
+                        }
+                    },
+                    {});
+}
+
+result<void> netlink::stop(const std::string& name)
+{
+    return transact(family_, WEFT_CMD_VOLUME_STOP, 0,
+                    [&](nlmsghdr* header) { mnl_attr_put_strz(header, WEFT_A_VOLUME_NAME, name.c_str()); },
+                    {});
+}
+
+result<void> netlink::subscribe()
+{
+    auto group = static_cast<int>(events_group_);
+    if (mnl_socket_setsockopt(socket_.get(), NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)))
+        return fail(exit_code::failure, "events cannot be listened to: {}", std::strerror(errno));
+    return {};
+}
+
+result<void> netlink::receive_events(const std::function<bool(const event_report&)>& handler)
+{
+    for (;;) {
+        const auto got = mnl_socket_recvfrom(socket_.get(), buffer_.data(), buffer_.size());
+        if (got < 0 && errno == EINTR)
+            return {};
+        if (got < 0 && errno == ENOBUFS) {
+            event_report lost;
+            lost.time = time_now();
+            lost.type = "overrun";
+            lost.text = "events came faster than they were read, some are lost";
+            if (!handler(lost))
+                return {};
+            continue;
+        }
+        if (got < 0)
+            return fail(exit_code::failure, "events cannot be read: {}", std::strerror(errno));
+        auto left = static_cast<int>(got);
+        for (const auto* message = reinterpret_cast<const nlmsghdr*>(buffer_.data());
+             mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
+            const auto* genl = static_cast<const genlmsghdr*>(mnl_nlmsg_get_payload(message));
+            if (message->nlmsg_type == family_ && genl->cmd == WEFT_CMD_EVENT &&
+                !handler(parse_event(message)))
+                return {};
+        }
+    }
+}
+
+} // namespace weft

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/// Verbs fetch, renderers print: one for people, one for programs.
+#pragma once
+
+#include "model.hpp"
+#include "result.hpp"
+
+#include <memory>
+
+namespace weft
+{
+
+class renderer
+{
+public:
+    virtual ~renderer() = default;
+    virtual void list(const std::vector<volume_status>& assembled,
+                      const std::vector<found_volume>& found) = 0;
+    virtual void status(const std::vector<volume_status>& volumes) = 0;
+    virtual void actions(const std::vector<action>& actions) = 0;
+    virtual void findings(const std::vector<check_finding>& findings) = 0;
+    virtual void event(const event_report& event) = 0;
+    virtual void failure(const error& error) = 0;
+};
+
+[[nodiscard]] std::unique_ptr<renderer> make_text_renderer();
+[[nodiscard]] std::unique_ptr<renderer> make_json_renderer();
+
+} // namespace weft

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "render.hpp"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+namespace weft
+{
+
+namespace
+{
+
+using json = nlohmann::ordered_json;
+
+json to_json(const member_status::counter& counter)
+{
+    return {{"ios", counter.ios}, {"bytes", counter.bytes}, {"nsecs", counter.nsecs}};
+}
+
+json to_json(const member_status& member)
+{
+    return {{"index", member.index},
+            {"uuid", member.uuid},
+            {"transport", member.transport},
+            {"address", member.address},
+            {"disk", member.disk},
+            {"state", member.state},
+            {"size", member.size},
+            {"read", to_json(member.reads)},
+            {"write", to_json(member.writes)},
+            {"discard", to_json(member.discards)},
+            {"flush", to_json(member.flushes)},
+            {"errors", member.errors}};
+}
+
+json to_json(const volume_status& volume)
+{
+    json members = json::array();
+    for (const auto& member : volume.members)
+        members.push_back(to_json(member));
+    return {{"name", volume.name},
+            {"state", volume.state},
+            {"device", "/dev/weft/" + volume.name},
+            {"uuid", volume.uuid},
+            {"read_only", volume.read_only},
+            {"ownership", volume.ownership},
+            {"iostats", volume.iostats},
+            {"size", volume.size},
+            {"chunk_size", volume.chunk_size},
+            {"block_size", volume.block_size},
+            {"member_count", volume.member_count},
+            {"generation", volume.generation},
+            {"created", volume.created},
+            {"openers", volume.openers},
+            {"users", volume.users},
+            {"members", members}};
+}
+
+json to_json(const found_volume& volume)
+{
+    json devices = json::array();
+    for (const auto& device : volume.devices)
+        devices.push_back(device.empty() ? json(nullptr) : json(device));
+    return {{"name", volume.name},
+            {"state", volume.present() == volume.member_count ? "stopped" : "incomplete"},
+            {"uuid", volume.uuid},
+            {"size", volume.size},
+            {"member_count", volume.member_count},
+            {"devices", devices}};
+}
+
+// What people named things need not be UTF-8; JSON must.
+std::string dump(const json& document, int indent)
+{
+    return document.dump(indent, ' ', false, json::error_handler_t::replace);
+}
+
+class json_renderer final : public renderer
+{
+public:
+    void list(const std::vector<volume_status>& assembled, const std::vector<found_volume>& found) override
+    {
+        json all = json::array();
+        for (const auto& volume : assembled)
+            all.push_back(to_json(volume));
+        for (const auto& volume : found)
+            all.push_back(to_json(volume));
+        print({{"volumes", all}});
+    }
+
+    void status(const std::vector<volume_status>& volumes) override
+    {
+        json all = json::array();
+        for (const auto& volume : volumes)
+            all.push_back(to_json(volume));
+        print({{"volumes", all}});
+    }
+
+    void actions(const std::vector<action>& actions) override
+    {
+        json all = json::array();
+        for (const auto& action : actions)
+            all.push_back({{"verb", action.verb},
+                           {"object", action.object},
+                           {"text", action.text},
+                           {"dry_run", action.dry_run},
+                           {"done", action.done && !action.dry_run}});
+        print({{"actions", all}});
+    }
+
+    void findings(const std::vector<check_finding>& findings) override
+    {
+        json all = json::array();
+        for (const auto& finding : findings)
+            all.push_back({{"device", finding.device},
+                           {"state", finding.state},
+                           {"healthy", finding.healthy},
+                           {"repaired", finding.repaired},
+                           {"text", finding.text}});
+        print({{"findings", all}});
+    }
+
+    void event(const event_report& event) override
+    {
+        json line = {
+            {"time", event.time}, {"volume", event.volume}, {"type", event.type}, {"text", event.text}};
+        if (event.member)
+            line["member"] = *event.member;
+        if (event.errnum)
+            line["errno"] = event.errnum;
+        line["ownership"] = event.ownership;
+        fmt::print("{}\n", dump(line, -1)); // a line each, so that a reader can follow
+        std::fflush(stdout);
+    }
+
+    void failure(const error& error) override
+    {
+        print({{"error", {{"code", static_cast<int>(error.code)}, {"text", error.text}}}});
+    }
+
+private:
+    static void print(const json& document) { fmt::print("{}\n", dump(document, 2)); }
+};
+
+} // namespace
+
+std::unique_ptr<renderer> make_json_renderer()
+{
+    return std::make_unique<json_renderer>();
+}
+
+} // namespace weft

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "render.hpp"
+#include "size.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+
+namespace weft
+{
+
+namespace
+{
+
+/// Columns as wide as their widest cell.
+class table
+{
+public:
+    explicit table(std::vector<std::string> head) { rows_.push_back(std::move(head)); }
+    void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+    void print() const
+    {
+        std::vector<std::size_t> widths(rows_[0].size(), 0);
+        for (const auto& row : rows_)
+            for (std::size_t i = 0; i < row.size(); i++)
+                widths[i] = std::max(widths[i], row[i].size());
+        for (const auto& row : rows_) {
+            std::string line;
+            for (std::size_t i = 0; i < row.size(); i++)
+                line += fmt::format("{:<{}}  ", row[i], widths[i]);
+            line.erase(line.find_last_not_of(' ') + 1);
+            fmt::print("{}\n", line);
+        }
+    }
+
+private:
+    std::vector<std::vector<std::string>> rows_;
+};
+
+std::string format_time(std::uint64_t seconds)
+{
+    const auto time = static_cast<std::time_t>(seconds);
+    std::tm parts{};
+    char text[32] = "";
+    if (localtime_r(&time, &parts))
+        std::strftime(text, sizeof(text), "%F %T %z", &parts);
+    return text;
+}
+
+std::string format_mean(const member_status::counter& counter)
+{
+    if (!counter.ios)
+        return "-";
+    return fmt::format("{:.1f} us",
+                       static_cast<double>(counter.nsecs) / static_cast<double>(counter.ios) / 1000);
+}
+
+class text_renderer final : public renderer
+{
+public:
+    void list(const std::vector<volume_status>& assembled, const std::vector<found_volume>& found) override
+    {
+        if (assembled.empty() && found.empty()) {
+            fmt::print("no volumes\n");
+            return;
+        }
+        table rows({"NAME", "STATE", "MODE", "SIZE", "MEMBERS", "UUID"});
+        for (const auto& volume : assembled)
+            rows.add({volume.name, volume.state, volume.read_only ? "ro" : "rw", format_size(volume.size),
+                      std::to_string(volume.member_count), volume.uuid});
+        for (const auto& volume : found)
+            rows.add({volume.name, volume.present() == volume.member_count ? "stopped" : "incomplete", "-",
+                      format_size(volume.size), fmt::format("{}/{}", volume.present(), volume.member_count),
+                      volume.uuid});
+        rows.print();
+    }
+
+    void status(const std::vector<volume_status>& volumes) override
+    {
+        if (volumes.empty())
+            fmt::print("no volumes are assembled\n");
+        for (const auto& volume : volumes) {
+            if (&volume != &volumes.front())
+                fmt::print("\n");
+            print_volume(volume);
+        }
+    }
+
+    void actions(const std::vector<action>& actions) override
+    {
+        for (const auto& action : actions)
+            fmt::print("{}{}\n", action.dry_run ? "would: " : "", action.text);
+    }
+
+    void findings(const std::vector<check_finding>& findings) override
+    {
+        for (const auto& finding : findings)
+            fmt::print("{}: {}{}\n", finding.device, finding.text, finding.repaired ? "; repaired" : "");
+    }
+
+    void event(const event_report& event) override
+    {
+        fmt::print("{} {} {}{}: {}\n", event.time, event.volume, event.type,
+                   event.member ? fmt::format(" member {}", *event.member) : "", event.text);
+        std::fflush(stdout);
+    }
+
+    void failure(const error& error) override { fmt::print(stderr, "weftctl: {}\n", error.text); }
+
+private:
+    static void print_volume(const volume_status& volume)
+    {
+        fmt::print("{}: {}{}, {}\n", volume.name, volume.state, volume.read_only ? ", read-only" : "",
+                   format_size(volume.size));
+        if (volume.uuid.empty())
+            return; // on its way up or down
+        fmt::print("  device      /dev/weft/{}\n", volume.name);
+        fmt::print("  uuid        {}\n", volume.uuid);
+        fmt::print("  stripe      {} members, chunks of {}, blocks of {}\n", volume.member_count,
+                   format_size(volume.chunk_size), format_size(volume.block_size));
+        fmt::print("  created     {} (generation {})\n", format_time(volume.created), volume.generation);
+        fmt::print("  ownership   {}\n", volume.ownership);
+        fmt::print("  iostats     {}\n", volume.iostats ? "on" : "off");
+        std::string users;
+        for (const auto& user : volume.users)
+            users += (users.empty() ? "" : ", ") + user;
+        fmt::print("  in use by   {}\n", users.empty() ? "nobody" : users);
+        table rows({"  MEMBER", "STATE", "DISK", "ADDRESS", "READ", "WRITTEN", "R-MEAN", "W-MEAN", "ERRORS"});
+        for (const auto& member : volume.members)
+            rows.add({fmt::format("  {}", member.index), member.state, member.disk, member.address,
+                      format_size(member.reads.bytes), format_size(member.writes.bytes),
+                      format_mean(member.reads), format_mean(member.writes), std::to_string(member.errors)});
+        rows.print();
+    }
+};
+
+} // namespace
+
+std::unique_ptr<renderer> make_text_renderer()
+{
+    return std::make_unique<text_renderer>();
+}
+
+} // namespace weft

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/// Errors as values: a kind, which decides the exit status, and one sentence.
+#pragma once
+
+#include <fmt/format.h>
+#include <string>
+#include <tl/expected.hpp>
+#include <utility>
+
+namespace weft
+{
+
+/// Exit statuses of weftctl, documented in its --help.
+enum class exit_code : int {
+    ok = 0,
+    failure = 1,    ///< an I/O or system error
+    usage = 2,      ///< what was asked for cannot be
+    busy = 3,       ///< in use, owned by another host, or there already
+    missing = 4,    ///< a volume, member, module or superblock is not there
+    damaged = 5,    ///< superblocks are damaged or do not belong together
+    occupied = 6,   ///< a device holds something; --force overwrites it
+    permission = 7, ///< not allowed, or read-only
+};
+
+struct error {
+    exit_code code;
+    std::string text; ///< one sentence without a full stop
+};
+
+template <typename T>
+using result = tl::expected<T, error>;
+
+template <typename... Args>
+[[nodiscard]] tl::unexpected<error> fail(exit_code code, fmt::format_string<Args...> text, Args&&... args)
+{
+    return tl::unexpected(error{code, fmt::format(text, std::forward<Args>(args)...)});
+}
+
+/// The exit status for an errno, whoever it came from.
+[[nodiscard]] exit_code exit_code_of(int errnum) noexcept;
+
+} // namespace weft

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/// Sizes as people write and read them.
+#pragma once
+
+#include "result.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace weft
+{
+
+/// Bytes of "131072", "128K", "128KiB", "1MiB", "16m": units of 1024, B optional. "128kB" and "1MB" as the
+/// decimal units would be 1000, and are refused rather than guessed at.
+[[nodiscard]] result<std::uint64_t> parse_size(std::string_view text);
+
+/// "128 KiB", "1.5 TiB".
+[[nodiscard]] std::string format_size(std::uint64_t bytes);
+
+} // namespace weft

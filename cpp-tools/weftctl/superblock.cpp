@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "superblock.hpp"
+
+#include <cstring>
+#include <sys/random.h>
+
+namespace weft
+{
+
+const weft_sb_info* sb_pair::best() const
+{
+    if (first.info)
+        return &*first.info;
+    return second.info ? &*second.info : nullptr;
+}
+
+bool sb_pair::healthy() const
+{
+    if (!first.info || !second.info)
+        return false;
+    weft_superblock a{};
+    weft_superblock b{};
+    weft_sb_encode(&*first.info, &a);
+    weft_sb_encode(&*second.info, &b);
+    return !std::memcmp(&a, &b, sizeof(a));
+}
+
+namespace
+{
+
+result<sb_copy> read_copy(const block_device& device, std::uint64_t offset)
+{
+    sb_copy copy;
+    copy.offset = offset;
+    auto block = device.read_block(offset);
+    if (!block)
+        return tl::unexpected(block.error());
+    weft_superblock sb{};
+    static_assert(sizeof(sb) == WEFT_SB_SIZE);
+    std::memcpy(&sb, block->data(), sizeof(sb));
+    weft_sb_info info{};
+    weft_why why{};
+    copy.err = weft_sb_decode(&sb, &info, &why);
+    if (copy.err)
+        copy.why = why.text;
+    else
+        copy.info = info;
+    return copy;
+}
+
+} // namespace
+
+result<sb_pair> read_superblocks(const block_device& device)
+{
+    if (device.size() < WEFT_DATA_OFFSET)
+        return sb_pair{{0, {}, -ENODATA, "no weft superblock"}, {0, {}, -ENODATA, "no weft superblock"}};
+    auto first = read_copy(device, 0);
+    if (!first)
+        return tl::unexpected(first.error());
+    // The first one says where the second is; without it the device's end does.
+    auto at = weft_sb_copy_offset(device.size());
+    if (first->info && first->info->copy_offset <= at)
+        at = first->info->copy_offset;
+    auto second = read_copy(device, at);
+    if (!second)
+        return tl::unexpected(second.error());
+    return sb_pair{*first, *second};
+}
+
+result<void> write_superblock(const block_device& device, const weft_sb_info& info, std::uint64_t offset)
+{
+    weft_superblock sb{};
+    weft_sb_encode(&info, &sb);
+    block_device::block block;
+    std::memcpy(block.data(), &sb, sizeof(sb));
+    return device.write_block(offset, block);
+}
+
+result<void> erase_owner(const block_device& device)
+{
+    return device.write_block(WEFT_OWNER_OFFSET, block_device::block{});
+}
+
+result<void> erase_superblocks(const block_device& device, const sb_pair& copies)
+{
+    // The copy first: a first block without its copy is still found, and can be wiped again.
+    for (const auto offset : {copies.second.offset, std::uint64_t{WEFT_OWNER_OFFSET}, std::uint64_t{0}})
+        if (auto done = device.write_block(offset, block_device::block{}); !done)
+            return done;
+    return {};
+}
+
+result<std::optional<weft_owner_info>> read_owner(const block_device& device)
+{
+    auto block = device.read_block(WEFT_OWNER_OFFSET);
+    if (!block)
+        return tl::unexpected(block.error());
+    weft_owner record{};
+    static_assert(sizeof(record) == WEFT_OWNER_SIZE);
+    std::memcpy(&record, block->data(), sizeof(record));
+    weft_owner_info info{};
+    weft_why why{};
+    if (weft_owner_decode(&record, &info, &why))
+        return std::nullopt;
+    return info;
+}
+
+std::string format_uuid(const std::uint8_t (&uuid)[WEFT_UUID_SIZE])
+{
+    std::string text;
+    for (std::size_t i = 0; i < WEFT_UUID_SIZE; i++) {
+        if (i == 4 || i == 6 || i == 8 || i == 10)
+            text += '-';
+        text += fmt::format("{:02x}", uuid[i]);
+    }
+    return text;
+}
+
+void make_uuid(std::uint8_t (&uuid)[WEFT_UUID_SIZE])
+{
+    // Up to 256 bytes are never short once the system has started.
+    (void)!getrandom(uuid, sizeof(uuid), 0);
+    uuid[6] = static_cast<std::uint8_t>((uuid[6] & 0x0f) | 0x40);
+    uuid[8] = static_cast<std::uint8_t>((uuid[8] & 0x3f) | 0x80);
+}
+
+} // namespace weft

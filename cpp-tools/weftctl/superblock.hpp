@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/// A member's superblocks, read from and written to its device. The bytes are known by
+/// kmod/weft/superblock.c, which is compiled into weftctl: one piece of code decides in kernel and tool what
+/// is valid.
+#pragma once
+
+#include "device.hpp"
+#include "result.hpp"
+
+#include <optional>
+
+extern "C" {
+#include "kmod/weft/map.h"
+#include "kmod/weft/superblock.h"
+}
+
+namespace weft
+{
+
+/// One copy of a superblock as found: `info` if it is valid, else why not.
+struct sb_copy {
+    std::uint64_t offset = 0;         ///< bytes from the device's start
+    std::optional<weft_sb_info> info; ///< set when valid
+    int err = 0;                      ///< negative errno of weft_sb_decode() otherwise
+    std::string why;                  ///< its sentence
+    [[nodiscard]] bool absent() const { return !info && err == -ENODATA; }
+};
+
+/// Both copies of a member's superblock.
+struct sb_pair {
+    sb_copy first;
+    sb_copy second;
+    /// The one to believe: the first if valid, else the second, else nothing.
+    [[nodiscard]] const weft_sb_info* best() const;
+    [[nodiscard]] bool absent() const { return first.absent() && second.absent(); }
+    /// Valid and saying the same.
+    [[nodiscard]] bool healthy() const;
+};
+
+/// Reads both copies. An error only when the device cannot be read at all.
+[[nodiscard]] result<sb_pair> read_superblocks(const block_device& device);
+
+/// Writes one copy and waits until it is on the medium.
+[[nodiscard]] result<void> write_superblock(const block_device& device, const weft_sb_info& info,
+                                            std::uint64_t offset);
+
+/// Writes zeroes over both copies and the owner record, and waits until they are on the medium.
+[[nodiscard]] result<void> erase_superblocks(const block_device& device, const sb_pair& copies);
+
+/// Writes zeroes over the owner record: nobody owns a new volume.
+[[nodiscard]] result<void> erase_owner(const block_device& device);
+
+/// The owner record of a volume, from its member 0; nothing when there is none that is whole.
+[[nodiscard]] result<std::optional<weft_owner_info>> read_owner(const block_device& device);
+
+[[nodiscard]] std::string format_uuid(const std::uint8_t (&uuid)[WEFT_UUID_SIZE]);
+
+/// A random UUID, RFC 4122 version 4.
+void make_uuid(std::uint8_t (&uuid)[WEFT_UUID_SIZE]);
+
+} // namespace weft

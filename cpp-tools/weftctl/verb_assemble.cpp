@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "host.hpp"
+#include "members.hpp"
+#include "netlink.hpp"
+#include "verbs.hpp"
+
+namespace weft
+{
+
+namespace
+{
+
+struct verb_options {
+    std::string name;
+    std::vector<std::string> devices;
+    bool all = false;
+    assemble_options assembly;
+};
+
+bool is_assembled(const std::vector<volume_status>& volumes, const std::string& uuid)
+{
+    for (const auto& volume : volumes)
+        if (volume.uuid == uuid)
+            return true;
+    return false;
+}
+
+result<void> assemble_set(const member_set& set, const assemble_options& options,
+                          std::vector<action>& actions)
+{
+    auto devices = set.complete();
+    if (!devices)
+        return tl::unexpected(devices.error());
+    if (auto done = assemble_volume(set.name, *devices, options); !done)
+        return done;
+    actions.push_back({"assemble", set.name,
+                       fmt::format("assembled volume {} {}of {} members as /dev/weft/{}", set.name,
+                                   options.read_only ? "read-only " : "", devices->size(), set.name)});
+    return {};
+}
+
+result<exit_code> run_assemble(const verb_options& options, renderer& out)
+{
+    if (options.all == !options.name.empty())
+        return fail(exit_code::usage, "name a volume, or give --all");
+    const auto sets = find_members(options.devices);
+    if (!sets)
+        return tl::unexpected(sets.error());
+    std::vector<action> actions;
+    if (!options.all) {
+        auto set = pick_volume(*sets, options.name);
+        if (!set)
+            return tl::unexpected(set.error());
+        if (auto done = assemble_set(*set, options.assembly, actions); !done)
+            return tl::unexpected(done.error());
+        out.actions(actions);
+        return exit_code::ok;
+    }
+
+    auto connection = netlink::open();
+    if (!connection)
+        return tl::unexpected(connection.error());
+    const auto assembled = connection->volumes();
+    if (!assembled)
+        return tl::unexpected(assembled.error());
+    auto worst = exit_code::ok;
+    for (const auto& set : *sets) {
+        if (is_assembled(*assembled, set.uuid))
+            continue;
+        if (auto done = assemble_set(set, options.assembly, actions); !done) {
+            out.failure(done.error());
+            worst = done.error().code;
+        }
+    }
+    if (actions.empty() && worst == exit_code::ok)
+        actions.push_back({"assemble", "", "no volume is left to assemble", false, false});
+    out.actions(actions);
+    return worst;
+}
+
+} // namespace
+
+result<void> assemble_volume(const std::string& name, const std::vector<std::string>& devices,
+                             const assemble_options& options)
+{
+    assemble_request request;
+    request.name = name;
+    request.addresses = devices;
+    request.read_only = options.read_only;
+    request.take_over = options.take_over;
+    request.iostats = !options.no_iostats;
+    request.host_nqn = options.host_nqn;
+    if (request.host_nqn.empty() && !request.read_only) {
+        auto nqn = host_nqn();
+        if (!nqn)
+            return tl::unexpected(nqn.error());
+        request.host_nqn = *nqn;
+    }
+    auto connection = netlink::open();
+    if (!connection)
+        return tl::unexpected(connection.error());
+    return connection->assemble(request);
+}
+
+verb add_assemble(CLI::App& app)
+{
+    auto options = std::make_shared<verb_options>();
+    auto* command =
+        app.add_subcommand("assemble", "assemble a volume from its members, or all that can be found");
+    command->add_option("NAME", options->name, "of the volume, or its UUID");
+    command->add_option("DEVICE", options->devices,
+                        "members, in any order; all block devices are searched otherwise");
+    command->add_flag("--all", options->all, "every volume that is complete");
+    command->add_flag("--read-only", options->assembly.read_only, "claim and write nothing");
+    command->add_flag("--take-over", options->assembly.take_over,
+                      "claim the volume from a host whose heart stopped; make sure that it is down");
+    command->add_flag("--no-iostats", options->assembly.no_iostats,
+                      "count nothing, for the least cost per I/O");
+    command->add_option("--host-nqn", options->assembly.host_nqn,
+                        "this host's NVMe name, instead of /etc/nvme/hostnqn");
+    command->footer(R"(A volume is written to by one host. While its heart beats another host is refused;
+after it stopped, --take-over is needed.
+
+Examples:
+  weftctl assemble data
+  weftctl assemble data /dev/nvme1n1 /dev/nvme2n1
+  weftctl assemble data --read-only
+  weftctl assemble --all)");
+    return {command, [options](renderer& out) { return run_assemble(*options, out); }};
+}
+
+} // namespace weft

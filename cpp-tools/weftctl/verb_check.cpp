@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "members.hpp"
+#include "verbs.hpp"
+
+#include <cstring>
+
+namespace weft
+{
+
+namespace
+{
+
+struct check_options {
+    std::vector<std::string> devices;
+    bool repair = false;
+    bool dry_run = false;
+};
+
+struct checked {
+    check_finding finding;
+    std::optional<weft_sb_info> sb;
+    exit_code code = exit_code::ok;
+};
+
+/// Which copy is to be written from which, if any.
+std::optional<std::uint64_t> broken_copy(const sb_pair& copies, const block_device& device)
+{
+    if (copies.healthy() || !copies.best())
+        return std::nullopt;
+    if (!copies.first.info)
+        return 0;
+    // The first is valid: the second is damaged, or says something else.
+    const auto at = copies.first.info->copy_offset;
+    return at + WEFT_SB_SIZE <= device.size() ? std::optional(at) : std::nullopt;
+}
+
+void describe(const sb_pair& copies, checked& result)
+{
+    auto& finding = result.finding;
+    const auto* sb = copies.best();
+    if (!sb) {
+        finding.state = copies.absent() ? "absent" : "both-damaged";
+        finding.text = copies.absent() ? "no weft superblock"
+                                       : fmt::format("both superblocks are damaged ({}; {})",
+                                                     copies.first.why, copies.second.why);
+        result.code = copies.absent() ? exit_code::missing : exit_code::damaged;
+        return;
+    }
+    result.sb = *sb;
+    const auto member =
+        fmt::format("member {} of {} of volume {}", sb->member_index, sb->member_count, sb->name);
+    finding.healthy = copies.healthy();
+    if (finding.healthy) {
+        finding.state = "ok";
+        finding.text = member + ": both superblocks are good";
+        return;
+    }
+    result.code = exit_code::damaged;
+    if (!copies.first.info) {
+        finding.state = "first-damaged";
+        finding.text = fmt::format("{}: the first superblock is damaged ({}), its copy is good", member,
+                                   copies.first.why);
+    } else if (!copies.second.info) {
+        finding.state = "copy-damaged";
+        finding.text = fmt::format("{}: the copy of the superblock is damaged ({}), the first is good",
+                                   member, copies.second.why);
+    } else {
+        finding.state = "copy-differs";
+        finding.text = member + ": the copy of the superblock says something else than the first";
+    }
+}
+
+result<checked> check_device(const std::string& path, const check_options& options)
+{
+    const bool write = options.repair && !options.dry_run;
+    auto device =
+        block_device::open(path, write ? block_device::access::write_exclusive : block_device::access::read);
+    if (!device)
+        return tl::unexpected(device.error());
+    const auto copies = read_superblocks(*device);
+    if (!copies)
+        return tl::unexpected(copies.error());
+    checked result;
+    result.finding.device = path;
+    describe(*copies, result);
+    const auto broken = broken_copy(*copies, *device);
+    if (!broken || !options.repair)
+        return result;
+    if (options.dry_run) {
+        result.finding.text += fmt::format("; would write the good one to byte {}", *broken);
+        return result;
+    }
+    if (auto done = write_superblock(*device, *copies->best(), *broken); !done)
+        return tl::unexpected(done.error());
+    device->drop_cache();
+    result.finding.repaired = true;
+    result.finding.healthy = true;
+    result.code = exit_code::ok;
+    return result;
+}
+
+/// Do the members that were looked at belong together? Each is held against the first of its volume.
+void compare(std::vector<checked>& results)
+{
+    for (std::size_t i = 0; i < results.size(); i++) {
+        for (std::size_t j = 0; j < i && results[i].sb; j++) {
+            if (!results[j].sb ||
+                std::memcmp(results[j].sb->volume_uuid, results[i].sb->volume_uuid, WEFT_UUID_SIZE))
+                continue;
+            weft_why why{};
+            if (weft_sb_same_volume(&*results[j].sb, &*results[i].sb, &why)) {
+                results[i].finding.text +=
+                    fmt::format("; held against {}, {}", results[j].finding.device, why.text);
+                results[i].finding.healthy = false;
+                results[i].code = exit_code::damaged;
+                break;
+            }
+        }
+    }
+}
+
+result<std::vector<std::string>> devices_to_check(const check_options& options)
+{
+    std::vector<std::string> devices;
+    for (const auto& name : options.devices)
+        if (!name.empty() && name[0] == '/')
+            devices.push_back(name);
+    const bool all_paths = devices.size() == options.devices.size();
+    if (all_paths && !devices.empty())
+        return devices;
+    const auto sets = find_members();
+    if (!sets)
+        return tl::unexpected(sets.error());
+    for (const auto& name : options.devices) {
+        if (!name.empty() && name[0] == '/')
+            continue;
+        auto set = pick_volume(*sets, name);
+        if (!set)
+            return tl::unexpected(set.error());
+        for (const auto& member : set->members)
+            devices.push_back(member.path);
+    }
+    if (options.devices.empty())
+        for (const auto& set : *sets)
+            for (const auto& member : set.members)
+                devices.push_back(member.path);
+    return devices;
+}
+
+result<exit_code> run_check(const check_options& options, renderer& out)
+{
+    const auto devices = devices_to_check(options);
+    if (!devices)
+        return tl::unexpected(devices.error());
+    if (devices->empty())
+        return fail(exit_code::missing, "no member of a weft volume was found on any block device");
+    std::vector<checked> results;
+    for (const auto& path : *devices) {
+        auto result = check_device(path, options);
+        if (!result)
+            return tl::unexpected(result.error());
+        results.push_back(std::move(*result));
+    }
+    compare(results);
+    std::vector<check_finding> findings;
+    auto worst = exit_code::ok;
+    for (const auto& result : results) {
+        findings.push_back(result.finding);
+        if (result.code != exit_code::ok)
+            worst = result.code;
+    }
+    out.findings(findings);
+    return worst;
+}
+
+} // namespace
+
+verb add_check(CLI::App& app)
+{
+    auto options = std::make_shared<check_options>();
+    auto* command =
+        app.add_subcommand("check", "compare the superblocks of members; repair the one damaged copy");
+    command->add_option("DEVICE", options->devices,
+                        "members, or names of volumes; all that are found otherwise");
+    command->add_flag("--repair", options->repair,
+                      "write the good superblock over the damaged one; the member must not be in use");
+    command->add_flag("--dry-run", options->dry_run,
+                      "with --repair: say what would be written, write nothing");
+    command->footer(R"(Examples:
+  weftctl check data
+  weftctl check /dev/nvme1n1 --repair)");
+    return {command, [options](renderer& out) { return run_check(*options, out); }};
+}
+
+} // namespace weft

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "size.hpp"
+#include "superblock.hpp"
+#include "verbs.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+
+namespace weft
+{
+
+namespace
+{
+
+struct create_options {
+    std::string name;
+    std::vector<std::string> devices;
+    std::string chunk = "128K";
+    bool force = false;
+    bool dry_run = false;
+    bool no_assemble = false;
+    assemble_options assembly;
+};
+
+result<std::uint32_t> parse_chunk(const std::string& text)
+{
+    auto chunk = parse_size(text);
+    if (!chunk)
+        return tl::unexpected(chunk.error());
+    if (*chunk < WEFT_CHUNK_MIN || *chunk > WEFT_CHUNK_MAX || (*chunk & (*chunk - 1)))
+        return fail(exit_code::usage, "a chunk of {} is not possible: a power of two from {} to {} is", text,
+                    format_size(WEFT_CHUNK_MIN), format_size(WEFT_CHUNK_MAX));
+    return static_cast<std::uint32_t>(*chunk);
+}
+
+// Every member opened for us alone, and none of it twice.
+result<std::vector<block_device>> open_members(const std::vector<std::string>& paths)
+{
+    std::vector<block_device> devices;
+    for (const auto& path : paths) {
+        // Looked at first: a second opening of our own device would only say that it is in use.
+        auto peek = block_device::open(path, block_device::access::read);
+        if (!peek)
+            return tl::unexpected(peek.error());
+        for (const auto& other : devices)
+            if (other.number() == peek->number())
+                return fail(exit_code::usage, "{} and {} are the same device", other.path(), path);
+        auto device = block_device::open(path, block_device::access::write_exclusive);
+        if (!device)
+            return tl::unexpected(device.error());
+        devices.push_back(std::move(*device));
+    }
+    return devices;
+}
+
+// What stands in the way of overwriting a device, if anything.
+result<void> check_content(const block_device& device, bool force)
+{
+    if (force)
+        return {};
+    auto copies = read_superblocks(device);
+    if (!copies)
+        return tl::unexpected(copies.error());
+    if (const auto* sb = copies->best())
+        return fail(exit_code::occupied, "{} is member {} of volume {} ({}); --force overwrites it",
+                    device.path(), sb->member_index, sb->name, format_uuid(sb->volume_uuid));
+    if (!copies->absent())
+        return fail(exit_code::occupied, "{} has a damaged weft superblock; --force overwrites it",
+                    device.path());
+    auto content = device.content();
+    if (!content)
+        return tl::unexpected(content.error());
+    if (*content)
+        return fail(exit_code::occupied, "{} holds {}; --force overwrites it", device.path(), **content);
+    return {};
+}
+
+// The same for all members; each adds its own.
+result<weft_sb_info> plan(const std::vector<block_device>& devices, const std::string& name,
+                          std::uint32_t chunk)
+{
+    weft_sb_info info{};
+    make_uuid(info.volume_uuid);
+    std::memcpy(info.name, name.c_str(), name.size());
+    info.member_count = static_cast<std::uint32_t>(devices.size());
+    info.chunk_size = chunk;
+    info.block_size = devices.front().block_size();
+    info.data_offset = WEFT_DATA_OFFSET;
+    info.generation = 1;
+    info.created = static_cast<std::uint64_t>(std::time(nullptr));
+
+    if (info.block_size != 512 && info.block_size != 4096)
+        return fail(exit_code::usage, "{} has blocks of {} bytes, 512 and 4096 are possible",
+                    devices.front().path(), info.block_size);
+    const block_device* smallest = &devices.front();
+    for (const auto& device : devices) {
+        if (device.block_size() != info.block_size)
+            return fail(exit_code::usage,
+                        "{} has blocks of {} bytes and {} of {}: the members of a volume have the same",
+                        devices.front().path(), info.block_size, device.path(), device.block_size());
+        if (device.size() < smallest->size())
+            smallest = &device;
+    }
+    info.data_size = weft_sb_data_size(smallest->size(), chunk);
+    if (!info.data_size)
+        return fail(exit_code::usage, "{} is too small: {} do not hold the superblocks and a chunk of {}",
+                    smallest->path(), format_size(smallest->size()), format_size(chunk));
+    weft_map map{};
+    if (weft_map_init(&map, info.member_count, chunk, info.data_offset, info.data_size))
+        return fail(exit_code::usage, "a volume of {} members with {} each is too large", info.member_count,
+                    format_size(info.data_size));
+    return info;
+}
+
+// What was on the device must not be found any more: the first and last of it, and between.
+result<void> write_member(const block_device& device, weft_sb_info info, std::uint32_t index)
+{
+    info.member_index = index;
+    make_uuid(info.member_uuid);
+    info.copy_offset = weft_sb_copy_offset(device.size());
+    // The owner record and the copy before the first block: a member exists when all of it does.
+    auto done = erase_owner(device);
+    // Filesystems that start right behind the superblock would still be recognised.
+    for (std::uint64_t at = 2 * WEFT_SB_SIZE; done && at < 18 * WEFT_SB_SIZE; at += WEFT_SB_SIZE)
+        done = device.write_block(at, block_device::block{});
+    if (done)
+        done = write_superblock(device, info, info.copy_offset);
+    if (done)
+        done = write_superblock(device, info, 0);
+    device.drop_cache();
+    return done;
+}
+
+result<exit_code> run_create(const create_options& options, renderer& out)
+{
+    weft_why why{};
+    if (weft_name_check(options.name.c_str(), &why))
+        return fail(exit_code::usage, "{}", why.text);
+    const auto chunk = parse_chunk(options.chunk);
+    if (!chunk)
+        return tl::unexpected(chunk.error());
+    if (options.devices.size() > WEFT_MEMBERS_MAX)
+        return fail(exit_code::usage, "{} members given, at most {} are possible", options.devices.size(),
+                    WEFT_MEMBERS_MAX);
+    if (std::filesystem::exists("/sys/block/weft!" + options.name))
+        return fail(exit_code::busy, "a volume called {} is assembled already", options.name);
+
+    std::vector<action> actions;
+    {
+        auto devices = open_members(options.devices);
+        if (!devices)
+            return tl::unexpected(devices.error());
+        const auto info = plan(*devices, options.name, *chunk);
+        if (!info)
+            return tl::unexpected(info.error());
+        for (const auto& device : *devices)
+            if (auto free = check_content(device, options.force); !free)
+                return tl::unexpected(free.error());
+
+        actions.push_back(
+            {"create", options.name,
+             fmt::format("create volume {} ({}) of {} in chunks of {} over {} members, {}", options.name,
+                         format_uuid(info->volume_uuid), format_size(info->data_size * devices->size()),
+                         format_size(*chunk), devices->size(), fmt::join(options.devices, " ")),
+             options.dry_run});
+        for (std::size_t i = 0; i < devices->size() && !options.dry_run; i++)
+            if (auto done = write_member((*devices)[i], *info, static_cast<std::uint32_t>(i)); !done)
+                return fail(done.error().code, "{}; members before it are written: create again with --force",
+                            done.error().text);
+    }
+    // The members are closed: the kernel opens them for itself.
+    if (!options.no_assemble) {
+        actions.push_back({"assemble", options.name, fmt::format("assemble it as /dev/weft/{}", options.name),
+                           options.dry_run});
+        if (!options.dry_run)
+            if (auto done = assemble_volume(options.name, options.devices, options.assembly); !done)
+                return fail(done.error().code, "the volume is created, but not assembled: {}",
+                            done.error().text);
+    }
+    out.actions(actions);
+    return exit_code::ok;
+}
+
+} // namespace
+
+verb add_create(CLI::App& app)
+{
+    auto options = std::make_shared<create_options>();
+    auto* command = app.add_subcommand("create", "make a striped volume of block devices and assemble it");
+    command->add_option("NAME", options->name, "letters, digits, '-' and '_', at most 26")->required();
+    command->add_option("DEVICE", options->devices, "members, in the order of the stripe")->required();
+    command
+        ->add_option("--chunk", options->chunk,
+                     "bytes that stay together on one member: a power of two, 4K to 16M")
+        ->capture_default_str();
+    command->add_flag("--force", options->force, "overwrite what is on the devices");
+    command->add_flag("--dry-run", options->dry_run,
+                      "check everything, say what would be done, write nothing");
+    command->add_flag("--no-assemble", options->no_assemble, "only write the superblocks");
+    command->add_flag("--no-iostats", options->assembly.no_iostats,
+                      "count nothing, for the least cost per I/O");
+    command->add_option("--host-nqn", options->assembly.host_nqn,
+                        "this host's NVMe name, instead of /etc/nvme/hostnqn");
+    command->footer(R"(Everything is checked before anything is written. A device that holds something is
+refused and what it holds is said.
+
+Examples:
+  weftctl create data /dev/nvme1n1 /dev/nvme2n1 /dev/nvme3n1 /dev/nvme4n1
+  weftctl create scratch /dev/nvme1n1 /dev/nvme2n1 --chunk 1MiB --force
+  weftctl create data /dev/nvme1n1 /dev/nvme2n1 --dry-run --json)");
+    return {command, [options](renderer& out) { return run_create(*options, out); }};
+}
+
+} // namespace weft

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "members.hpp"
+#include "netlink.hpp"
+#include "verbs.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace weft
+{
+
+namespace
+{
+
+found_volume describe(const member_set& set)
+{
+    found_volume volume{set.name, set.uuid, set.sb.data_size * set.sb.member_count, set.sb.member_count, {}};
+    volume.devices.resize(set.sb.member_count);
+    for (const auto& member : set.members)
+        volume.devices[member.sb.member_index] = member.path;
+    return volume;
+}
+
+result<exit_code> run_list(renderer& out)
+{
+    std::vector<volume_status> assembled;
+    // Without the module nothing is assembled, and members can be looked at all the same.
+    if (std::filesystem::exists("/sys/module/weft")) {
+        auto connection = netlink::open();
+        if (!connection)
+            return tl::unexpected(connection.error());
+        auto volumes = connection->volumes();
+        if (!volumes)
+            return tl::unexpected(volumes.error());
+        assembled = std::move(*volumes);
+    }
+    const auto sets = find_members();
+    if (!sets)
+        return tl::unexpected(sets.error());
+    std::vector<found_volume> found;
+    for (const auto& set : *sets)
+        if (std::none_of(assembled.begin(), assembled.end(),
+                         [&](const auto& v) { return v.uuid == set.uuid; }))
+            found.push_back(describe(set));
+    out.list(assembled, found);
+    return exit_code::ok;
+}
+
+} // namespace
+
+verb add_list(CLI::App& app)
+{
+    auto* command = app.add_subcommand("list", "list assembled volumes and those found on block devices");
+    command->footer(R"(Examples:
+  weftctl list
+  weftctl list --json)");
+    return {command, [](renderer& out) { return run_list(out); }};
+}
+
+} // namespace weft

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "device.hpp"
+#include "netlink.hpp"
+#include "verbs.hpp"
+
+#include <sys/stat.h>
+
+namespace weft
+{
+
+namespace
+{
+
+result<exit_code> run_status(const std::vector<std::string>& wanted, renderer& out)
+{
+    auto connection = netlink::open();
+    if (!connection)
+        return tl::unexpected(connection.error());
+    auto names = wanted;
+    if (names.empty()) {
+        const auto all = connection->volumes();
+        if (!all)
+            return tl::unexpected(all.error());
+        for (const auto& volume : *all)
+            names.push_back(volume.name);
+    }
+    std::vector<volume_status> volumes;
+    for (const auto& name : names) {
+        auto volume = connection->volume(name);
+        if (!volume)
+            return tl::unexpected(volume.error());
+        struct stat st {
+        };
+        if (!::stat(("/dev/weft/" + name).c_str(), &st))
+            volume->users = users_of(st.st_rdev);
+        volumes.push_back(std::move(*volume));
+    }
+    out.status(volumes);
+    return exit_code::ok;
+}
+
+} // namespace
+
+verb add_status(CLI::App& app)
+{
+    auto names = std::make_shared<std::vector<std::string>>();
+    auto* command = app.add_subcommand("status", "show assembled volumes with their members and counters");
+    command->add_option("NAME", *names, "of the volumes; all otherwise");
+    command->footer(R"(Counters are of this assembly, and zero with --no-iostats.
+
+Examples:
+  weftctl status
+  weftctl status data --json)");
+    return {command, [names](renderer& out) { return run_status(*names, out); }};
+}
+
+} // namespace weft

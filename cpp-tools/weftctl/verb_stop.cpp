@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "device.hpp"
+#include "netlink.hpp"
+#include "verbs.hpp"
+
+#include <sys/stat.h>
+
+namespace weft
+{
+
+namespace
+{
+
+struct stop_options {
+    std::vector<std::string> names;
+    bool all = false;
+};
+
+// The kernel knows that a volume is open; who it is can be seen from here.
+error explain(error refusal, const std::string& name)
+{
+    struct stat st {
+    };
+    if (refusal.code != exit_code::busy || ::stat(("/dev/weft/" + name).c_str(), &st))
+        return refusal;
+    const auto users = users_of(st.st_rdev);
+    if (!users.empty())
+        refusal.text = fmt::format("volume {} is in use: {}", name, fmt::join(users, ", "));
+    return refusal;
+}
+
+result<exit_code> run_stop(const stop_options& options, renderer& out)
+{
+    if (options.all == !options.names.empty())
+        return fail(exit_code::usage, "name volumes, or give --all");
+    auto connection = netlink::open();
+    if (!connection)
+        return tl::unexpected(connection.error());
+    auto names = options.names;
+    if (options.all) {
+        const auto volumes = connection->volumes();
+        if (!volumes)
+            return tl::unexpected(volumes.error());
+        for (const auto& volume : *volumes)
+            names.push_back(volume.name);
+    }
+    std::vector<action> actions;
+    auto worst = exit_code::ok;
+    for (const auto& name : names) {
+        if (auto done = connection->stop(name); !done) {
+            const auto refusal = explain(done.error(), name);
+            out.failure(refusal);
+            worst = refusal.code;
+            continue;
+        }
+        actions.push_back({"stop", name, fmt::format("stopped volume {}", name)});
+    }
+    if (!actions.empty())
+        out.actions(actions);
+    return worst;
+}
+
+} // namespace
+
+verb add_stop(CLI::App& app)
+{
+    auto options = std::make_shared<stop_options>();
+    auto* command = app.add_subcommand("stop", "take volumes apart that nobody uses");
+    command->add_option("NAME", options->names, "of the volumes");
+    command->add_flag("--all", options->all, "every volume");
+    command->footer(R"(A volume that is mounted or open is refused, and who uses it is said.
+
+Examples:
+  weftctl stop data
+  weftctl stop --all)");
+    return {command, [options](renderer& out) { return run_stop(*options, out); }};
+}
+
+} // namespace weft

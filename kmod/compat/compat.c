@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Where kernels differ in shape and not only in names: see compat.h. */
+#include "compat.h"
+
+#ifdef BLK_OPEN_READ
+/*
+ * Called with bd_holder_lock held, which the callee gives back: the device may
+ * not be closed while we look at it, but we may sleep.
+ */
+static void weft_bdev_mark_dead(struct block_device *bdev, bool surprise)
+	__releases(&bdev->bd_holder_lock)
+{
+	struct weft_bdev *wb = bdev->bd_holder;
+
+	if (wb->gone)
+		wb->gone(wb);
+	mutex_unlock(&bdev->bd_holder_lock);
+}
+
+static const struct blk_holder_ops weft_bdev_holder_ops = {
+	.mark_dead	= weft_bdev_mark_dead,
+};
+#endif
+
+/**
+ * weft_bdev_open() - open a block device for ourselves alone
+ * @wb: @gone is set by the caller, the rest is filled here
+ * @path: in the caller's file system
+ * @write: for writing too
+ *
+ * Context: process context, may sleep.
+ * Return: 0 or a negative errno; -EBUSY when somebody else has it, -EACCES
+ * when it is read-only and @write is asked.
+ */
+int weft_bdev_open(struct weft_bdev *wb, const char *path, bool write)
+{
+#ifdef BLK_FEAT_WRITE_CACHE
+	blk_mode_t mode = BLK_OPEN_READ | (write ? BLK_OPEN_WRITE : 0);
+	struct file *file;
+
+	file = bdev_file_open_by_path(path, mode, wb, &weft_bdev_holder_ops);
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	wb->file = file;
+	wb->bdev = file_bdev(file);
+	wb->mode = (__force unsigned int)mode;
+#else
+	fmode_t mode = FMODE_READ | FMODE_EXCL | (write ? FMODE_WRITE : 0);
+	struct block_device *bdev;
+
+	bdev = blkdev_get_by_path(path, mode, wb);
+	if (IS_ERR(bdev))
+		return PTR_ERR(bdev);
+	wb->bdev = bdev;
+	wb->mode = (__force unsigned int)mode;
+#endif
+	return 0;
+}
+
+/**
+ * weft_bdev_close() - give a block device back
+ * @wb: opened by weft_bdev_open()
+ *
+ * Context: process context, may sleep. @gone is not running any more when
+ * this returns.
+ */
+void weft_bdev_close(struct weft_bdev *wb)
+{
+#ifdef BLK_FEAT_WRITE_CACHE
+	bdev_fput(wb->file);
+#else
+	blkdev_put(wb->bdev, (__force fmode_t)wb->mode);
+#endif
+	wb->bdev = NULL;
+}
+
+/* What every member can do, asked of each because kernels stack it unevenly. */
+struct weft_common {
+	bool	discard;
+	bool	write_zeroes;
+	bool	nowait;
+	bool	poll;
+	bool	p2pdma;
+	bool	stable_writes;	/* any */
+	bool	write_cache;	/* any */
+	bool	fua;		/* any */
+};
+
+#ifdef BLK_FEAT_WRITE_CACHE
+static bool weft_queue_has(struct block_device *bdev, blk_features_t feature)
+{
+	return bdev_get_queue(bdev)->limits.features & feature;
+}
+
+#define weft_queue_nowait(bdev)		weft_queue_has(bdev, BLK_FEAT_NOWAIT)
+#define weft_queue_poll(bdev)		weft_queue_has(bdev, BLK_FEAT_POLL)
+#define weft_queue_p2pdma(bdev)		weft_queue_has(bdev, BLK_FEAT_PCI_P2PDMA)
+#else
+#define weft_queue_nowait(bdev)		bdev_nowait(bdev)
+#define weft_queue_poll(bdev) \
+	test_bit(QUEUE_FLAG_POLL, &bdev_get_queue(bdev)->queue_flags)
+#define weft_queue_p2pdma(bdev)		blk_queue_pci_p2pdma(bdev_get_queue(bdev))
+#endif
+
+static struct weft_common weft_common_of(struct block_device **members, u32 count)
+{
+	struct weft_common c = {
+		.discard = true, .write_zeroes = true, .nowait = true,
+		.poll = true, .p2pdma = true,
+	};
+	u32 i;
+
+	for (i = 0; i < count; i++) {
+		c.discard &= !!bdev_max_discard_sectors(members[i]);
+		c.write_zeroes &= !!bdev_write_zeroes_sectors(members[i]);
+		c.nowait &= !!weft_queue_nowait(members[i]);
+		c.poll &= !!weft_queue_poll(members[i]);
+		c.p2pdma &= !!weft_queue_p2pdma(members[i]);
+		c.stable_writes |= bdev_stable_writes(members[i]);
+		c.write_cache |= bdev_write_cache(members[i]);
+		c.fua |= bdev_fua(members[i]);
+	}
+	return c;
+}
+
+/*
+ * A range command goes down as one command for each member, which splits it
+ * as it likes: so the volume's own limit is what a bio can say.
+ */
+#define WEFT_RANGE_SECTORS	(UINT_MAX >> SECTOR_SHIFT)
+
+/**
+ * weft_disk_alloc() - a bio-based disk with limits stacked from members
+ * @limits: what the volume adds
+ * @members: open block devices
+ * @count: how many
+ * @iostats: whether the queue's iostats are on at first
+ *
+ * Context: process context, may sleep.
+ * Return: a disk to be given back by put_disk(), or an ERR_PTR.
+ */
+struct gendisk *weft_disk_alloc(const struct weft_limits *limits,
+				struct block_device **members, u32 count,
+				bool iostats)
+{
+	struct weft_common c = weft_common_of(members, count);
+	u32 i;
+
+#ifdef BLK_FEAT_WRITE_CACHE
+	struct queue_limits lim;
+
+	blk_set_stacking_limits(&lim);
+	lim.io_min = limits->io_min;
+	lim.io_opt = limits->io_opt;
+	lim.chunk_sectors = limits->chunk_sectors;
+	lim.features |= BLK_FEAT_NOWAIT | BLK_FEAT_POLL | BLK_FEAT_PCI_P2PDMA;
+	if (iostats)
+		lim.features |= BLK_FEAT_IO_STAT;
+#ifdef BLK_FEAT_ATOMIC_WRITES
+	lim.features |= BLK_FEAT_ATOMIC_WRITES;
+#endif
+	for (i = 0; i < count; i++)
+		queue_limits_stack_bdev(&lim, members[i], limits->data_start,
+					"weft");
+	lim.max_hw_discard_sectors = c.discard ? WEFT_RANGE_SECTORS : 0;
+	lim.max_write_zeroes_sectors = c.write_zeroes ? WEFT_RANGE_SECTORS : 0;
+#ifdef WEFT_HAVE_WZEROES_UNMAP
+	/* Cannot be more than what is, and not all members may unmap. */
+	lim.max_hw_wzeroes_unmap_sectors = 0;
+#endif
+	lim.max_secure_erase_sectors = 0;
+	if (!c.nowait)
+		lim.features &= ~BLK_FEAT_NOWAIT;
+	if (!c.poll)
+		lim.features &= ~BLK_FEAT_POLL;
+	if (!c.p2pdma)
+		lim.features &= ~BLK_FEAT_PCI_P2PDMA;
+	return blk_alloc_disk(&lim, NUMA_NO_NODE);
+#else
+	struct gendisk *disk = blk_alloc_disk(NUMA_NO_NODE);
+	struct request_queue *q;
+
+	if (!disk)
+		return ERR_PTR(-ENOMEM);
+	q = disk->queue;
+	blk_set_stacking_limits(&q->limits);
+	blk_queue_io_min(q, limits->io_min);
+	blk_queue_io_opt(q, limits->io_opt);
+	blk_queue_chunk_sectors(q, limits->chunk_sectors);
+	for (i = 0; i < count; i++)
+		disk_stack_limits(disk, members[i],
+				  limits->data_start << SECTOR_SHIFT);
+	blk_queue_max_discard_sectors(q, c.discard ? WEFT_RANGE_SECTORS : 0);
+	q->limits.max_hw_discard_sectors = q->limits.max_discard_sectors;
+	blk_queue_max_write_zeroes_sectors(q, c.write_zeroes ? WEFT_RANGE_SECTORS : 0);
+	blk_queue_max_secure_erase_sectors(q, 0);
+	blk_queue_write_cache(q, c.write_cache, c.fua);
+	blk_queue_flag_set(QUEUE_FLAG_NONROT, q);
+	if (iostats)
+		blk_queue_flag_set(QUEUE_FLAG_IO_STAT, q);
+	if (c.stable_writes)
+		blk_queue_flag_set(QUEUE_FLAG_STABLE_WRITES, q);
+	if (c.nowait)
+		blk_queue_flag_set(QUEUE_FLAG_NOWAIT, q);
+	if (c.poll)
+		blk_queue_flag_set(QUEUE_FLAG_POLL, q);
+	if (c.p2pdma)
+		blk_queue_flag_set(QUEUE_FLAG_PCI_P2PDMA, q);
+	return disk;
+#endif
+}

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Looks into the kernel's headers for what has no macro to ask for; each line
+# sets -DWEFT_HAVE_<name> where the pattern is found. No compiler, a tenth of a
+# second. kmod/compat/ is the only reader.
+
+weft-include := $(srctree)/include
+weft-probe = $(if $(shell grep -lE '$(3)' $(weft-include)/$(2) 2>/dev/null),-DWEFT_HAVE_$(1))
+
+WEFT_PROBES := \
+	$(call weft-probe,WQ_PERCPU,linux/workqueue.h,WQ_PERCPU) \
+	$(call weft-probe,ACCT_END_SECTORS,linux/blkdev.h,unsigned int sectors. unsigned long start_time) \
+	$(call weft-probe,REQ_ATOMIC,linux/blk_types.h,__REQ_ATOMIC) \
+	$(call weft-probe,WZEROES_UNMAP,linux/blkdev.h,max_hw_wzeroes_unmap_sectors)

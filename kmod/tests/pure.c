@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The files under test, compiled once more into the test module: they are
+ * private to weft.ko, which exports nothing of them.
+ */
+#include "../weft/map.c"
+#include "../weft/superblock.c"
+
+#include <linux/module.h>
+
+MODULE_DESCRIPTION("KUnit tests of weft's stripe map and superblocks");
+MODULE_LICENSE("GPL");

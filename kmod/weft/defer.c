@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Bios that cannot go on where they are submitted, or where they complete.
+ *
+ * Discards and write zeroes over more than one member: whatever such a bio
+ * spans, each member's share is one run (map.c), so it goes down as one bio for
+ * each member and not as one for each chunk. That takes up to 256 bios at once,
+ * more than can be allocated safely where a bio is submitted; here each goes on
+ * its way before the next is allocated.
+ *
+ * Reads and writes with REQ_NOWAIT that were split and of which a fragment was
+ * turned away (bio.c): here they may wait.
+ */
+#include "weft.h"
+
+static void weft_range_fan_out(struct weft_volume *vol, struct bio *bio)
+{
+	sector_t start = bio->bi_iter.bi_sector;
+	sector_t end = bio_end_sector(bio);
+	u32 i;
+
+	for (i = 0; i < vol->member_count; i++) {
+		sector_t sector, sectors;
+		struct bio *part;
+
+		sectors = weft_map_member_range(&vol->map, start, end, i, &sector);
+		if (!sectors)
+			continue;
+		part = bio_alloc_clone(vol->disk->part0, bio, GFP_NOIO, &vol->bios);
+		if (!part) {
+			bio->bi_status = BLK_STS_RESOURCE;
+			break;
+		}
+		part->bi_iter.bi_size = sectors << SECTOR_SHIFT;
+		bio_chain(part, bio);
+		weft_submit_part(vol->members[i], part, sector, bio);
+	}
+	/* Its own part is done; the last of the others ends it. */
+	bio_endio(bio);
+}
+
+static void weft_deferred_work(struct work_struct *work)
+{
+	struct weft_volume *vol = container_of(work, struct weft_volume,
+					       deferred.work);
+	struct bio_list bios;
+	struct bio *bio;
+
+	spin_lock_irq(&vol->deferred.lock);
+	bios = vol->deferred.bios;
+	bio_list_init(&vol->deferred.bios);
+	spin_unlock_irq(&vol->deferred.lock);
+
+	while ((bio = bio_list_pop(&bios))) {
+		bio->bi_opf &= ~REQ_NOWAIT;
+		if (weft_op_is_range(bio))
+			weft_range_fan_out(vol, bio);
+		else
+			submit_bio_noacct(bio);
+	}
+}
+
+/**
+ * weft_defer() - let a bio go on in process context, where it may wait
+ * @vol: the volume
+ * @bio: a discard or write zeroes to be fanned out, or any other to be
+ *	submitted to the volume
+ *
+ * Context: any.
+ */
+void weft_defer(struct weft_volume *vol, struct bio *bio)
+{
+	unsigned long irqflags;
+
+	spin_lock_irqsave(&vol->deferred.lock, irqflags);
+	bio_list_add(&vol->deferred.bios, bio);
+	spin_unlock_irqrestore(&vol->deferred.lock, irqflags);
+	queue_work(vol->wq, &vol->deferred.work);
+}
+
+/**
+ * weft_deferred_init() - nothing to undo
+ * @vol: the volume
+ */
+void weft_deferred_init(struct weft_volume *vol)
+{
+	spin_lock_init(&vol->deferred.lock);
+	bio_list_init(&vol->deferred.bios);
+	INIT_WORK(&vol->deferred.work, weft_deferred_work);
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* weft.ko: striped volumes. Load and unload. */
+#include "weft.h"
+
+static void weft_check_sizes(void)
+{
+	BUILD_BUG_ON(sizeof(struct weft_superblock) != WEFT_SB_SIZE);
+	BUILD_BUG_ON(sizeof(struct weft_owner) != WEFT_OWNER_SIZE);
+	BUILD_BUG_ON(offsetof(struct weft_superblock, reserved) != 160);
+	BUILD_BUG_ON(offsetof(struct weft_owner, reserved) != 304);
+	BUILD_BUG_ON(WEFT_UUID_LEN != WEFT_UUID_SIZE);
+	BUILD_BUG_ON(sizeof("weft!") - 1 + WEFT_NAME_MAX + 1 > DISK_NAME_LEN);
+}
+
+static int __init weft_init(void)
+{
+	int ret;
+
+	weft_check_sizes();
+	ret = weft_bio_init();
+	if (ret)
+		return ret;
+	ret = weft_bdev_init();
+	if (ret)
+		goto out_bio;
+	ret = weft_netlink_init();
+	if (ret)
+		goto out_bdev;
+	return 0;
+
+out_bdev:
+	weft_bdev_exit();
+out_bio:
+	weft_bio_exit();
+	return ret;
+}
+
+static void __exit weft_exit(void)
+{
+	/* No volume is left: each holds the module. */
+	weft_netlink_exit();
+	weft_bdev_exit();
+	weft_bio_exit();
+}
+
+module_init(weft_init);
+module_exit(weft_exit);
+
+MODULE_AUTHOR("The weft developers");
+MODULE_DESCRIPTION("Striped volumes over NVMe over Fabrics and other block devices");
+MODULE_LICENSE("GPL");
+MODULE_VERSION("0.1.0");
+MODULE_ALIAS_GENL_FAMILY(WEFT_FAMILY_NAME);

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The stripe map: which member, and where on it, a sector of the volume is.
+ *
+ * Pure arithmetic. Chunk c of the volume (chunks counted from 0) is row
+ * c / members of member c % members; a member's rows lie one after another
+ * from data_start on. All numbers are 512-byte sectors.
+ */
+#ifndef WEFT_MAP_H
+#define WEFT_MAP_H
+
+#include "portable.h"
+
+/**
+ * struct weft_map - geometry of a volume
+ * @members: how many, 1 to 256
+ * @chunk_shift: log2 of a chunk in sectors
+ * @member_shift: log2 of @members, or -1: divide
+ * @data_start: first sector of data on each member
+ * @data_sectors: sectors of data on each member, whole chunks
+ * @capacity: sectors of the volume
+ */
+struct weft_map {
+	u32		members;
+	u8		chunk_shift;
+	signed char	member_shift;
+	sector_t	data_start;
+	sector_t	data_sectors;
+	sector_t	capacity;
+};
+
+/**
+ * struct weft_place - a place on a member
+ * @member: index
+ * @sector: sector on that member, data_start included
+ */
+struct weft_place {
+	u32		member;
+	sector_t	sector;
+};
+
+int weft_map_init(struct weft_map *map, u32 members, u64 chunk_bytes,
+		  u64 data_offset, u64 data_size);
+sector_t weft_map_volume_sector(const struct weft_map *map,
+				const struct weft_place *place);
+sector_t weft_map_member_range(const struct weft_map *map, sector_t start,
+			       sector_t end, u32 member, sector_t *member_start);
+u32 weft_map_io_opt(const struct weft_map *map);
+
+/**
+ * weft_map_sector() - find a sector of the volume
+ * @map: the geometry
+ * @sector: below @map->capacity
+ *
+ * Inline and chosen by shift because it runs for every I/O.
+ *
+ * Return: its place.
+ */
+static inline struct weft_place weft_map_sector(const struct weft_map *map,
+						sector_t sector)
+{
+	u64 chunk = sector >> map->chunk_shift;
+	struct weft_place place;
+	u64 row;
+
+	if (map->member_shift >= 0) {
+		place.member = chunk & (map->members - 1);
+		row = chunk >> map->member_shift;
+	} else {
+		row = div_u64_rem(chunk, map->members, &place.member);
+	}
+	place.sector = map->data_start + (row << map->chunk_shift) +
+		       (sector & ((1ULL << map->chunk_shift) - 1));
+	return place;
+}
+
+/**
+ * weft_map_contiguous() - how far a sector's neighbours stay beside it
+ * @map: the geometry
+ * @sector: below @map->capacity
+ *
+ * Return: sectors from @sector on that lie one after another on one member.
+ */
+static inline sector_t weft_map_contiguous(const struct weft_map *map,
+					   sector_t sector)
+{
+	sector_t chunk = 1ULL << map->chunk_shift;
+
+	if (map->members == 1)
+		return map->capacity - sector;
+	return chunk - (sector & (chunk - 1));
+}
+
+#endif /* WEFT_MAP_H */

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: ((GPL-2.0 WITH Linux-syscall-note) OR BSD-3-Clause)
+/* Do not edit directly, auto-generated from: */
+/*	uapi/weft.yaml */
+/* YNL-GEN kernel source */
+/* To regenerate run: uapi/generate */
+
+#include <net/netlink.h>
+#include <net/genetlink.h>
+
+#include "netlink-gen.h"
+
+#include <uapi/weft.h>
+
+/* Common nested types */
+const struct nla_policy weft_member_nl_policy[WEFT_A_MEMBER_PAD + 1] = {
+	[WEFT_A_MEMBER_INDEX] = { .type = NLA_U32, },
+	[WEFT_A_MEMBER_UUID] = NLA_POLICY_EXACT_LEN(WEFT_UUID_LEN),
+	[WEFT_A_MEMBER_TRANSPORT] = { .type = NLA_NUL_STRING, .len = 31, },
+	[WEFT_A_MEMBER_ADDRESS] = { .type = NLA_NUL_STRING, .len = 1023, },
+	[WEFT_A_MEMBER_DISK] = { .type = NLA_NUL_STRING, },
+	[WEFT_A_MEMBER_MAJOR] = { .type = NLA_U32, },
+	[WEFT_A_MEMBER_MINOR] = { .type = NLA_U32, },
+	[WEFT_A_MEMBER_STATE] = NLA_POLICY_MAX(NLA_U32, 1),
+	[WEFT_A_MEMBER_SIZE] = { .type = NLA_U64, },
+};
+
+/* WEFT_CMD_VOLUME_GET - do */
+const struct nla_policy weft_volume_get_nl_policy[WEFT_A_VOLUME_NAME + 1] = {
+	[WEFT_A_VOLUME_NAME] = { .type = NLA_NUL_STRING, .len = 255, },
+};
+
+/* WEFT_CMD_VOLUME_ASSEMBLE - do */
+const struct nla_policy weft_volume_assemble_nl_policy[WEFT_A_VOLUME_NO_IOSTATS + 1] = {
+	[WEFT_A_VOLUME_NAME] = { .type = NLA_NUL_STRING, .len = 255, },
+	[WEFT_A_VOLUME_UUID] = NLA_POLICY_EXACT_LEN(WEFT_UUID_LEN),
+	[WEFT_A_VOLUME_MEMBER] = NLA_POLICY_NESTED(weft_member_nl_policy),
+	[WEFT_A_VOLUME_READ_ONLY] = { .type = NLA_FLAG, },
+	[WEFT_A_VOLUME_TAKE_OVER] = { .type = NLA_FLAG, },
+	[WEFT_A_VOLUME_HOST_NQN] = { .type = NLA_NUL_STRING, .len = 223, },
+	[WEFT_A_VOLUME_NO_IOSTATS] = { .type = NLA_FLAG, },
+};
+
+/* WEFT_CMD_VOLUME_STOP - do */
+const struct nla_policy weft_volume_stop_nl_policy[WEFT_A_VOLUME_NAME + 1] = {
+	[WEFT_A_VOLUME_NAME] = { .type = NLA_NUL_STRING, .len = 255, },
+};
+
+/* Ops table for weft */
+const struct genl_ops weft_nl_ops[3] = {
+	{
+		.cmd		= WEFT_CMD_VOLUME_GET,
+		.doit		= weft_nl_volume_get_doit,
+		.dumpit		= weft_nl_volume_get_dumpit,
+		.policy		= weft_volume_get_nl_policy,
+		.maxattr	= WEFT_A_VOLUME_NAME,
+	},
+	{
+		.cmd		= WEFT_CMD_VOLUME_ASSEMBLE,
+		.doit		= weft_nl_volume_assemble_doit,
+		.policy		= weft_volume_assemble_nl_policy,
+		.maxattr	= WEFT_A_VOLUME_NO_IOSTATS,
+	},
+	{
+		.cmd		= WEFT_CMD_VOLUME_STOP,
+		.doit		= weft_nl_volume_stop_doit,
+		.policy		= weft_volume_stop_nl_policy,
+		.maxattr	= WEFT_A_VOLUME_NAME,
+	},
+};
+
+static const struct genl_multicast_group weft_nl_mcgrps[] = {
+	[WEFT_NLGRP_EVENTS] = { "events", },
+};

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: ((GPL-2.0 WITH Linux-syscall-note) OR BSD-3-Clause) */
+/* Do not edit directly, auto-generated from: */
+/*	uapi/weft.yaml */
+/* YNL-GEN kernel header */
+/* To regenerate run: uapi/generate */
+
+#ifndef _LINUX_WEFT_GEN_H
+#define _LINUX_WEFT_GEN_H
+
+#include <net/netlink.h>
+#include <net/genetlink.h>
+
+#include <uapi/weft.h>
+
+/* Common nested types */
+extern const struct nla_policy weft_member_nl_policy[WEFT_A_MEMBER_PAD + 1];
+
+extern const struct nla_policy weft_volume_get_nl_policy[WEFT_A_VOLUME_NAME + 1];
+
+extern const struct nla_policy weft_volume_assemble_nl_policy[WEFT_A_VOLUME_NO_IOSTATS + 1];
+
+extern const struct nla_policy weft_volume_stop_nl_policy[WEFT_A_VOLUME_NAME + 1];
+
+/* Ops table for weft */
+extern const struct genl_ops weft_nl_ops[3];
+
+int weft_nl_volume_get_doit(struct sk_buff *skb, struct genl_info *info);
+int weft_nl_volume_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb);
+int weft_nl_volume_assemble_doit(struct sk_buff *skb, struct genl_info *info);
+int weft_nl_volume_stop_doit(struct sk_buff *skb, struct genl_info *info);
+
+enum {
+	WEFT_NLGRP_EVENTS,
+};
+
+#endif /* _LINUX_WEFT_GEN_H */

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Control by generic netlink: uapi/weft.yaml says what, netlink-gen.c holds
+ * what is generated from it, and this file what the commands do.
+ */
+#include "weft.h"
+
+#include <net/genetlink.h>
+#include <net/net_namespace.h>
+
+#include "netlink-gen.h"
+
+static const struct genl_multicast_group weft_nl_groups[] = {
+	[WEFT_NLGRP_EVENTS] = { .name = "events" },
+};
+
+static struct genl_family weft_nl_family __ro_after_init = {
+	.name		= WEFT_FAMILY_NAME,
+	.version	= WEFT_FAMILY_VERSION,
+	/* Block devices know no namespaces: the initial one alone. */
+	.netnsok	= false,
+	/* An assembly may wait for a heartbeat; others go on. */
+	.parallel_ops	= true,
+	.module		= THIS_MODULE,
+	.ops		= weft_nl_ops,
+	.n_ops		= ARRAY_SIZE(weft_nl_ops),
+	.mcgrps		= weft_nl_groups,
+	.n_mcgrps	= ARRAY_SIZE(weft_nl_groups),
+};
+
+/*
+ * Tell the user why, before the ack tells that. Best effort: where there is no
+ * memory for the sentence, the error code must do.
+ */
+static void weft_nl_refused(struct genl_info *info, int err, const char *volume,
+			    const struct weft_why *why)
+{
+	struct sk_buff *skb;
+	void *hdr;
+
+	skb = genlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
+	if (!skb)
+		return;
+	hdr = genlmsg_put_reply(skb, info, &weft_nl_family, 0, WEFT_CMD_REFUSED);
+	if (!hdr)
+		goto out_free;
+	if ((volume && nla_put_string(skb, WEFT_A_NOTICE_VOLUME, volume)) ||
+	    nla_put_string(skb, WEFT_A_NOTICE_TEXT, why->text) ||
+	    nla_put_u32(skb, WEFT_A_NOTICE_ERRNO, -err))
+		goto out_free;
+	genlmsg_end(skb, hdr);
+	genlmsg_reply(skb, info);
+	return;
+
+out_free:
+	nlmsg_free(skb);
+}
+
+/* The end of every command: 0, or the error with its sentence sent ahead. */
+static int weft_nl_result(struct genl_info *info, int err, const char *volume,
+			  const struct weft_why *why)
+{
+	if (err && why->text[0])
+		weft_nl_refused(info, err, volume, why);
+	return err;
+}
+
+static int weft_nl_may(struct sk_buff *skb, struct weft_why *why)
+{
+	if (netlink_capable(skb, CAP_SYS_ADMIN))
+		return 0;
+	return weft_refuse(why, -EPERM,
+			   "only a process with CAP_SYS_ADMIN may change volumes");
+}
+
+static const char *weft_nl_string(struct nlattr *attr)
+{
+	return attr ? nla_data(attr) : NULL;	/* NUL checked by the policy */
+}
+
+static int weft_nl_put_member(struct sk_buff *skb, const struct weft_member *member)
+{
+	struct nlattr *nest = nla_nest_start(skb, WEFT_A_VOLUME_MEMBER);
+	dev_t dev = member->bdev->bd_dev;
+
+	if (!nest)
+		return -EMSGSIZE;
+	if (nla_put_u32(skb, WEFT_A_MEMBER_INDEX, member->index) ||
+	    nla_put(skb, WEFT_A_MEMBER_UUID, WEFT_UUID_SIZE, member->sb.member_uuid) ||
+	    nla_put_string(skb, WEFT_A_MEMBER_TRANSPORT, member->path->ops->name) ||
+	    nla_put_string(skb, WEFT_A_MEMBER_ADDRESS, member->address) ||
+	    nla_put_string(skb, WEFT_A_MEMBER_DISK, member->bdev->bd_disk->disk_name) ||
+	    nla_put_u32(skb, WEFT_A_MEMBER_MAJOR, MAJOR(dev)) ||
+	    nla_put_u32(skb, WEFT_A_MEMBER_MINOR, MINOR(dev)) ||
+	    nla_put_u32(skb, WEFT_A_MEMBER_STATE,
+			READ_ONCE(member->gone) ? WEFT_MEMBER_STATE_GONE :
+						  WEFT_MEMBER_STATE_OK) ||
+	    nla_put_u64_64bit(skb, WEFT_A_MEMBER_SIZE, bdev_nr_bytes(member->bdev),
+			      WEFT_A_MEMBER_PAD)) {
+		nla_nest_cancel(skb, nest);
+		return -EMSGSIZE;
+	}
+	nla_nest_end(skb, nest);
+	return 0;
+}
+
+static int weft_nl_put_members(struct sk_buff *skb, const struct weft_volume *vol)
+{
+	u32 i;
+
+	for (i = 0; i < vol->member_count; i++)
+		if (weft_nl_put_member(skb, vol->members[i]))
+			return -EMSGSIZE;
+	return 0;
+}
+
+/* A volume on its way up or down has a name and a state, and nothing to rely on. */
+static bool weft_volume_settled(const struct weft_volume *vol)
+{
+	return vol->state == WEFT_VOLUME_STATE_LIVE ||
+	       vol->state == WEFT_VOLUME_STATE_FAILED;
+}
+
+static int weft_nl_put_volume(struct sk_buff *skb, struct weft_volume *vol)
+{
+	const struct weft_sb_info *sb;
+	dev_t dev;
+
+	if (nla_put_string(skb, WEFT_A_VOLUME_NAME, vol->name) ||
+	    nla_put_u32(skb, WEFT_A_VOLUME_STATE, vol->state))
+		return -EMSGSIZE;
+	if (!weft_volume_settled(vol))
+		return 0;
+	sb = &vol->members[0]->sb;
+	dev = disk_devt(vol->disk);
+	if (nla_put(skb, WEFT_A_VOLUME_UUID, WEFT_UUID_SIZE, vol->uuid) ||
+	    nla_put_u32(skb, WEFT_A_VOLUME_OWNERSHIP, weft_owner_state(vol)) ||
+	    (vol->read_only && nla_put_flag(skb, WEFT_A_VOLUME_READ_ONLY)) ||
+	    nla_put_u64_64bit(skb, WEFT_A_VOLUME_SIZE,
+			      (u64)vol->map.capacity << SECTOR_SHIFT,
+			      WEFT_A_VOLUME_PAD) ||
+	    nla_put_u32(skb, WEFT_A_VOLUME_CHUNK_SIZE, sb->chunk_size) ||
+	    nla_put_u32(skb, WEFT_A_VOLUME_BLOCK_SIZE, sb->block_size) ||
+	    nla_put_u32(skb, WEFT_A_VOLUME_MEMBER_COUNT, vol->member_count) ||
+	    nla_put_u64_64bit(skb, WEFT_A_VOLUME_GENERATION, sb->generation,
+			      WEFT_A_VOLUME_PAD) ||
+	    nla_put_u64_64bit(skb, WEFT_A_VOLUME_CREATED, sb->created,
+			      WEFT_A_VOLUME_PAD) ||
+	    nla_put_u32(skb, WEFT_A_VOLUME_OPENERS, disk_openers(vol->disk)) ||
+	    nla_put_u32(skb, WEFT_A_VOLUME_MAJOR, MAJOR(dev)) ||
+	    nla_put_u32(skb, WEFT_A_VOLUME_MINOR, MINOR(dev)))
+		return -EMSGSIZE;
+	return 0;
+}
+
+/* Room for a volume with its members; addresses are what varies. */
+static size_t weft_nl_volume_size(const struct weft_volume *vol)
+{
+	size_t size = 1024;
+	u32 i;
+
+	for (i = 0; i < vol->member_count; i++)
+		size += 256 + strlen(vol->members[i]->address);
+	return size;
+}
+
+int weft_nl_volume_get_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	const char *name = weft_nl_string(info->attrs[WEFT_A_VOLUME_NAME]);
+	struct sk_buff *reply = NULL;
+	struct weft_volume *vol;
+	struct weft_why why = {};
+	void *hdr;
+	int ret;
+
+	if (!name)
+		return weft_nl_result(info,
+				      weft_refuse(&why, -EINVAL,
+						  "the volume's name is missing"),
+				      NULL, &why);
+	mutex_lock(&weft_volumes_lock);
+	vol = weft_volume_find(name);
+	if (!vol) {
+		ret = weft_refuse(&why, -ENOENT, "no volume is called %s", name);
+		goto out_unlock;
+	}
+	ret = -ENOMEM;
+	reply = genlmsg_new(weft_volume_settled(vol) ? weft_nl_volume_size(vol) :
+			    NLMSG_GOODSIZE, GFP_KERNEL);
+	if (!reply)
+		goto out_unlock;
+	ret = -EMSGSIZE;
+	hdr = genlmsg_put_reply(reply, info, &weft_nl_family, 0,
+				WEFT_CMD_VOLUME_GET);
+	if (!hdr || weft_nl_put_volume(reply, vol) ||
+	    (weft_volume_settled(vol) && weft_nl_put_members(reply, vol)))
+		goto out_unlock;
+	genlmsg_end(reply, hdr);
+	mutex_unlock(&weft_volumes_lock);
+	return genlmsg_reply(reply, info);
+
+out_unlock:
+	mutex_unlock(&weft_volumes_lock);
+	nlmsg_free(reply);
+	return weft_nl_result(info, ret, name, &why);
+}
+
+int weft_nl_volume_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
+{
+	struct weft_volume *vol;
+	long index = 0;
+	void *hdr;
+
+	mutex_lock(&weft_volumes_lock);
+	list_for_each_entry(vol, &weft_volumes, list) {
+		if (index++ < cb->args[0])
+			continue;
+		hdr = genlmsg_put(skb, NETLINK_CB(cb->skb).portid,
+				  cb->nlh->nlmsg_seq, &weft_nl_family,
+				  NLM_F_MULTI, WEFT_CMD_VOLUME_GET);
+		if (!hdr)
+			break;
+		if (weft_nl_put_volume(skb, vol)) {
+			genlmsg_cancel(skb, hdr);
+			break;
+		}
+		genlmsg_end(skb, hdr);
+		cb->args[0] = index;
+	}
+	mutex_unlock(&weft_volumes_lock);
+	return skb->len;
+}
+
+static int weft_nl_parse_member(struct nlattr *attr, struct genl_info *info,
+				struct weft_member_request *req,
+				struct weft_why *why)
+{
+	struct nlattr *tb[WEFT_A_MEMBER_PAD + 1];
+	int ret;
+
+	ret = nla_parse_nested(tb, WEFT_A_MEMBER_PAD, attr, weft_member_nl_policy,
+			       info->extack);
+	if (ret)
+		return ret;
+	req->transport = weft_nl_string(tb[WEFT_A_MEMBER_TRANSPORT]) ?: "bdev";
+	req->address = weft_nl_string(tb[WEFT_A_MEMBER_ADDRESS]);
+	if (!req->address || !req->address[0])
+		return weft_refuse(why, -EINVAL, "a member has no address");
+	return 0;
+}
+
+static u32 weft_nl_count_members(struct genl_info *info)
+{
+	struct nlattr *attr;
+	u32 count = 0;
+	int rem;
+
+	nlmsg_for_each_attr(attr, info->nlhdr, GENL_HDRLEN, rem)
+		if (nla_type(attr) == WEFT_A_VOLUME_MEMBER)
+			count++;
+	return count;
+}
+
+static int weft_nl_parse_members(struct genl_info *info,
+				 struct weft_assemble_request *req,
+				 struct weft_why *why)
+{
+	struct nlattr *attr;
+	u32 i = 0;
+	int rem, ret;
+
+	nlmsg_for_each_attr(attr, info->nlhdr, GENL_HDRLEN, rem) {
+		if (nla_type(attr) != WEFT_A_VOLUME_MEMBER)
+			continue;
+		ret = weft_nl_parse_member(attr, info, &req->members[i++], why);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+int weft_nl_volume_assemble_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	struct nlattr **attrs = info->attrs;
+	struct weft_assemble_request *req;
+	struct weft_why why = {};
+	const char *name;
+	u32 count;
+	int ret;
+
+	name = weft_nl_string(attrs[WEFT_A_VOLUME_NAME]);
+	ret = weft_nl_may(skb, &why);
+	if (ret)
+		return weft_nl_result(info, ret, name, &why);
+	count = weft_nl_count_members(info);
+	if (!name)
+		ret = weft_refuse(&why, -EINVAL, "the volume's name is missing");
+	else if (!count)
+		ret = weft_refuse(&why, -EINVAL, "volume %s: no members given", name);
+	else if (count > WEFT_MEMBERS_MAX)
+		ret = weft_refuse(&why, -E2BIG,
+				  "volume %s: %u members given, at most %d are possible",
+				  name, count, WEFT_MEMBERS_MAX);
+	if (ret)
+		return weft_nl_result(info, ret, name, &why);
+
+	req = kzalloc(struct_size(req, members, count), GFP_KERNEL);
+	if (!req)
+		return -ENOMEM;
+	req->name = name;
+	req->uuid = attrs[WEFT_A_VOLUME_UUID] ? nla_data(attrs[WEFT_A_VOLUME_UUID]) : NULL;
+	req->host_nqn = weft_nl_string(attrs[WEFT_A_VOLUME_HOST_NQN]);
+	req->read_only = nla_get_flag(attrs[WEFT_A_VOLUME_READ_ONLY]);
+	req->take_over = nla_get_flag(attrs[WEFT_A_VOLUME_TAKE_OVER]);
+	req->iostats = !nla_get_flag(attrs[WEFT_A_VOLUME_NO_IOSTATS]);
+	req->count = count;
+	ret = weft_nl_parse_members(info, req, &why);
+	if (!ret)
+		ret = weft_volume_assemble(req, &why);
+	kfree(req);
+	return weft_nl_result(info, ret, name, &why);
+}
+
+int weft_nl_volume_stop_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	const char *name = weft_nl_string(info->attrs[WEFT_A_VOLUME_NAME]);
+	struct weft_why why = {};
+	int ret;
+
+	ret = weft_nl_may(skb, &why);
+	if (!ret && !name)
+		ret = weft_refuse(&why, -EINVAL, "the volume's name is missing");
+	if (!ret)
+		ret = weft_volume_stop(name, &why);
+	return weft_nl_result(info, ret, name, &why);
+}
+
+/**
+ * weft_event() - tell whoever listens
+ * @vol: the volume it is about
+ * @type: what happened
+ * @member: which member, or NULL
+ * @err: positive errno, or 0
+ * @text: one sentence
+ *
+ * Context: process context, may sleep. Best effort, as multicast is.
+ */
+void weft_event(struct weft_volume *vol, enum weft_event_type type,
+		const struct weft_member *member, int err, const char *text)
+{
+	struct sk_buff *skb;
+	void *hdr;
+
+	skb = genlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
+	if (!skb)
+		return;
+	hdr = genlmsg_put(skb, 0, 0, &weft_nl_family, 0, WEFT_CMD_EVENT);
+	if (!hdr)
+		goto out_free;
+	if (nla_put_u32(skb, WEFT_A_NOTICE_TYPE, type) ||
+	    nla_put_string(skb, WEFT_A_NOTICE_VOLUME, vol->name) ||
+	    (member && nla_put_u32(skb, WEFT_A_NOTICE_MEMBER, member->index)) ||
+	    nla_put_string(skb, WEFT_A_NOTICE_TEXT, text) ||
+	    (err && nla_put_u32(skb, WEFT_A_NOTICE_ERRNO, err)) ||
+	    nla_put_u32(skb, WEFT_A_NOTICE_OWNERSHIP, weft_owner_state(vol)))
+		goto out_free;
+	genlmsg_end(skb, hdr);
+	genlmsg_multicast_netns(&weft_nl_family, &init_net, skb, 0,
+				WEFT_NLGRP_EVENTS, GFP_KERNEL);
+	return;
+
+out_free:
+	nlmsg_free(skb);
+}
+
+int weft_netlink_init(void)
+{
+	return genl_register_family(&weft_nl_family);
+}
+
+void weft_netlink_exit(void)
+{
+	genl_unregister_family(&weft_nl_family);
+}

@@ -1,0 +1,579 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Volumes: put together, found by name, taken apart.
+ *
+ * DOC: life of a volume
+ *
+ * A volume is on the list from the moment its name is taken until the last of
+ * it is gone, so that no second one can have the name or the UUID meanwhile.
+ * Assembly may wait for another host's heartbeat and stop for I/O; both do so
+ * without weft_volumes_lock, and the state (ASSEMBLING, STOPPING) keeps others
+ * off. A volume holds a reference of the module: it is unloaded when all
+ * volumes are stopped, and so never leaves an owner record behind.
+ */
+#include "weft.h"
+
+#include <linux/delay.h>
+
+#include "trace.h"
+
+/* Protects weft_volumes, and keeps a volume that is on it there. */
+DEFINE_MUTEX(weft_volumes_lock);
+LIST_HEAD(weft_volumes);
+/* Protects the state of every volume. */
+static DEFINE_SPINLOCK(weft_state_lock);
+
+static bool weft_volume_may(enum weft_volume_state from, enum weft_volume_state to)
+{
+	switch (to) {
+	case WEFT_VOLUME_STATE_ASSEMBLING:
+		return false;
+	case WEFT_VOLUME_STATE_LIVE:
+		return from == WEFT_VOLUME_STATE_ASSEMBLING;
+	case WEFT_VOLUME_STATE_FAILED:
+		return from == WEFT_VOLUME_STATE_LIVE ||
+		       from == WEFT_VOLUME_STATE_FAILED;
+	case WEFT_VOLUME_STATE_STOPPING:
+		return from == WEFT_VOLUME_STATE_LIVE ||
+		       from == WEFT_VOLUME_STATE_FAILED;
+	}
+	return false;
+}
+
+/**
+ * weft_volume_set_state() - the one place where a volume's state changes
+ * @vol: the volume
+ * @state: wanted
+ *
+ * Context: any.
+ * Return: whether the volume is in that state now.
+ */
+bool weft_volume_set_state(struct weft_volume *vol, enum weft_volume_state state)
+{
+	enum weft_volume_state from;
+	unsigned long flags;
+	bool ok;
+
+	spin_lock_irqsave(&weft_state_lock, flags);
+	from = vol->state;
+	ok = weft_volume_may(from, state);
+	if (ok)
+		vol->state = state;
+	spin_unlock_irqrestore(&weft_state_lock, flags);
+	if (ok)
+		trace_weft_state(vol, from, state);
+	return ok;
+}
+
+/**
+ * weft_volume_find() - a volume by name
+ * @name: the name
+ *
+ * Context: weft_volumes_lock is held, and the volume is there while it is.
+ * Return: the volume or NULL.
+ */
+struct weft_volume *weft_volume_find(const char *name)
+{
+	struct weft_volume *vol;
+
+	lockdep_assert_held(&weft_volumes_lock);
+	list_for_each_entry(vol, &weft_volumes, list)
+		if (!strcmp(vol->name, name))
+			return vol;
+	return NULL;
+}
+
+static WEFT_DISK_OPEN(weft_open, arg)
+{
+	struct weft_volume *vol = weft_disk_opened(arg)->private_data;
+
+	/* Under open_mutex, as weft_volume_close_door() is. */
+	return vol->stopping ? -ENXIO : 0;
+}
+
+static const struct block_device_operations weft_fops = {
+	.owner		= THIS_MODULE,
+	.open		= weft_open,
+	.submit_bio	= weft_submit_bio,
+};
+
+/*
+ * Wait for the tracked bios in flight. The disk is gone and nobody has it
+ * open, so none comes any more, and the sum can only shrink to zero.
+ */
+static void weft_volume_drain(struct weft_volume *vol)
+{
+	long sum;
+	int cpu;
+
+	for (;;) {
+		sum = 0;
+		for_each_possible_cpu(cpu)
+			sum += READ_ONCE(*per_cpu_ptr(vol->in_flight, cpu));
+		if (!sum)
+			break;
+		usleep_range(1000, 2000);
+	}
+	/* A completion that was counted may still be on its way out. */
+	synchronize_rcu();
+}
+
+/*
+ * Runs a second after a member's first error: at most one event a second. It
+ * also notices removed devices where the kernel tells holders nothing (6.1).
+ */
+static void weft_volume_event_work(struct work_struct *work)
+{
+	struct weft_volume *vol = container_of(to_delayed_work(work),
+					       struct weft_volume, event_work);
+	u32 i;
+
+	for_each_set_bit(i, vol->errored, vol->member_count) {
+		struct weft_path *path = vol->members[i]->path;
+
+		clear_bit(i, vol->errored);
+		weft_event(vol, WEFT_EVENT_TYPE_MEMBER_ERROR, vol->members[i],
+			   EIO, "the member failed an I/O");
+		if (test_bit(GD_DEAD, &path->bdev->bd_disk->state))
+			path->gone(path);
+	}
+}
+
+/**
+ * weft_volume_member_failed() - a member failed an I/O
+ * @member: which
+ *
+ * Context: any; where bios complete.
+ */
+void weft_volume_member_failed(struct weft_member *member)
+{
+	struct weft_volume *vol = member->volume;
+
+	this_cpu_inc(member->stats->errors);
+	if (!test_and_set_bit(member->index, vol->errored))
+		queue_delayed_work(vol->wq, &vol->event_work, HZ);
+}
+
+static void weft_volume_free(struct weft_volume *vol)
+{
+	u32 i;
+
+	for (i = 0; i < vol->member_count; i++)
+		weft_member_close(vol->members[i]);
+	weft_owner_exit(vol);
+	destroy_workqueue(vol->wq);
+	free_percpu(vol->in_flight);
+	bioset_exit(&vol->bios);
+	kvfree(vol);
+	module_put(THIS_MODULE);
+}
+
+static struct weft_volume *weft_volume_alloc(const struct weft_assemble_request *req)
+{
+	struct weft_volume *vol;
+	int ret = -ENOMEM;
+
+	vol = kvzalloc(struct_size(vol, members, req->count), GFP_KERNEL);
+	if (!vol)
+		return ERR_PTR(-ENOMEM);
+	strscpy(vol->name, req->name, sizeof(vol->name));
+	vol->read_only = req->read_only;
+	vol->state = WEFT_VOLUME_STATE_ASSEMBLING;
+	INIT_DELAYED_WORK(&vol->event_work, weft_volume_event_work);
+	weft_flush_init(vol);
+	weft_deferred_init(vol);
+	ret = bioset_init(&vol->bios, BIO_POOL_SIZE, 0, 0);
+	if (ret)
+		goto out_free;
+	ret = -ENOMEM;
+	vol->in_flight = alloc_percpu(long);
+	if (!vol->in_flight)
+		goto out_bioset;
+	vol->wq = alloc_workqueue("weft-%s", WQ_MEM_RECLAIM | WQ_UNBOUND, 0,
+				  vol->name);
+	if (!vol->wq)
+		goto out_in_flight;
+	ret = weft_owner_init(vol);
+	if (ret)
+		goto out_wq;
+	/* Fails while the module is being unloaded, which waits for this command. */
+	if (!try_module_get(THIS_MODULE)) {
+		ret = -ENODEV;
+		goto out_owner;
+	}
+	return vol;
+
+out_owner:
+	weft_owner_exit(vol);
+out_wq:
+	destroy_workqueue(vol->wq);
+out_in_flight:
+	free_percpu(vol->in_flight);
+out_bioset:
+	bioset_exit(&vol->bios);
+out_free:
+	kvfree(vol);
+	return ERR_PTR(ret);
+}
+
+/* Take the name; and, once known, the UUID. */
+static int weft_volume_reserve(struct weft_volume *vol, struct weft_why *why)
+{
+	int ret = 0;
+
+	mutex_lock(&weft_volumes_lock);
+	if (weft_volume_find(vol->name))
+		ret = weft_refuse(why, -EEXIST,
+				  "a volume called %s is assembled already",
+				  vol->name);
+	else
+		list_add_tail(&vol->list, &weft_volumes);
+	mutex_unlock(&weft_volumes_lock);
+	return ret;
+}
+
+static int weft_volume_reserve_uuid(struct weft_volume *vol, const u8 *uuid,
+				    struct weft_why *why)
+{
+	struct weft_volume *other;
+	int ret = 0;
+
+	mutex_lock(&weft_volumes_lock);
+	list_for_each_entry(other, &weft_volumes, list)
+		if (other != vol && !memcmp(other->uuid, uuid, WEFT_UUID_SIZE))
+			ret = weft_refuse(why, -EEXIST,
+					  "a volume with the UUID %pUb is assembled already, as %s",
+					  uuid, other->name);
+	if (!ret)
+		memcpy(vol->uuid, uuid, WEFT_UUID_SIZE);
+	mutex_unlock(&weft_volumes_lock);
+	return ret;
+}
+
+static void weft_volume_unreserve(struct weft_volume *vol)
+{
+	mutex_lock(&weft_volumes_lock);
+	list_del(&vol->list);
+	mutex_unlock(&weft_volumes_lock);
+}
+
+static int weft_volume_open_members(struct weft_volume *vol,
+				    const struct weft_assemble_request *req,
+				    struct weft_why *why)
+{
+	struct weft_member *member;
+	u32 i;
+
+	for (i = 0; i < req->count; i++) {
+		member = weft_member_open(vol, &req->members[i],
+					  !req->read_only, why);
+		if (IS_ERR(member))
+			return PTR_ERR(member);
+		vol->members[i] = member;
+		vol->member_count = i + 1;
+	}
+	return 0;
+}
+
+/* Members come in any order: bring them into the stripe's. */
+static int weft_volume_sort_members(struct weft_volume *vol, struct weft_why *why)
+{
+	u32 count = vol->members[0]->sb.member_count;
+	DECLARE_BITMAP(seen, WEFT_MEMBERS_MAX) = {};
+	struct weft_member *first = vol->members[0];
+	u32 i, j;
+	int ret;
+
+	for (i = 0; i < vol->member_count; i++) {
+		struct weft_member *member = vol->members[i];
+		struct weft_why detail = {};
+
+		ret = weft_sb_same_volume(&first->sb, &member->sb, &detail);
+		if (ret)
+			return weft_refuse(why, ret, "member %s: %s",
+					   member->address, detail.text);
+		for (j = 0; j < i; j++)
+			if (vol->members[j]->index == member->index ||
+			    !memcmp(vol->members[j]->sb.member_uuid,
+				    member->sb.member_uuid, WEFT_UUID_SIZE))
+				return weft_refuse(why, -EEXIST,
+						   "members %s and %s say both to be member %u",
+						   vol->members[j]->address,
+						   member->address, member->index);
+		__set_bit(member->index, seen);
+	}
+	i = find_first_zero_bit(seen, count);
+	if (i < count)
+		return weft_refuse(why, -ENXIO,
+				   "member %u of %u is missing (%u given)",
+				   i, count, vol->member_count);
+	/* All indices are there once: a permutation, put right by swaps. */
+	for (i = 0; i < count; i++) {
+		while (vol->members[i]->index != i) {
+			j = vol->members[i]->index;
+			swap(vol->members[i], vol->members[j]);
+		}
+	}
+	return 0;
+}
+
+static int weft_volume_check(struct weft_volume *vol,
+			     const struct weft_assemble_request *req,
+			     struct weft_why *why)
+{
+	const struct weft_sb_info *sb = &vol->members[0]->sb;
+	u64 unknown = sb->feature_ro_compat & ~WEFT_FEATURE_RO_COMPAT_KNOWN;
+
+	if (strcmp(sb->name, req->name))
+		return weft_refuse(why, -EINVAL,
+				   "the members belong to volume %s, not to %s",
+				   sb->name, req->name);
+	if (req->uuid && memcmp(sb->volume_uuid, req->uuid, WEFT_UUID_SIZE))
+		return weft_refuse(why, -EINVAL,
+				   "the members belong to a volume with the UUID %pUb, not %pUb",
+				   sb->volume_uuid, req->uuid);
+	if (unknown && !req->read_only)
+		return weft_refuse(why, -EROFS,
+				   "volume %s uses features this version can only read (bits 0x%llx); assemble it with --read-only",
+				   sb->name, unknown);
+	return 0;
+}
+
+static int weft_volume_alloc_disk(struct weft_volume *vol, bool iostats)
+{
+	struct weft_limits limits = {
+		.io_min		= 1U << (vol->map.chunk_shift + SECTOR_SHIFT),
+		.io_opt		= weft_map_io_opt(&vol->map),
+		.chunk_sectors	= 1U << vol->map.chunk_shift,
+		.data_start	= vol->map.data_start,
+	};
+	struct block_device **bdevs;
+	struct gendisk *disk;
+	u32 i;
+
+	bdevs = kcalloc(vol->member_count, sizeof(*bdevs), GFP_KERNEL);
+	if (!bdevs)
+		return -ENOMEM;
+	for (i = 0; i < vol->member_count; i++)
+		bdevs[i] = vol->members[i]->bdev;
+	disk = weft_disk_alloc(&limits, bdevs, vol->member_count, iostats);
+	kfree(bdevs);
+	if (IS_ERR(disk))
+		return PTR_ERR(disk);
+	vol->max_sectors = max(queue_max_sectors(disk->queue),
+			       queue_logical_block_size(disk->queue) >> SECTOR_SHIFT);
+
+	/* The kernel makes a '!' in a name a '/' in /dev. */
+	snprintf(disk->disk_name, DISK_NAME_LEN, "weft!%.*s", WEFT_NAME_MAX,
+		 vol->name);
+	disk->fops = &weft_fops;
+	disk->private_data = vol;
+	disk->flags |= GENHD_FL_NO_PART;
+	set_capacity(disk, vol->map.capacity);
+	set_disk_ro(disk, vol->read_only);
+	vol->disk = disk;
+	return 0;
+}
+
+static void weft_volume_unlink_members(struct weft_volume *vol, u32 count)
+{
+	while (count--)
+		bd_unlink_disk_holder(vol->members[count]->bdev, vol->disk);
+}
+
+/* What lsblk draws a tree of. */
+static int weft_volume_link_members(struct weft_volume *vol)
+{
+	u32 i;
+	int ret;
+
+	for (i = 0; i < vol->member_count; i++) {
+		ret = bd_link_disk_holder(vol->members[i]->bdev, vol->disk);
+		if (ret) {
+			weft_volume_unlink_members(vol, i);
+			return ret;
+		}
+	}
+	return 0;
+}
+
+static int weft_volume_add_disk(struct weft_volume *vol)
+{
+	int ret;
+
+	ret = device_add_disk(NULL, vol->disk, weft_disk_groups);
+	if (ret)
+		return ret;
+	ret = weft_volume_link_members(vol);
+	if (ret)
+		goto out_del_disk;
+	ret = weft_sysfs_add_members(vol);
+	if (ret)
+		goto out_unlink;
+	return 0;
+
+out_unlink:
+	weft_volume_unlink_members(vol, vol->member_count);
+out_del_disk:
+	del_gendisk(vol->disk);
+	return ret;
+}
+
+static int weft_volume_bring_up(struct weft_volume *vol,
+				const struct weft_assemble_request *req,
+				struct weft_why *why)
+{
+	const struct weft_sb_info *sb;
+	int ret;
+
+	ret = weft_volume_open_members(vol, req, why);
+	if (!ret)
+		ret = weft_volume_sort_members(vol, why);
+	if (!ret)
+		ret = weft_volume_check(vol, req, why);
+	if (ret)
+		return ret;
+	sb = &vol->members[0]->sb;
+	ret = weft_volume_reserve_uuid(vol, sb->volume_uuid, why);
+	if (ret)
+		return ret;
+	ret = weft_map_init(&vol->map, sb->member_count, sb->chunk_size,
+			    sb->data_offset, sb->data_size);
+	if (ret)
+		return ret;
+	if (!vol->read_only) {
+		ret = weft_owner_take(vol, req->host_nqn, req->take_over, why);
+		if (ret)
+			return ret;
+	}
+	ret = weft_volume_alloc_disk(vol, req->iostats);
+	if (ret)
+		goto out_release;
+	ret = weft_volume_add_disk(vol);
+	if (ret)
+		goto out_put_disk;
+	return 0;
+
+out_put_disk:
+	put_disk(vol->disk);
+out_release:
+	weft_owner_release(vol);
+	return ret;
+}
+
+/**
+ * weft_volume_assemble() - put a volume together
+ * @req: from the user, its strings bounded and its member count 1 to
+ *	WEFT_MEMBERS_MAX; the rest is checked here
+ * @why: gets the reason of a failure
+ *
+ * Context: process context, may take as long as an owner's heart needs to be
+ * believed dead; ends early on a signal.
+ * Return: 0 or a negative errno, with nothing left behind.
+ */
+int weft_volume_assemble(const struct weft_assemble_request *req,
+			 struct weft_why *why)
+{
+	struct weft_volume *vol;
+	int ret;
+
+	ret = weft_name_check(req->name, why);
+	if (ret)
+		return ret;
+	if (!req->read_only && (!req->host_nqn || !req->host_nqn[0]))
+		return weft_refuse(why, -EINVAL,
+				   "volume %s: the host's NQN is needed to own a volume, and is missing",
+				   req->name);
+	vol = weft_volume_alloc(req);
+	if (IS_ERR(vol))
+		return PTR_ERR(vol);
+	ret = weft_volume_reserve(vol, why);
+	if (ret)
+		goto out_free;
+	ret = weft_volume_bring_up(vol, req, why);
+	if (ret)
+		goto out_unreserve;
+
+	weft_volume_set_state(vol, WEFT_VOLUME_STATE_LIVE);
+	weft_info(vol, "assembled %s of %u members, %llu bytes\n",
+		  vol->read_only ? "read-only" : "read-write", vol->member_count,
+		  (u64)vol->map.capacity << SECTOR_SHIFT);
+	weft_event(vol, WEFT_EVENT_TYPE_ASSEMBLED, NULL, 0,
+		   vol->read_only ? "assembled read-only" : "assembled");
+	return 0;
+
+out_unreserve:
+	weft_volume_unreserve(vol);
+out_free:
+	weft_volume_free(vol);
+	return ret;
+}
+
+/* No opener now and none from now on: or -EBUSY. */
+static int weft_volume_close_door(struct weft_volume *vol, struct weft_why *why)
+{
+	int ret = 0;
+
+	mutex_lock(&vol->disk->open_mutex);
+	if (disk_openers(vol->disk))
+		ret = weft_refuse(why, -EBUSY,
+				  "volume %s is open: mounted, part of something else, or in use by a program",
+				  vol->name);
+	else
+		vol->stopping = true;
+	mutex_unlock(&vol->disk->open_mutex);
+	return ret;
+}
+
+static void weft_volume_take_down(struct weft_volume *vol)
+{
+	weft_sysfs_del_members(vol);
+	weft_volume_unlink_members(vol, vol->member_count);
+	del_gendisk(vol->disk);
+	weft_volume_drain(vol);
+	/* After the last bio: nothing queues work any more. */
+	flush_delayed_work(&vol->event_work);
+	weft_owner_release(vol);
+	drain_workqueue(vol->wq);
+	put_disk(vol->disk);
+}
+
+/**
+ * weft_volume_stop() - take a volume apart
+ * @name: of the volume
+ * @why: gets the reason of a failure
+ *
+ * Context: process context, may sleep.
+ * Return: 0; -ENOENT; -EBUSY while somebody has it open, or while another
+ * command works on it.
+ */
+int weft_volume_stop(const char *name, struct weft_why *why)
+{
+	struct weft_volume *vol;
+	int ret = 0;
+
+	mutex_lock(&weft_volumes_lock);
+	vol = weft_volume_find(name);
+	if (!vol)
+		ret = weft_refuse(why, -ENOENT, "no volume is called %s", name);
+	else if (vol->state == WEFT_VOLUME_STATE_ASSEMBLING ||
+		 vol->state == WEFT_VOLUME_STATE_STOPPING)
+		ret = weft_refuse(why, -EBUSY,
+				  "volume %s is being %s by another command", name,
+				  vol->state == WEFT_VOLUME_STATE_STOPPING ?
+				  "stopped" : "assembled");
+	else
+		ret = weft_volume_close_door(vol, why);
+	if (!ret)
+		weft_volume_set_state(vol, WEFT_VOLUME_STATE_STOPPING);
+	mutex_unlock(&weft_volumes_lock);
+	if (ret)
+		return ret;
+
+	weft_volume_take_down(vol);
+	weft_info(vol, "stopped\n");
+	weft_event(vol, WEFT_EVENT_TYPE_STOPPED, NULL, 0, "stopped");
+	weft_volume_unreserve(vol);
+	weft_volume_free(vol);
+	return 0;
+}

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""This checkout, built in a guest's own release with its own compiler: what is installed into a guest at boot."""
+import shutil
+import subprocess
+from pathlib import Path
+
+from . import cache, image, kernel
+
+ROOT = Path(__file__).resolve().parents[3]
+
+MODULE_SOURCES = ("Kbuild", "Makefile", "LICENSE", "dkms.conf", "kmod/", "uapi/")
+TOOL_SOURCES = ("CMakeLists.txt", "Makefile", "cpp-tools/", "fio-jobs/", "kmod/weft/", "uapi/", "userspace/", "packaging/")
+
+# Left behind by building, and nothing that a guest needs.
+_UNWANTED = ["./tmp", "./var/cache", "./var/log", "./run", "./root", "./dev", "./proc", "./etc/resolv.conf"]
+
+
+def _sources(prefixes):
+    out = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                         capture_output=True, text=True, check=True).stdout
+    names = sorted(n for n in set(out.split("\0")) if n and n.startswith(prefixes) and (ROOT / n).is_file())
+    return names
+
+
+def _source_key(names):
+    return cache.key(*[part for name in names for part in (name, ROOT / name)])
+
+
+def _pack(upper, tar, log):
+    """What the build changed in the root filesystem, as a tar archive."""
+    prune = " -o ".join(f"-path {path}" for path in _UNWANTED)
+    cache.call(["sh", "-ec", f"cd {upper} && find . \\( {prune} \\) -prune -o ! -type c ! -type d -print0 | "
+                f"tar --null --no-recursion -T - -cf {tar}"], log)
+
+
+def _build(work, lowers, names, script):
+    log = work / "log"
+    with image.overlay(lowers, work / "upper", work / "ovl", work / "mnt") as tree:
+        source = tree / "tmp/weft"
+        for name in names:
+            target = source / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, target)
+        cache.call(["chroot", tree, "sh", "-ec", f"cd /tmp/weft; {script}"], log)
+    _pack(work / "upper", work / "payload.tar", log)
+    for folder in ("upper", "ovl", "mnt"):
+        shutil.rmtree(work / folder)
+
+
+def module_sources():
+    """The files that make the modules, as names below ROOT."""
+    return _sources(MODULE_SOURCES)
+
+
+def modules(name):
+    """weft's modules for the kernel called `name`, installed by DKMS. Returns the folder with payload.tar."""
+    base = image.rootfs(image.release_of(name))
+    names = module_sources()
+    if name == "lab":
+        built = kernel.build()
+        version, lowers = (built / "version").read_text(), [built / "root", base / "root"]
+        # KUnit modules go beside, they are nothing that a node has.
+        tests = (f"; make -C /lib/modules/{version}/build M=/tmp/weft/kmod/tests modules"
+                 f"; install -D -m 644 -t /lib/modules/{version}/updates kmod/tests/*.ko; depmod {version}")
+    else:
+        version, lowers, tests = image.kernel_version(base, name), [base / "root"], ""
+
+    def make(work):
+        cache.say(f"building the modules for {version} with DKMS")
+        _build(work, lowers, names, f"make dkms-install KVER={version}{tests}")
+
+    key = cache.key("modules 4", version, " ".join(str(p.parent.name) for p in lowers), _source_key(names))
+    return cache.get(f"modules-{name}-{key}", make)
+
+
+def tools(release):
+    """weft's tools and fio jobs, built in a release. Returns the folder with payload.tar."""
+    base = image.rootfs(release)
+    names = _sources(TOOL_SOURCES)
+
+    def make(work):
+        cache.say(f"building the tools in {release} (about a minute)")
+        _build(work, [base / "root"], names, "make tools install-tools PREFIX=/usr BUILD=/tmp/build")
+
+    return cache.get(f"tools-{release}-{cache.key('tools 4', base.name, _source_key(names))}", make)
+
+
+def kernel_modules(built):
+    """The lab kernel's own modules, as an archive beside it."""
+
+    def make(work):
+        cache.call(["tar", "-C", built / "root", "-cf", work / "payload.tar", "usr/lib/modules"], work / "log")
+
+    return cache.get(f"kmods-{built.name.rsplit('-', 1)[1]}", make)

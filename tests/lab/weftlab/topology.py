@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What hardware a guest has beside its disk: a name, and the QEMU arguments and kernel parameters for it."""
+import dataclasses
+from pathlib import Path
+
+from . import LabError
+
+
+@dataclasses.dataclass
+class Topology:
+    machine: list = dataclasses.field(default_factory=list)  # properties of -machine
+    memory: str = ""                                         # added to -m
+    args: list = dataclasses.field(default_factory=list)
+    cmdline: list = dataclasses.field(default_factory=list)
+
+
+def _disk(work, name, size):
+    path = Path(work) / f"{name}.raw"
+    with open(path, "wb") as image:
+        image.truncate(size)
+    return ["-drive", f"file={path},if=none,id={name},format=raw,cache=unsafe,discard=unmap"]
+
+
+def _nvme(work, name, bus, size=256 << 20, extra=""):
+    return [*_disk(work, name, size), "-device", f"nvme,drive={name},serial={name},bus={bus}{extra}"]
+
+
+def plain(work):
+    """Nothing more."""
+    return Topology()
+
+
+def nvme(work):
+    """Four local NVMe disks (one with 4 KiB blocks, one with a CMB), and two NVDIMMs."""
+    topo = Topology(machine=["nvdimm=on"], memory=",slots=4,maxmem=16G")
+    for i in range(4):
+        topo.args += ["-device", f"pcie-root-port,id=rp{i},chassis={i + 1},slot={i + 1}"]
+    topo.args += _nvme(work, "nvme0", "rp0")
+    topo.args += _nvme(work, "nvme1", "rp1")
+    topo.args += _nvme(work, "nvme2", "rp2", extra=",cmb_size_mb=64")
+    topo.args += _nvme(work, "nvme3", "rp3", extra=",logical_block_size=4096,physical_block_size=4096")
+    for i in range(2):
+        path = Path(work) / f"nvdimm{i}.raw"
+        with open(path, "wb") as image:
+            image.truncate(256 << 20)
+        topo.args += ["-object", f"memory-backend-file,id=mem{i},share=on,mem-path={path},size=256M",
+                      "-device", f"nvdimm,id=nvdimm{i},memdev=mem{i}"]
+    return topo
+
+
+def p2p(work):
+    """One PCIe switch with two NVMe disks (one with a CMB) and an ivshmem device, and one NVMe disk elsewhere."""
+    topo = Topology()
+    topo.args += ["-device", "pcie-root-port,id=rp0,chassis=1,slot=1",
+                  "-device", "x3130-upstream,id=up0,bus=rp0"]
+    for i in range(3):
+        topo.args += ["-device", f"xio3130-downstream,id=down{i},bus=up0,chassis={i + 10},slot={i + 10}"]
+    topo.args += ["-device", "pcie-root-port,id=rp1,chassis=2,slot=2"]
+    topo.args += _nvme(work, "nvme0", "down0", extra=",cmb_size_mb=64")
+    topo.args += _nvme(work, "nvme1", "down1")
+    topo.args += ["-object", f"memory-backend-file,id=shm,share=on,mem-path={Path(work) / 'ivshmem'},size=64M",
+                  "-device", "ivshmem-plain,memdev=shm,bus=down2"]
+    topo.args += _nvme(work, "nvme2", "rp1")
+    return topo
+
+
+def iommu(work):
+    """As p2p, behind an emulated Intel IOMMU."""
+    topo = p2p(work)
+    topo.machine += ["kernel-irqchip=split"]
+    topo.args = ["-device", "intel-iommu,intremap=on", *topo.args]
+    topo.cmdline += ["intel_iommu=on"]
+    return topo
+
+
+TOPOLOGIES = {f.__name__: f for f in (plain, nvme, p2p, iommu)}
+
+
+def get(name, work):
+    if name not in TOPOLOGIES:
+        raise LabError(f"no topology is called {name}; there are {', '.join(TOPOLOGIES)}")
+    return TOPOLOGIES[name](work)

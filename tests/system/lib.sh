@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# For the tests that run in a guest: TAP, members of every kind, and what a
+# test may not leave behind. Sourced by bash; see any *.t beside this file.
+
+set -u
+test_number=0
+test_failed=0
+
+note() { printf '# %s\n' "$*"; }
+
+# result STATUS SENTENCE: one line of TAP.
+result() {
+	test_number=$((test_number + 1))
+	if [ "$1" -eq 0 ]; then
+		printf 'ok %d - %s\n' "$test_number" "$2"
+	else
+		test_failed=$((test_failed + 1))
+		printf 'not ok %d - %s\n' "$test_number" "$2"
+	fi
+}
+
+skip() {
+	test_number=$((test_number + 1))
+	printf 'ok %d - %s # SKIP %s\n' "$test_number" "$1" "$2"
+}
+
+# ok SENTENCE COMMAND...: the command succeeds. Its output is shown when not.
+ok() {
+	local sentence=$1 out rc
+	shift
+	out=$("$@" 2>&1)
+	rc=$?
+	[ $rc -eq 0 ] || { note "$*: status $rc"; printf '%s\n' "$out" | sed 's/^/#   /'; }
+	result "$rc" "$sentence"
+}
+
+# is SENTENCE GOT WANTED
+is() {
+	[ "$2" = "$3" ] && { result 0 "$1"; return; }
+	note "got '$2', wanted '$3'"
+	result 1 "$1"
+}
+
+# refused SENTENCE STATUS TEXT COMMAND...: the command ends with that status,
+# and says one sentence that holds TEXT.
+refused() {
+	local sentence=$1 status=$2 text=$3 out rc bad=0
+	shift 3
+	out=$("$@" 2>&1)
+	rc=$?
+	[ $rc -eq "$status" ] || { note "status $rc, wanted $status"; bad=1; }
+	case $out in *"$text"*) ;; *) note "does not say '$text'"; bad=1 ;; esac
+	[ "$(printf '%s\n' "$out" | wc -l)" -eq 1 ] || { note "more than one line"; bad=1; }
+	[ $bad -eq 0 ] || { note "$*"; printf '%s\n' "$out" | sed 's/^/#   /'; }
+	result $bad "$sentence"
+}
+
+done_testing() {
+	printf '1..%d\n' "$test_number"
+	exit $((test_failed > 0))
+}
+
+# until_true SECONDS COMMAND...: wait for it.
+until_true() {
+	local end=$(($(date +%s) + $1))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		[ "$(date +%s)" -lt "$end" ] || return 1
+		sleep 0.1
+	done
+}
+
+# The module with a fast heart, so that ownership costs a test tenths of seconds.
+load_weft() { modprobe weft heartbeat_ms="${1:-100}"; }
+
+# make_null NAME MIB [ATTRIBUTE=VALUE...]: a null_blk disk /dev/NAME with memory.
+make_null() {
+	local dir=/sys/kernel/config/nullb/$1 pair
+	[ -d /sys/kernel/config/nullb ] || modprobe null_blk nr_devices=0
+	mkdir "$dir"
+	echo "$2" >"$dir/size"
+	echo 1 >"$dir/memory_backed"
+	shift 2
+	for pair in "$@"; do echo "${pair#*=}" >"$dir/${pair%%=*}"; done
+	echo 1 >"$dir/power"
+	# 6.1 names the disk by its number.
+	[ -b "/dev/${dir##*/}" ] || ln -s "/dev/nullb$(cat "$dir/index")" "/dev/${dir##*/}"
+}
+
+remove_null() {
+	echo 0 >"/sys/kernel/config/nullb/$1/power"
+	rmdir "/sys/kernel/config/nullb/$1"
+	[ ! -L "/dev/$1" ] || rm "/dev/$1"
+}
+
+# make_loop NAME MIB [OPTION...]: a loop device linked to /dev/NAME.
+make_loop() {
+	local name=$1 mib=$2
+	shift 2
+	modprobe loop
+	truncate -s "${mib}M" "/tmp/$name.img"
+	ln -s "$(losetup -f --show "$@" "/tmp/$name.img")" "/dev/$name"
+}
+
+remove_loop() {
+	losetup -d "$(readlink -f "/dev/$1")"
+	rm "/dev/$1"
+}
+
+# nvmet_serve SUBNQN DEVICE TRANSPORT ADDRESS [PORT]: the kernel's own target.
+nvmet_serve() {
+	local base=/sys/kernel/config/nvmet nqn=$1 device=$2 type=$3 address=$4 port=${5:-4420}
+	modprobe nvmet
+	modprobe "nvmet-$type"
+	mkdir -p "$base/subsystems/$nqn/namespaces/1" "$base/ports/$port"
+	echo 1 >"$base/subsystems/$nqn/attr_allow_any_host"
+	echo "$device" >"$base/subsystems/$nqn/namespaces/1/device_path"
+	echo 1 >"$base/subsystems/$nqn/namespaces/1/enable"
+	if [ "$(cat "$base/ports/$port/addr_trtype")" != "$type" ]; then
+		echo "$type" >"$base/ports/$port/addr_trtype"
+		echo ipv4 >"$base/ports/$port/addr_adrfam"
+		echo "$address" >"$base/ports/$port/addr_traddr"
+		echo "$port" >"$base/ports/$port/addr_trsvcid"
+	fi
+	ln -s "$base/subsystems/$nqn" "$base/ports/$port/subsystems/$nqn"
+}
+
+nvmet_unserve() {
+	local base=/sys/kernel/config/nvmet nqn=$1 port=${2:-4420}
+	rm -f "$base/ports/$port/subsystems/$nqn"
+	rmdir "$base/ports/$port" 2>/dev/null
+	echo 0 >"$base/subsystems/$nqn/namespaces/1/enable"
+	rmdir "$base/subsystems/$nqn/namespaces/1" "$base/subsystems/$nqn"
+}
+
+# nvme_disk SUBNQN: the block device of a connected subsystem.
+nvme_disk() {
+	local dir
+	for dir in /sys/class/nvme-subsystem/*; do
+		[ "$(cat "$dir/subsysnqn" 2>/dev/null)" = "$1" ] || continue
+		for disk in "$dir"/nvme*n*; do
+			[ -b "/dev/${disk##*/}" ] && { echo "/dev/${disk##*/}"; return; }
+		done
+	done
+	return 1
+}
+
+# nvme_connect SUBNQN TRANSPORT ADDRESS [PORT]: prints the block device.
+nvme_connect() {
+	modprobe "nvme-$2"
+	nvme connect -t "$2" -a "$3" -s "${4:-4420}" -n "$1" >/dev/null || return 1
+	until_true 20 nvme_disk "$1" && nvme_disk "$1"
+}
+
+# soft_roce ADDRESS: an RDMA device over a dummy interface.
+soft_roce() {
+	modprobe rdma_rxe
+	ip link add dummy0 type dummy
+	ip address add "$1/24" dev dummy0
+	ip link set dummy0 up
+	rdma link add rxe0 type rxe netdev dummy0
+}
+
+# Nothing of a volume is left: the module can be unloaded.
+ok_unload() { ok "weft.ko unloads, so nothing holds it" rmmod weft; }
+
+# json FILTER: of standard input.
+json() { jq -r "$1"; }

@@ -1,0 +1,152 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# Every byte where it belongs: the layout, splits, fan-out of flushes and
+# discards, both data paths, counters, limits.
+# lab: --topology nvme
+. "${0%/*}/lib.sh"
+
+load_weft
+stat_of() { cat "/sys/block/weft!v/members/$1/$2"; }
+discards() { # requests so far, summed over members' disks
+	local sum=0 disk
+	for disk in "$@"; do
+		sum=$((sum + $(awk '{print $12}' "/sys/block/$(basename "$(readlink -f "$disk")")/stat")))
+	done
+	echo $sum
+}
+
+# --- The layout, byte by byte, against the arithmetic in uapi/weft_format.h
+for n in 0 1 2; do make_null "s$n" 64 cache_size=4; done
+ok "a volume of three members in chunks of 64 KiB" weftctl create v /dev/s0 /dev/s1 /dev/s2 --chunk 64K
+is "its size is what the smallest member holds, in whole chunks" \
+	"$(blockdev --getsize64 /dev/weft/v)" $((3 * ((64 * 1048576 - 1048576 - 4096) / 65536) * 65536))
+python3 - <<-'PY'
+	with open("/tmp/pattern", "wb") as f:
+	    for chunk in range(100):
+	        f.write(chunk.to_bytes(8, "little") * 8192)
+PY
+ok "100 numbered chunks are written" dd if=/tmp/pattern of=/dev/weft/v bs=6400k oflag=direct status=none
+wrong=0
+for chunk in 0 1 2 3 50 98 99; do
+	got=$(dd if=/dev/s$((chunk % 3)) bs=8 count=1 skip=$(((1048576 + chunk / 3 * 65536) / 8)) status=none | od -An -tu8)
+	[ "$got" -eq "$chunk" ] || wrong=$((wrong + 1))
+done
+is "each is on the member and at the byte that the format says" $wrong 0
+cmp -n 6553600 /tmp/pattern /dev/weft/v
+result $? "and reads back through the page cache"
+
+# --- fio's own verification, over every border, on both data paths
+for iostats in 1 0; do
+	echo $iostats >'/sys/block/weft!v/queue/iostats'
+	ok "fio verify, random sizes, iostats $iostats" env WEFT_DEV=/dev/weft/v fio /weft/fio-jobs/verify.fio --size=64m
+	ok "fio verify with requests that may not wait, iostats $iostats" env WEFT_DEV=/dev/weft/v \
+		fio /weft/fio-jobs/verify.fio --size=32m --ioengine=pvsync2 --nowait=1 --ignore_error=EAGAIN,EAGAIN --verify_fatal=0 \
+		--rw=randread --verify=0
+done
+echo 1 >'/sys/block/weft!v/queue/iostats'
+
+# --- io_uring over many chunks may not be turned away once it is under way
+ok "1 MiB reads and writes through io_uring, verified" fio --name=big --filename=/dev/weft/v --direct=1 \
+	--ioengine=io_uring --rw=write --bs=1m --iodepth=8 --size=96m --verify=crc32c --verify_fatal=1 --verify_state_save=0
+
+# --- What is counted is what was done
+before=$(cat '/sys/block/weft!v/stat'); member_before=$(for i in 0 1 2; do stat_of $i stat; done | awk '{s += $2} END {print s}')
+dd if=/dev/weft/v of=/dev/null bs=192k count=10 iflag=direct status=none
+after=$(cat '/sys/block/weft!v/stat'); member_after=$(for i in 0 1 2; do stat_of $i stat; done | awk '{s += $2} END {print s}')
+is "ten reads of a stripe count as ten on the volume" \
+	"$(echo "$before $after" | awk '{print $18 - $1, $20 - $3}')" "10 3840"
+is "and as their sectors on the members" $((member_after - member_before)) 3840
+is "nothing is in flight afterwards" "$(awk '{print $9}' '/sys/block/weft!v/stat')" 0
+is "latencies were measured" "$(stat_of 0 stat | awk '{print ($3 > 0)}')" 1
+
+# --- Fan-out: as many requests as members
+f0=$(stat_of 0 stat | awk '{print $10}')
+sync -f /dev/weft/v; blockdev --flushbufs /dev/weft/v
+python3 -c 'import os; f = os.open("/dev/weft/v", os.O_RDWR); os.write(f, b"x" * 4096); os.fsync(f)'
+is "an fsync flushes each member once" "$(for i in 0 1 2; do stat_of $i stat; done | awk '{s += $10} END {print s}')" $((3 * f0 + 3))
+ok "flushes beside writes, verified" fio --name=sync --filename=/dev/weft/v --direct=1 --rw=randwrite --bs=16k --size=16m \
+	--numjobs=4 --offset_increment=16m --fsync=4 --verify=crc32c --verify_fatal=1 --verify_state_save=0 --group_reporting
+ok "FUA writes, verified" fio --name=fua --filename=/dev/weft/v --direct=1 --sync=dsync --rw=randwrite --bs=4k --size=4m \
+	--verify=crc32c --verify_fatal=1 --verify_state_save=0
+ok "the volume stops" weftctl stop v
+weftctl wipe /dev/s0 /dev/s1 /dev/s2 >/dev/null
+for n in 0 1 2; do remove_null "s$n"; done
+
+# --- 256 members, each with a cache and discard
+members=
+for n in $(seq 0 255); do
+	make_null "m$n" 24 discard=1 cache_size=1
+	members="$members /dev/m$n"
+done
+# shellcheck disable=SC2086
+ok "a volume of 256 members" weftctl create v $members --chunk 16M --force
+weftctl stop v >/dev/null
+# shellcheck disable=SC2086
+weftctl create v $members --chunk 64K --force >/dev/null
+is "all 256 are told of" "$(weftctl status v --json | json '.volumes[0].members | length')" 256
+# shellcheck disable=SC2086
+{
+	ok "verified writes over 256 members" env WEFT_DEV=/dev/weft/v fio /weft/fio-jobs/verify.fio --size=96m
+	before=$(discards $members)
+	blkdiscard -o 0 -l $((4096 * 1048576)) /dev/weft/v 2>/dev/null ||
+		ok "a discard of all of it" blkdiscard -f /dev/weft/v
+	is "a discard is one request to each member" $(($(discards $members) - before)) 256
+	before=$(for i in $(seq 0 255); do stat_of "$i" stat; done | awk '{s += $10} END {print s}')
+	python3 -c 'import os; f = os.open("/dev/weft/v", os.O_RDWR); os.fsync(f)'
+	after=$(for i in $(seq 0 255); do stat_of "$i" stat; done | awk '{s += $10} END {print s}')
+	is "a flush is one request to each member" $((after - before)) 256
+}
+is "discarded data reads as zeroes" "$(dd if=/dev/weft/v bs=1M count=64 iflag=direct status=none | tr -d '\0' | wc -c)" 0
+ok "write zeroes over all members" blkdiscard -z -o 0 -l $((512 * 1048576)) /dev/weft/v
+weftctl stop v >/dev/null
+# shellcheck disable=SC2086
+weftctl wipe $members >/dev/null
+for n in $(seq 0 255); do remove_null "m$n"; done
+
+# --- Limits
+for n in 0 1; do make_null "l$n" 64 blocksize=4096; done
+make_null l2 64 blocksize=4096 discard=1
+weftctl create v /dev/l0 /dev/l1 --chunk 1M >/dev/null
+is "blocks of 4096 bytes are told of" "$(cat '/sys/block/weft!v/queue/logical_block_size')" 4096
+is "the stripe is the optimal I/O size" "$(cat '/sys/block/weft!v/queue/optimal_io_size')" 2097152
+is "the chunk is the minimal" "$(cat '/sys/block/weft!v/queue/minimum_io_size')" 1048576
+is "no discard without a member that can" "$(cat '/sys/block/weft!v/queue/discard_max_bytes')" 0
+ok "verified writes in blocks of 4096 bytes" env WEFT_DEV=/dev/weft/v fio /weft/fio-jobs/verify.fio --size=64m
+weftctl stop v >/dev/null
+weftctl create v /dev/l0 /dev/l2 --force >/dev/null
+is "nor when only some can" "$(cat '/sys/block/weft!v/queue/discard_max_bytes')" 0
+weftctl stop v >/dev/null
+ok "one member alone" weftctl create v /dev/l2 --force
+ok "verified, and never split" env WEFT_DEV=/dev/weft/v fio /weft/fio-jobs/verify.fio --size=48m
+is "discard passes" "$(test "$(cat '/sys/block/weft!v/queue/discard_max_bytes')" -gt 0; echo $?)" 0
+weftctl stop v >/dev/null
+weftctl wipe /dev/l0 /dev/l1 /dev/l2 >/dev/null 2>&1
+for n in 0 1 2; do remove_null "l$n"; done
+
+# --- A volume below a volume, a volume below dm, tracepoints
+for n in 0 1 2 3; do make_null "t$n" 400; done
+weftctl create in0 /dev/t0 /dev/t1 >/dev/null
+weftctl create in1 /dev/t2 /dev/t3 --chunk 32K >/dev/null
+ok "volumes are members of a volume" weftctl create v /dev/weft/in0 /dev/weft/in1 --chunk 256K
+ok "verified through both" env WEFT_DEV=/dev/weft/v fio /weft/fio-jobs/verify.fio --size=96m
+refused "a volume that is a member cannot be stopped" 3 "held by weft/v" weftctl stop in0
+if [ -d /sys/kernel/tracing/events/weft ]; then
+	echo 1 >/sys/kernel/tracing/events/weft/enable
+	dd if=/dev/weft/v of=/dev/null bs=4k count=1 iflag=direct status=none
+	echo 0 >/sys/kernel/tracing/events/weft/enable
+	# The upper volume's heart beats through the lower one, so there may be more.
+	ok "tracepoints tell of a read on both levels" test "$(grep -c 'weft_map:.*sector' /sys/kernel/tracing/trace)" -ge 2
+else
+	skip "tracepoints tell of a read" "no tracefs"
+fi
+modprobe xfs
+ok "XFS on it" mkfs.xfs -q /dev/weft/v
+ok "is mounted" mount /dev/weft/v /mnt
+cp -a /weft/kmod /mnt/ && sync
+ok "files are what was copied" diff -r /weft/kmod /mnt/kmod
+umount /mnt
+weftctl stop v >/dev/null
+ok "all stop" weftctl stop --all
+for n in 0 1 2 3; do remove_null "t$n"; done
+ok_unload
+done_testing

@@ -1,0 +1,130 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# Superblocks that are flipped, torn, hostile or of another volume: one good
+# copy serves, what cannot be is refused by the kernel itself.
+. "${0%/*}/lib.sh"
+
+load_weft
+for n in 0 1; do make_null "b$n" 32; done
+weftctl create v /dev/b0 /dev/b1 --chunk 64K >/dev/null
+dd if=/dev/urandom of=/tmp/data bs=1M count=8 status=none
+dd if=/tmp/data of=/dev/weft/v bs=1M oflag=direct status=none
+weftctl stop v >/dev/null
+copy_at=$((32 * 1048576 - 4096))
+for d in b0 b1; do dd if=/dev/$d of=/tmp/$d.sb bs=4096 count=1 status=none; done
+
+# sb FILE EDIT: a superblock with a field changed and a right checksum.
+sb() {
+	python3 - "$1" "$2" <<-'PY'
+	import struct, sys
+	def crc32c(data):
+	    crc = 0xffffffff
+	    for byte in data:
+	        crc ^= byte
+	        for _ in range(8):
+	            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+	    return crc ^ 0xffffffff
+	b = bytearray(open(sys.argv[1], "rb").read())
+	exec(sys.argv[2])
+	b[8:12] = bytes(4)
+	b[8:12] = struct.pack("<I", crc32c(bytes(b)))
+	sys.stdout.buffer.write(b)
+	PY
+}
+put() { dd of=/dev/"$1" bs=4096 seek=$(($2 / 4096)) oflag=direct status=none; }
+whole() { for d in b0 b1; do put $d 0 </tmp/$d.sb; put $d $copy_at </tmp/$d.sb; done; }
+flip() { # DEVICE BYTE: one bit
+	python3 -c 'import os, sys, mmap
+f = os.open("/dev/" + sys.argv[1], os.O_RDWR | os.O_DIRECT); at = int(sys.argv[2]); m = mmap.mmap(-1, 4096)
+os.preadv(f, [m], at // 4096 * 4096); m[at % 4096] ^= 1; os.pwritev(f, [m], at // 4096 * 4096)' "$1" "$2"
+}
+
+is "the two copies are the same" "$(sb /tmp/b0.sb '' | sha256sum)" \
+	"$(dd if=/dev/b0 bs=4096 skip=$((copy_at / 4096)) count=1 status=none | sha256sum)"
+
+# --- Damage to one copy is survived, told and mended
+for byte in 0 9 60 104 4095; do
+	flip b1 $byte
+	ok "the first superblock flipped at byte $byte: it assembles" weftctl assemble v
+	cmp -s -n 8388608 /tmp/data /dev/weft/v
+	result $? "with its data"
+	weftctl stop v >/dev/null
+	whole
+done
+dd if=/dev/urandom bs=512 count=4 status=none | dd of=/dev/b1 bs=512 seek=2 oflag=direct status=none
+weftctl check v >/tmp/check.out
+is "check sees a torn first superblock" $? 5
+ok "and says so" grep -q 'b1: .*first superblock is damaged.*copy is good' /tmp/check.out
+ok "the kernel log does, too" sh -c 'weftctl assemble v && weftctl stop v && dmesg | grep -q "b1: the superblock.s checksum is wrong; its copy serves"'
+ok "repair with a dry run writes nothing" sh -c 'weftctl check v --repair --dry-run; ! weftctl check v'
+ok "repair mends it" weftctl check v --repair
+ok "and then all is good" weftctl check v
+flip b0 $((copy_at + 50))
+weftctl check v >/tmp/check.out
+is "check sees a damaged copy" $? 5
+ok "it assembles" weftctl assemble v
+weftctl stop v >/dev/null
+ok "and is mended" weftctl check v --repair
+is "with the same bytes" "$(dd if=/dev/b0 bs=4096 skip=$((copy_at / 4096)) count=1 status=none | sha256sum)" \
+	"$(sha256sum </tmp/b0.sb)"
+flip b0 100; flip b0 $((copy_at + 100))
+refused "both copies damaged" 5 "checksum is wrong" weftctl assemble v /dev/b0 /dev/b1
+is "check says it cannot help" "$(weftctl check /dev/b0 --json | json '.findings[0].state')" both-damaged
+whole
+
+# --- Each field impossible, in both copies, with a right checksum: straight to the kernel
+raw_assemble() { python3 /weft/tests/system/weft_netlink.py assemble v /dev/b0 /dev/b1; }
+while read -r edit sentence; do
+	for at in 0 $copy_at; do sb /tmp/b1.sb "${edit//_/ }" | put b1 "$at"; done
+	out=$(raw_assemble)
+	case $out in "refused: "*"$sentence"*) result 0 "the kernel refuses $edit" ;; *) note "$out"; weftctl stop v; result 1 "the kernel refuses $edit" ;; esac
+done <<-'EDITS'
+	b[0]=0 no weft superblock
+	b[12]=9 format version 9
+	b[24:32]=b"\1"*8 disagrees
+	b[32:40]=b"\1"*8 features this version does not know
+	b[40]^=1 belongs to another volume
+	b[56]=0x2f other than letters
+	b[56:88]=b"a"*32 has no end
+	b[56]=0x77 disagrees
+	b[88:104]=open("/tmp/b0.sb","rb").read()[88:104] say both to be member
+	b[104]=0 say both to be member
+	b[104]=7 member 7 of 2
+	b[106]=0 0 members
+	b[106]=3 disagrees
+	b[108:112]=struct.pack("<I",65535) chunks of 65535
+	b[108:112]=struct.pack("<I",131072) chunks of 131072
+	b[112:116]=struct.pack("<I",1024) blocks of 1024
+	b[112:116]=struct.pack("<I",4096) blocks of 512 bytes, the volume was made with 4096
+	b[120:128]=struct.pack("<Q",4096) data from byte 4096
+	b[128:136]=struct.pack("<Q",1<<62) not possible
+	b[128:136]=struct.pack("<Q",65536) disagrees
+	b[136:144]=struct.pack("<Q",2<<20) within the data
+	b[136:144]=struct.pack("<Q",64<<20) too small
+	b[144:152]=struct.pack("<Q",9) generation 9
+	EDITS
+whole
+is "the whole ones assemble" "$(raw_assemble)" "done"
+weftctl stop v >/dev/null
+
+# --- Features
+for d in b0 b1; do for at in 0 $copy_at; do sb /tmp/$d.sb 'b[24]=1' | put $d "$at"; done; done
+refused "an unknown read-only feature refuses to write" 7 "--read-only" weftctl assemble v
+ok "and is read" weftctl assemble v --read-only
+weftctl stop v >/dev/null
+for d in b0 b1; do for at in 0 $copy_at; do sb /tmp/$d.sb 'b[16]=1' | put $d "$at"; done; done
+ok "an unknown compatible feature is no reason" weftctl assemble v
+weftctl stop v >/dev/null
+whole
+
+# --- A member that shrank below its data
+make_loop shrunk 32
+dd if=/dev/b1 of=/dev/shrunk bs=1M status=none oflag=direct
+remove_loop shrunk
+truncate -s 20M /tmp/shrunk.img; ln -s "$(losetup -f --show /tmp/shrunk.img)" /dev/shrunk
+out=$(python3 /weft/tests/system/weft_netlink.py assemble v /dev/b0 /dev/shrunk)
+case $out in *"too small"*) result 0 "a member that shrank is refused" ;; *) note "$out"; result 1 "a member that shrank is refused" ;; esac
+remove_loop shrunk
+for n in 0 1; do remove_null "b$n"; done
+ok_unload
+done_testing

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * On-media format of a weft volume.
+ *
+ * Every member of a volume carries, in bytes from its start:
+ *
+ *	0			struct weft_superblock
+ *	WEFT_OWNER_OFFSET	struct weft_owner (valid on member 0 alone)
+ *	data_offset		the member's share of the data
+ *	copy_offset		a copy of the superblock, in the last whole
+ *				4 KiB of the member
+ *
+ * All integers are little-endian. Offsets and sizes are bytes.
+ */
+#ifndef _UAPI_WEFT_FORMAT_H
+#define _UAPI_WEFT_FORMAT_H
+
+#include <linux/types.h>
+
+#define WEFT_SB_MAGIC		"weft\x1a\x53\x42\n"	/* 8 bytes, no NUL */
+#define WEFT_SB_SIZE		4096
+#define WEFT_SB_MAJOR		1
+#define WEFT_SB_MINOR		0
+
+#define WEFT_UUID_SIZE		16
+#define WEFT_NAME_SIZE		32	/* field size, NUL padded */
+#define WEFT_NAME_MAX		26	/* "weft!" and NUL fit a disk name of 32 */
+#define WEFT_MEMBERS_MAX	256
+#define WEFT_CHUNK_MIN		4096
+#define WEFT_CHUNK_MAX		(16 << 20)
+#define WEFT_CHUNK_DEFAULT	(128 << 10)
+#define WEFT_DATA_OFFSET	0x100000
+
+/*
+ * Feature bits come in three sets. A kernel that meets an unknown bit: in
+ * feature_compat ignores it, in feature_ro_compat assembles read-only, in
+ * feature_incompat refuses. No bit is defined yet.
+ */
+#define WEFT_FEATURE_COMPAT_KNOWN	0ULL
+#define WEFT_FEATURE_RO_COMPAT_KNOWN	0ULL
+#define WEFT_FEATURE_INCOMPAT_KNOWN	0ULL
+
+/**
+ * struct weft_superblock - what a member says of itself and its volume
+ * @magic: WEFT_SB_MAGIC
+ * @checksum: CRC32C (RFC 3720) of the 4096 bytes with this field zero
+ * @version_major: readers refuse a greater one
+ * @version_minor: informative
+ * @feature_compat: see above
+ * @feature_ro_compat: see above
+ * @feature_incompat: see above
+ * @volume_uuid: the same on all members (RFC 4122 byte order)
+ * @volume_name: the same on all members; letters, digits, '-' and '_'
+ * @member_uuid: different on each member
+ * @member_index: place in the stripe, from 0
+ * @member_count: members of the volume, 1 to WEFT_MEMBERS_MAX
+ * @chunk_size: power of two, WEFT_CHUNK_MIN to WEFT_CHUNK_MAX
+ * @block_size: logical block size of every member, 512 or 4096
+ * @reserved0: zero
+ * @data_offset: start of the data, a multiple of 4096
+ * @data_size: data on each member, a multiple of @chunk_size
+ * @copy_offset: where the copy of this block is, a multiple of 4096
+ * @generation: counts the times the superblocks were written as a set
+ * @created: seconds since 1970-01-01 UTC
+ * @reserved: zero
+ */
+struct weft_superblock {
+	__u8	magic[8];
+	__le32	checksum;
+	__le16	version_major;
+	__le16	version_minor;
+	__le64	feature_compat;
+	__le64	feature_ro_compat;
+	__le64	feature_incompat;
+	__u8	volume_uuid[WEFT_UUID_SIZE];
+	__u8	volume_name[WEFT_NAME_SIZE];
+	__u8	member_uuid[WEFT_UUID_SIZE];
+	__le16	member_index;
+	__le16	member_count;
+	__le32	chunk_size;
+	__le32	block_size;
+	__le32	reserved0;
+	__le64	data_offset;
+	__le64	data_size;
+	__le64	copy_offset;
+	__le64	generation;
+	__le64	created;
+	__u8	reserved[3936];
+};
+
+#define WEFT_OWNER_MAGIC	"weft\x1a\x4f\x57\n"	/* 8 bytes, no NUL */
+#define WEFT_OWNER_OFFSET	4096
+#define WEFT_OWNER_SIZE		512	/* one sector, so that no device tears it */
+#define WEFT_NQN_SIZE		224	/* NVMe base specification 2.0, 4.5: 223 and NUL */
+
+/* How often an owner's heart may beat, in milliseconds. */
+#define WEFT_HEARTBEAT_MIN_MS	100
+#define WEFT_HEARTBEAT_MAX_MS	60000
+/*
+ * An owner that could not beat for this many intervals holds its writes back;
+ * another host believes the heart stopped after it saw none for that many
+ * and WEFT_OBSERVE_MARGIN more.
+ */
+#define WEFT_LEASE_BEATS	8
+#define WEFT_OBSERVE_MARGIN	2
+
+enum weft_owner_state {
+	WEFT_OWNER_FREE		= 0,	/* released in order, or never owned */
+	WEFT_OWNER_HELD		= 1,
+};
+
+/**
+ * struct weft_owner - which host has the volume assembled read-write
+ * @magic: WEFT_OWNER_MAGIC
+ * @checksum: CRC32C of the 512 bytes with this field zero
+ * @state: enum weft_owner_state
+ * @volume_uuid: the volume this record speaks of
+ * @instance: random, new at each assembly
+ * @generation: counts assemblies
+ * @sequence: counts heartbeats of this assembly
+ * @beat_time: the owner's clock at the beat, seconds since 1970 UTC; for people
+ * @interval_ms: time between beats, WEFT_HEARTBEAT_MIN_MS to _MAX_MS
+ * @reserved0: zero
+ * @host_nqn: the owner's NVMe host NQN, NUL padded
+ * @reserved: zero
+ */
+struct weft_owner {
+	__u8	magic[8];
+	__le32	checksum;
+	__le32	state;
+	__u8	volume_uuid[WEFT_UUID_SIZE];
+	__u8	instance[WEFT_UUID_SIZE];
+	__le64	generation;
+	__le64	sequence;
+	__le64	beat_time;
+	__le32	interval_ms;
+	__le32	reserved0;
+	__u8	host_nqn[WEFT_NQN_SIZE];
+	__u8	reserved[208];
+};
+
+#endif /* _UAPI_WEFT_FORMAT_H */
