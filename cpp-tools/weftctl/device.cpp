@@ -125,8 +125,31 @@ void block_device::drop_cache() const
     ioctl(fd_.get(), BLKFLSBUF, 0);
 }
 
+namespace
+{
+
+// Older libblkid reads as it likes, which direct I/O does not allow.
+class buffered
+{
+public:
+    explicit buffered(int fd) : fd_(fd), flags_(fcntl(fd, F_GETFL))
+    {
+        fcntl(fd_, F_SETFL, flags_ & ~O_DIRECT);
+    }
+    ~buffered() { fcntl(fd_, F_SETFL, flags_); }
+    buffered(const buffered&) = delete;
+    buffered& operator=(const buffered&) = delete;
+
+private:
+    int fd_;
+    int flags_;
+};
+
+} // namespace
+
 result<std::optional<std::string>> block_device::content() const
 {
+    const buffered while_probing(fd_.get());
     const std::unique_ptr<blkid_struct_probe, void (*)(blkid_probe)> probe(blkid_new_probe(),
                                                                            blkid_free_probe);
     if (!probe || blkid_probe_set_device(probe.get(), fd_.get(), 0, static_cast<blkid_loff_t>(size_)))
