@@ -162,6 +162,9 @@ soft_roce() {
 	rdma link add rxe0 type rxe netdev dummy0
 }
 
+# mib N: that much for fio to write, less on the lab's kernel, whose checkers make all of it slow.
+mib() { [ "${LAB_KERNEL:-}" = lab ] && echo "$((($1 + 3) / 4))m" || echo "$1m"; }
+
 # Nothing of a volume is left: the module can be unloaded.
 ok_unload() { ok "weft.ko unloads, so nothing holds it" rmmod weft; }
 

@@ -14,6 +14,10 @@ from pathlib import Path
 
 from . import LabError, cache, image, kernel, klog, payload, topology
 
+# QEMU's emulation of several processors now and then runs an instruction that the booting kernel is just patching: the
+# guest dies within its first seconds, before anything of ours is in it, and is booted again.
+BOOTS = 3
+
 GUEST = Path(__file__).resolve().parent.parent / "guest"
 
 
@@ -54,6 +58,7 @@ class Guest:
         self.topology = topology.get(options.topology if index == 0 else "plain", folder)
 
     def start(self, role, command=None, terminal=False):
+        self.console.unlink(missing_ok=True)
         if self.ctl.exists():
             shutil.rmtree(self.ctl)
         self.ctl.mkdir()
@@ -64,6 +69,7 @@ class Guest:
             (self.ctl / "command").write_text(command)
         env = {"LAB_ROLE": role, "LAB_HOSTNAME": self.name, "LAB_KERNEL": self.software.name,
                "LAB_PAYLOADS": " ".join(self.software.payloads), "LAB_MACHINE_ID": f"{self.index + 1:032x}",
+               "LAB_HOST_ID": f"00000000-0000-0000-0000-{self.index + 1:012x}",
                "LAB_SHARE": "1" if self.options.share and self.index == 0 else "",
                "LAB_UDEV": "1" if self.options.udev else "",
                "LAB_KMEMLEAK": "1" if self.options.kmemleak and self.index == 0 else ""}
@@ -111,7 +117,11 @@ class Guest:
         return argv + topo.args
 
     def wait_ready(self, deadline):
+        boots = 1
         while not (self.ctl / "ready").exists():
+            if self.qemu.poll() is not None and boots < BOOTS:
+                boots += 1
+                self.start("peer")
             if self.qemu.poll() is not None:
                 raise LabError(f"{self.name} ended before it was up; its log is {self.console}")
             if time.monotonic() > deadline:
@@ -183,15 +193,20 @@ class Lab:
     def run(self, command):
         """Run the command in the first guest; returns its exit status, 1 if a kernel complained."""
         try:
+            threading.Thread(target=self._watch_time, daemon=True).start()
             self._start_peers()
             main = self.guests[0]
             main.start("main", command)
             threading.Thread(target=self._serve_requests, daemon=True).start()
-            threading.Thread(target=self._watch_time, daemon=True).start()
-            while chunk := main.qemu.stdout.read1(65536):
-                sys.stdout.buffer.write(chunk)
-                sys.stdout.buffer.flush()
-            main.qemu.wait()
+            for _ in range(BOOTS):
+                while chunk := main.qemu.stdout.read1(65536):
+                    sys.stdout.buffer.write(chunk)
+                    sys.stdout.buffer.flush()
+                main.qemu.wait()
+                if (main.ctl / "ready").exists() or self.late:
+                    break
+                cache.say("the guest died before it was up; booting it again")
+                main.start("main", command)
             return self._verdict()
         finally:
             self._end()
