@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # For the tests that run in a guest: TAP, members of every kind, and what a
