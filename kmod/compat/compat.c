@@ -8,7 +8,6 @@
  * not be closed while we look at it, but we may sleep.
  */
 static void weft_bdev_mark_dead(struct block_device *bdev, bool surprise)
-	__releases(&bdev->bd_holder_lock)
 {
 	struct weft_bdev *wb = bdev->bd_holder;
 

@@ -277,9 +277,9 @@ static int weft_owner_busy(struct weft_volume *vol,
  * Watch a record that says HELD, until it changes or its owner's time is up.
  * Returns 0 when the heart stopped.
  */
-static int weft_owner_watch(struct weft_volume *vol,
-			    const struct weft_owner_info *first,
-			    struct weft_why *why)
+static noinline_for_stack int
+weft_owner_watch(struct weft_volume *vol, const struct weft_owner_info *first,
+		 struct weft_why *why)
 {
 	unsigned int beats = WEFT_LEASE_BEATS + WEFT_OBSERVE_MARGIN;
 	struct weft_owner_info seen;
@@ -303,8 +303,9 @@ static int weft_owner_watch(struct weft_volume *vol,
 }
 
 /* May this host claim the volume, as far as the record tells? */
-static int weft_owner_may_claim(struct weft_volume *vol, const char *host_nqn,
-				bool take_over, struct weft_why *why)
+static noinline_for_stack int
+weft_owner_may_claim(struct weft_volume *vol, const char *host_nqn,
+		     bool take_over, struct weft_why *why)
 {
 	struct weft_owner_info seen;
 	struct weft_why damage = {};
