@@ -126,7 +126,7 @@ static struct weft_common weft_common_of(struct block_device **members, u32 coun
  * A range command goes down as one command for each member, which splits it
  * as it likes: so the volume's own limit is what a bio can say.
  */
-#define WEFT_RANGE_SECTORS	(UINT_MAX >> SECTOR_SHIFT)
+#define WEFT_RANGE_SECTORS	((UINT_MAX >> SECTOR_SHIFT) & ~7U)	/* whole 4 KiB */
 
 /**
  * weft_disk_alloc() - a bio-based disk with limits stacked from members

@@ -11,9 +11,12 @@ static void weft_bdev_gone(struct weft_bdev *wb)
 {
 	struct weft_bdev_path *bp = container_of(wb, struct weft_bdev_path, wb);
 
+	void (*gone)(struct weft_path *path);
+
 	/* The device may go before connect has returned and set this. */
-	if (READ_ONCE(bp->path.gone))
-		bp->path.gone(&bp->path);
+	gone = smp_load_acquire(&bp->path.gone);
+	if (gone)
+		gone(&bp->path);
 }
 
 static int weft_bdev_explain(const struct weft_path_request *req, int err,

@@ -192,6 +192,8 @@ static void weft_io_retry(struct weft_io *io, struct bio *bio)
 	io->flags &= ~WEFT_IO_RETRY;
 	io->member = NULL;
 	io->part_failed = false;
+	/* Counted down to zero, and not set up again by bio_chain(). */
+	atomic_set(&bio->__bi_remaining, 1);
 	bio->bi_status = BLK_STS_OK;
 	bio->bi_iter = io->iter;
 	bio_set_dev(bio, io->bdev);
@@ -239,11 +241,12 @@ static struct weft_io *weft_io_of(struct weft_volume *vol, struct bio *bio)
 
 /* Lead a bio's completion through weft_end_io(). NULL where memory lacks. */
 static __always_inline struct weft_io *
-weft_io_start(struct weft_volume *vol, struct bio *bio, bool accounted)
+weft_io_start(struct weft_volume *vol, struct bio *bio, bool accounted,
+	      gfp_t gfp)
 {
 	struct weft_io *io;
 
-	io = weft_io_alloc(bio->bi_opf & REQ_NOWAIT ? GFP_NOWAIT : GFP_NOIO);
+	io = weft_io_alloc(gfp);
 	if (unlikely(!io))
 		return NULL;
 	this_cpu_inc(*vol->in_flight);
@@ -263,11 +266,20 @@ weft_io_start(struct weft_volume *vol, struct bio *bio, bool accounted)
 	return io;
 }
 
-/* The same for a fragment, which is accounted with the whole. */
+static gfp_t weft_gfp(const struct bio *bio)
+{
+	return bio->bi_opf & REQ_NOWAIT ? GFP_NOWAIT : GFP_NOIO;
+}
+
+/*
+ * The same for a fragment, which is accounted with the whole. Whoever holds
+ * the whole's from the pool must not wait for a second one: with no memory the
+ * fragment goes untracked, and all it costs is that it is not counted.
+ */
 static struct weft_io *weft_io_start_fragment(struct weft_volume *vol,
 					      struct bio *bio, struct weft_io *whole)
 {
-	struct weft_io *io = weft_io_start(vol, bio, false);
+	struct weft_io *io = weft_io_start(vol, bio, false, GFP_NOWAIT);
 
 	if (io) {
 		io->flags = WEFT_IO_FRAGMENT;
@@ -344,7 +356,7 @@ static noinline void weft_split(struct weft_volume *vol, struct bio *bio,
 	/* Who polls waits for one cookie; fragments have many. */
 	bio_clear_polled(bio);
 	if (nowait && !io) {
-		io = weft_io_start(vol, bio, false);
+		io = weft_io_start(vol, bio, false, GFP_NOWAIT);
 		if (!io) {
 			weft_end_status(bio, BLK_STS_AGAIN);
 			return;
@@ -354,20 +366,14 @@ static noinline void weft_split(struct weft_volume *vol, struct bio *bio,
 		io->iter = bio->bi_iter;
 		io->flags |= WEFT_IO_RETRY;
 	}
-	front = bio_split(bio, sectors, nowait ? GFP_NOWAIT : GFP_NOIO, &vol->bios);
+	front = bio_split(bio, sectors, weft_gfp(bio), &vol->bios);
 	if (IS_ERR_OR_NULL(front)) {
 		weft_end_status(bio, nowait ? BLK_STS_AGAIN : BLK_STS_RESOURCE);
 		return;
 	}
 	bio_chain(front, bio);
-	if (io) {
+	if (io)
 		front_io = weft_io_start_fragment(vol, front, io);
-		if (!front_io) {
-			submit_bio_noacct(bio);
-			weft_end_status(front, BLK_STS_AGAIN);
-			return;
-		}
-	}
 	submit_bio_noacct(bio);
 	place = weft_map_sector(&vol->map, front->bi_iter.bi_sector);
 	weft_send(vol->members[place.member], front, place.sector, front_io);
@@ -398,7 +404,7 @@ void weft_submit_bio(struct bio *bio)
 	sector_t piece;
 
 	if (!io && blk_queue_io_stat(vol->disk->queue)) {
-		io = weft_io_start(vol, bio, true);
+		io = weft_io_start(vol, bio, true, weft_gfp(bio));
 		if (unlikely(!io)) {
 			weft_end_status(bio, BLK_STS_AGAIN);
 			return;

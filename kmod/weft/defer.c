@@ -53,10 +53,12 @@ static void weft_deferred_work(struct work_struct *work)
 
 	while ((bio = bio_list_pop(&bios))) {
 		bio->bi_opf &= ~REQ_NOWAIT;
-		if (weft_op_is_range(bio))
-			weft_range_fan_out(vol, bio);
-		else
+		if (!weft_op_is_range(bio))
 			submit_bio_noacct(bio);
+		else if (time_after(jiffies, READ_ONCE(vol->lease)))
+			weft_owner_hold(vol, bio);	/* it waited for too long */
+		else
+			weft_range_fan_out(vol, bio);
 	}
 }
 

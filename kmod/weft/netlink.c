@@ -5,6 +5,7 @@
  */
 #include "weft.h"
 
+#include <linux/sched/mm.h>
 #include <net/genetlink.h>
 #include <net/net_namespace.h>
 
@@ -348,12 +349,14 @@ int weft_nl_volume_stop_doit(struct sk_buff *skb, struct genl_info *info)
 void weft_event(struct weft_volume *vol, enum weft_event_type type,
 		const struct weft_member *member, int err, const char *text)
 {
+	/* A reclaim that waits for a volume's writes may wait for this very work. */
+	unsigned int noio = memalloc_noio_save();
 	struct sk_buff *skb;
 	void *hdr;
 
 	skb = genlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
 	if (!skb)
-		return;
+		goto out_restore;
 	hdr = genlmsg_put(skb, 0, 0, &weft_nl_family, 0, WEFT_CMD_EVENT);
 	if (!hdr)
 		goto out_free;
@@ -367,10 +370,12 @@ void weft_event(struct weft_volume *vol, enum weft_event_type type,
 	genlmsg_end(skb, hdr);
 	genlmsg_multicast_netns(&weft_nl_family, &init_net, skb, 0,
 				WEFT_NLGRP_EVENTS, GFP_KERNEL);
-	return;
+	goto out_restore;
 
 out_free:
 	nlmsg_free(skb);
+out_restore:
+	memalloc_noio_restore(noio);
 }
 
 int weft_netlink_init(void)

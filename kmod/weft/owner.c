@@ -11,10 +11,11 @@
  * intervals means that the heart stopped, and then it needs to be told to take
  * over, unless the record is its own from before a reboot.
  *
- * A host that stands still (a debugger, a hypervisor, a stuck path) does not
- * know it. So a beat is a lease: writes pass for WEFT_LEASE_BEATS intervals
- * after the start of the last beat that succeeded, and wait after that until
- * one does. Before each beat the record is read; somebody else's name in it
+ * A host that stands still (a debugger, a stuck path) does not know it. So a
+ * beat is a lease: writes pass for WEFT_LEASE_BEATS intervals after the start
+ * of the last beat that succeeded, and wait after that until one does. (A
+ * machine whose clock stood still as well, paused or suspended, is caught by
+ * the next beat, at most an interval after it goes on.) Before each beat the record is read; somebody else's name in it
  * means that the volume was taken, and no write passes any more.
  *
  * What this cannot do: a disk has no compare-and-write that every device
@@ -94,24 +95,30 @@ static void weft_owner_set(struct weft_volume *vol, enum weft_ownership to)
 
 	spin_lock_irq(&owner->lock);
 	from = owner->state;
-	if (from == to || !weft_owner_may(from, to)) {
+	if (!weft_owner_may(from, to)) {
 		spin_unlock_irq(&owner->lock);
 		return;
 	}
 	owner->state = to;
+	/*
+	 * Also when nothing changes: a write may have been held while a late
+	 * beat was under way that never left HELD.
+	 */
 	if (to != WEFT_OWNERSHIP_SUSPENDED) {
 		held = owner->held;
 		bio_list_init(&owner->held);
 	}
 	spin_unlock_irq(&owner->lock);
 
-	trace_weft_ownership(vol, from, to);
 	while ((bio = bio_list_pop(&held))) {
 		if (to == WEFT_OWNERSHIP_HELD)
 			submit_bio_noacct(bio);
 		else
 			bio_io_error(bio);
 	}
+	if (from == to)
+		return;
+	trace_weft_ownership(vol, from, to);
 	/* The first claim and the release are told by assembly and stop. */
 	if (from == WEFT_OWNERSHIP_NONE || to == WEFT_OWNERSHIP_NONE)
 		return;
@@ -238,6 +245,9 @@ static void weft_owner_beat(struct work_struct *work)
 	struct weft_why why = {};
 	int ret;
 
+	/* A late write may have kicked the work once more. */
+	if (weft_owner_state(vol) == WEFT_OWNERSHIP_LOST)
+		return;
 	if (time_after(start, READ_ONCE(vol->lease)))
 		weft_owner_set(vol, WEFT_OWNERSHIP_SUSPENDED);
 	ret = weft_owner_read(vol, &seen, &why);

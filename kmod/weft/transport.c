@@ -94,8 +94,9 @@ struct weft_path *weft_path_connect(const char *transport,
 	path->ops = ops;
 	path->address = req->address;
 	path->writable = req->writable;
-	path->gone = req->gone;
 	path->owner_data = req->owner_data;
+	/* The device may go at any time: who sees @gone sees the rest. */
+	smp_store_release(&path->gone, req->gone);
 	return path;
 }
 

@@ -179,6 +179,7 @@ static struct weft_volume *weft_volume_alloc(const struct weft_assemble_request 
 	strscpy(vol->name, req->name, sizeof(vol->name));
 	vol->read_only = req->read_only;
 	vol->state = WEFT_VOLUME_STATE_ASSEMBLING;
+	vol->stopping = true;
 	INIT_DELAYED_WORK(&vol->event_work, weft_volume_event_work);
 	weft_flush_init(vol);
 	weft_deferred_init(vol);
@@ -397,6 +398,18 @@ static int weft_volume_link_members(struct weft_volume *vol)
 	return 0;
 }
 
+/*
+ * Nobody could open the disk while it might still have been undone, udev not
+ * either: tell it to look again.
+ */
+static void weft_volume_open_door(struct weft_volume *vol)
+{
+	mutex_lock(&vol->disk->open_mutex);
+	vol->stopping = false;
+	mutex_unlock(&vol->disk->open_mutex);
+	kobject_uevent(&disk_to_dev(vol->disk)->kobj, KOBJ_CHANGE);
+}
+
 static int weft_volume_add_disk(struct weft_volume *vol)
 {
 	int ret;
@@ -410,6 +423,7 @@ static int weft_volume_add_disk(struct weft_volume *vol)
 	ret = weft_sysfs_add_members(vol);
 	if (ret)
 		goto out_unlink;
+	weft_volume_open_door(vol);
 	return 0;
 
 out_unlink:
@@ -461,6 +475,19 @@ out_release:
 	return ret;
 }
 
+/* Members that went while the volume was being assembled, and nobody was told. */
+static void weft_volume_tell_gone(struct weft_volume *vol)
+{
+	u32 i;
+
+	for (i = 0; i < vol->member_count; i++)
+		if (READ_ONCE(vol->members[i]->gone) &&
+		    weft_volume_set_state(vol, WEFT_VOLUME_STATE_FAILED))
+			weft_event(vol, WEFT_EVENT_TYPE_MEMBER_GONE,
+				   vol->members[i], ENODEV,
+				   "the member's device was removed");
+}
+
 /**
  * weft_volume_assemble() - put a volume together
  * @req: from the user, its strings bounded and its member count 1 to
@@ -494,12 +521,16 @@ int weft_volume_assemble(const struct weft_assemble_request *req,
 	if (ret)
 		goto out_unreserve;
 
+	/* From LIVE on it may be stopped: not before all is said of it. */
+	mutex_lock(&weft_volumes_lock);
 	weft_volume_set_state(vol, WEFT_VOLUME_STATE_LIVE);
 	weft_info(vol, "assembled %s of %u members, %llu bytes\n",
 		  vol->read_only ? "read-only" : "read-write", vol->member_count,
 		  (u64)vol->map.capacity << SECTOR_SHIFT);
 	weft_event(vol, WEFT_EVENT_TYPE_ASSEMBLED, NULL, 0,
 		   vol->read_only ? "assembled read-only" : "assembled");
+	weft_volume_tell_gone(vol);
+	mutex_unlock(&weft_volumes_lock);
 	return 0;
 
 out_unreserve:

@@ -145,7 +145,8 @@ struct weft_owner_claim {
  * @event_work: tells of them
  * @list: protected by weft_volumes_lock, as are @state and @name_taken
  * @state: changed by weft_volume_set_state() alone
- * @stopping: no new opener; protected by the disk's open_mutex
+ * @stopping: no new opener, before and after; protected by the disk's
+ *	open_mutex
  * @read_only: no write passes
  * @name: of the volume
  * @uuid: of the volume
