@@ -8,7 +8,7 @@
 load_weft
 # On 6.1 nvme-tcp hands the pages of a huge page's end and of the next one's start to the network as one piece, and where
 # initiator and target are one host, hardened usercopy stops the target: without weft, too.
-echo never >/sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null
+[ ! -e /sys/kernel/mm/transparent_hugepage/enabled ] || echo never >/sys/kernel/mm/transparent_hugepage/enabled
 use() { # SENTENCE DEVICE...
 	local sentence=$1
 	shift
