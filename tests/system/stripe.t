@@ -3,6 +3,7 @@
 # Every byte where it belongs: the layout, splits, fan-out of flushes and
 # discards, both data paths, counters, limits.
 # lab: --topology nvme
+# lab-kernel: debian12 debian13 backports
 . "${0%/*}/lib.sh"
 
 load_weft
