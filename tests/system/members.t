@@ -44,7 +44,7 @@ fi
 fabrics=1
 if [ "${LAB_KERNEL:-}" = lab ] && [ -z "${LAB_LONG:-}" ]; then
 	fabrics=
-	skip "nvme-rdma, nvme-tcp and all kinds at once" "software RDMA under the checkers needs LAB_LONG=1 and an hour"
+	skip "nvme-rdma, nvme-tcp and all kinds at once" "too slow under the checkers; LAB_LONG=1 runs them"
 fi
 if [ -n "$fabrics" ]; then
 	for n in 0 1 2 3; do make_null "back$n" 64; done

@@ -164,7 +164,7 @@ class Guest:
         text = self.console.read_text(errors="replace") if self.console.exists() else ""
         found = klog.problems(text)
         leaks = self.ctl / "kmemleak"
-        if leaks.exists() and "weft" in leaks.read_text(errors="replace"):
+        if leaks.exists() and "[weft]" in leaks.read_text(errors="replace"):
             found += leaks.read_text(errors="replace").splitlines()[:60]
         return found
 
