@@ -44,7 +44,7 @@ demo: ## boot a guest, stripe a volume over RDMA, use it, measure it
 	@tests/demo
 
 .PHONY: check
-check: ## run the tests: at most 45 minutes from nothing, 20 when the lab is built
+check: ## run the tests
 	@tests/check
 
 .PHONY: check-all
