@@ -15,8 +15,9 @@
  * beat is a lease: writes pass for WEFT_LEASE_BEATS intervals after the start
  * of the last beat that succeeded, and wait after that until one does. (A
  * machine whose clock stood still as well, paused or suspended, is caught by
- * the next beat, at most an interval after it goes on.) Before each beat the record is read; somebody else's name in it
- * means that the volume was taken, and no write passes any more.
+ * the next beat, at most an interval after it goes on.) Before each beat the
+ * record is read; somebody else's name in it means that the volume was taken,
+ * and no write passes any more.
  *
  * What this cannot do: a disk has no compare-and-write that every device
  * offers, so a host that stands still between reading the record and writing
