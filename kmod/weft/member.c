@@ -95,10 +95,7 @@ static void weft_member_gone(struct weft_path *path)
 		return;
 	weft_warn(member->volume, "member %u (%s) is gone\n", member->index,
 		  member->address);
-	/* Before the volume is live, assembly meets the error by itself. */
-	if (weft_volume_set_state(member->volume, WEFT_VOLUME_STATE_FAILED))
-		weft_event(member->volume, WEFT_EVENT_TYPE_MEMBER_GONE, member,
-			   ENODEV, "the member's device was removed");
+	weft_volume_member_gone(member);
 }
 
 /**

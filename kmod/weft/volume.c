@@ -154,6 +154,22 @@ void weft_volume_member_failed(struct weft_member *member)
 		queue_delayed_work(vol->wq, &vol->event_work, HZ);
 }
 
+/**
+ * weft_volume_member_gone() - a member's device was removed
+ * @member: which, marked as gone
+ *
+ * A volume that is not live yet stays as it is: assembly looks for members
+ * that went meanwhile once it is.
+ *
+ * Context: process context, may sleep.
+ */
+void weft_volume_member_gone(struct weft_member *member)
+{
+	if (weft_volume_set_state(member->volume, WEFT_VOLUME_STATE_FAILED))
+		weft_event(member->volume, WEFT_EVENT_TYPE_MEMBER_GONE, member,
+			   ENODEV, "the member's device was removed");
+}
+
 static void weft_volume_free(struct weft_volume *vol)
 {
 	u32 i;
@@ -398,16 +414,12 @@ static int weft_volume_link_members(struct weft_volume *vol)
 	return 0;
 }
 
-/*
- * Nobody could open the disk while it might still have been undone, udev not
- * either: tell it to look again.
- */
+/* Nobody could open the disk while it might still have been undone. */
 static void weft_volume_open_door(struct weft_volume *vol)
 {
 	mutex_lock(&vol->disk->open_mutex);
 	vol->stopping = false;
 	mutex_unlock(&vol->disk->open_mutex);
-	kobject_uevent(&disk_to_dev(vol->disk)->kobj, KOBJ_CHANGE);
 }
 
 static int weft_volume_add_disk(struct weft_volume *vol)
@@ -475,19 +487,6 @@ out_release:
 	return ret;
 }
 
-/* Members that went while the volume was being assembled, and nobody was told. */
-static void weft_volume_tell_gone(struct weft_volume *vol)
-{
-	u32 i;
-
-	for (i = 0; i < vol->member_count; i++)
-		if (READ_ONCE(vol->members[i]->gone) &&
-		    weft_volume_set_state(vol, WEFT_VOLUME_STATE_FAILED))
-			weft_event(vol, WEFT_EVENT_TYPE_MEMBER_GONE,
-				   vol->members[i], ENODEV,
-				   "the member's device was removed");
-}
-
 /**
  * weft_volume_assemble() - put a volume together
  * @req: from the user, its strings bounded and its member count 1 to
@@ -502,6 +501,7 @@ int weft_volume_assemble(const struct weft_assemble_request *req,
 			 struct weft_why *why)
 {
 	struct weft_volume *vol;
+	u32 i;
 	int ret;
 
 	ret = weft_name_check(req->name, why);
@@ -524,12 +524,16 @@ int weft_volume_assemble(const struct weft_assemble_request *req,
 	/* From LIVE on it may be stopped: not before all is said of it. */
 	mutex_lock(&weft_volumes_lock);
 	weft_volume_set_state(vol, WEFT_VOLUME_STATE_LIVE);
+	/* udev could not open it before, and goes by the state: it looks again. */
+	kobject_uevent(&disk_to_dev(vol->disk)->kobj, KOBJ_CHANGE);
 	weft_info(vol, "assembled %s of %u members, %llu bytes\n",
 		  vol->read_only ? "read-only" : "read-write", vol->member_count,
 		  (u64)vol->map.capacity << SECTOR_SHIFT);
 	weft_event(vol, WEFT_EVENT_TYPE_ASSEMBLED, NULL, 0,
 		   vol->read_only ? "assembled read-only" : "assembled");
-	weft_volume_tell_gone(vol);
+	for (i = 0; i < vol->member_count; i++)
+		if (READ_ONCE(vol->members[i]->gone))
+			weft_volume_member_gone(vol->members[i]);
 	mutex_unlock(&weft_volumes_lock);
 	return 0;
 

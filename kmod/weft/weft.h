@@ -230,6 +230,7 @@ int weft_volume_stop(const char *name, struct weft_why *why);
 struct weft_volume *weft_volume_find(const char *name);
 bool weft_volume_set_state(struct weft_volume *vol, enum weft_volume_state state);
 void weft_volume_member_failed(struct weft_member *member);
+void weft_volume_member_gone(struct weft_member *member);
 
 /* member.c */
 struct weft_member *weft_member_open(struct weft_volume *vol,
