@@ -3,7 +3,8 @@
 # One volume, one writer: two hosts on one target, both orders, one of them
 # frozen, stuck and thawed. Runs on host0; host1 is the other host and host2
 # the target.
-# lab-hosts: --hosts 3 --memory 1G
+# lab-own: --hosts 3 --memory 1G
+# lab-kernel: backports
 . "${0%/*}/lib.sh"
 
 peer() { lab-peer host1 run "$@"; }

@@ -3,6 +3,7 @@
 # What goes away while it is used: members, volumes, the module. Refused or
 # failed cleanly, told of, and nothing stays behind.
 # lab: --topology nvme
+# lab-kernel: debian12 backports lab
 . "${0%/*}/lib.sh"
 
 load_weft

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Superblocks that are flipped, torn, hostile or of another volume: one good
 # copy serves, what cannot be is refused by the kernel itself.
-# lab-kernel: debian13 lab
+# lab-kernel: debian13
 . "${0%/*}/lib.sh"
 
 load_weft

@@ -4,6 +4,7 @@ import argparse
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -12,7 +13,7 @@ from . import LabError, cache, guest, image, kernel, payload, topology
 KERNELS = ("debian12", "debian13", "backports", "lab")
 
 # Debian packages that the lab itself needs on this machine.
-HOST_PACKAGES = ["qemu-system-x86", "mmdebstrap", "busybox-static", "cpio", "xz-utils", "e2fsprogs",
+HOST_PACKAGES = ["qemu-system-x86", "qemu-utils", "mmdebstrap", "busybox-static", "cpio", "xz-utils", "e2fsprogs",
                  "debian-archive-keyring", "python3-yaml", "python3-jsonschema"]
 
 
@@ -30,6 +31,7 @@ def _machine_options(parser):
                         help="host0 has the command and reaches the others by lab-peer; each two share a link 10.77.N.0/24")
     parser.add_argument("--share", metavar="DIR", help="a folder that the first host sees as /share")
     parser.add_argument("--udev", action="store_true", help="start udev, as a node has it")
+    parser.add_argument("--systemd", action="store_true", help="boot all hosts by systemd, as nodes are, udev included")
     parser.add_argument("--kmemleak", action="store_true", help="look for leaks at the end (lab kernel)")
     parser.add_argument("--append", action="append", default=[], metavar="PARAM", help="a kernel parameter")
     parser.add_argument("--plugin", metavar="PLUGIN", help="a QEMU plugin for the first host, with its arguments")
@@ -57,6 +59,10 @@ def _parser():
                              "the compiler says")
     build.add_argument("kernel", choices=KERNELS)
     build.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="of make, after --")
+    chroot = verbs.add_parser("chroot", help="run a command in a release's tree, on this machine's kernel, and forget what "
+                              "it changed; the checkout is /weft there")
+    chroot.add_argument("release", choices=sorted(image.RELEASES))
+    chroot.add_argument("command", nargs="+", metavar="COMMAND", help="after --")
     return parser
 
 
@@ -95,8 +101,24 @@ def _kbuild(options):
         cache.remove(work)
 
 
+def _chroot(options):
+    base = image.rootfs(options.release)
+    work = cache.root() / f"chroot-{options.release}.{os.getpid()}"
+    try:
+        with image.overlay([base / "root"], work / "upper", work / "ovl", work / "mnt") as tree:
+            subprocess.run(["mount", "--bind", "-o", "ro", payload.ROOT, tree / "weft"], check=True)
+            try:
+                return subprocess.run(["chroot", tree, *options.command], check=False).returncode
+            finally:
+                subprocess.run(["umount", "--lazy", tree / "weft"], check=True)
+    finally:
+        cache.remove(work)
+
+
 def main():
     options = _parser().parse_args()
+    # Ends as with Ctrl-C: guests are killed, what was mounted is unmounted.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if options.verb == "topologies":
             for name, function in topology.TOPOLOGIES.items():
@@ -107,7 +129,7 @@ def main():
             return 0
         if os.geteuid():
             raise LabError("the lab makes root filesystems and mounts overlays: run it as root")
-        missing = [tool for tool in ("qemu-system-x86_64", "mmdebstrap", "cpio", "mke2fs") if not shutil.which(tool)]
+        missing = [tool for tool in ("qemu-system-x86_64", "qemu-img", "mmdebstrap", "cpio", "mke2fs") if not shutil.which(tool)]
         if missing:
             raise LabError(f"{', '.join(missing)} not found; apt-get install {' '.join(HOST_PACKAGES)}")
         if options.verb == "kernel-tools":
@@ -119,6 +141,8 @@ def main():
             return 0
         if options.verb == "kbuild":
             return _kbuild(options)
+        if options.verb == "chroot":
+            return _chroot(options)
         return _run(options)
     except LabError as problem:
         print(f"lab: {problem}", file=sys.stderr)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Guests: QEMU machines that boot, run a command, and are looked at afterwards."""
+import ctypes
 import json
 import os
 import shlex
@@ -17,6 +18,14 @@ from . import LabError, cache, image, kernel, klog, payload, topology
 # QEMU's emulation of several processors now and then runs an instruction that the booting kernel is just patching: the
 # guest dies within its first seconds, before anything of ours is in it, and is booted again.
 BOOTS = 3
+
+PR_SET_PDEATHSIG = 1
+
+
+def _die_with_parent():
+    """In the child, before QEMU: however the lab ends, no guest outlives it and takes a processor for ever."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
 
 GUEST = Path(__file__).resolve().parent.parent / "guest"
 
@@ -56,6 +65,9 @@ class Guest:
         self.next_exec = 1
         folder.mkdir(parents=True)
         self.topology = topology.get(options.topology if index == 0 else "plain", folder)
+        # What a host writes to its disk survives its power, as a node's does.
+        self.disk = folder / "disk.qcow2"
+        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", software.disk, "-F", "raw", self.disk], check=True)
 
     def start(self, role, command=None, terminal=False):
         self.console.unlink(missing_ok=True)
@@ -63,7 +75,7 @@ class Guest:
             shutil.rmtree(self.ctl)
         self.ctl.mkdir()
         self.next_exec = 1
-        for name in ("init", "lab-peer"):
+        for name in ("init", "main", "lab-peer"):
             shutil.copy(GUEST / name, self.ctl / name)
         if command is not None:
             (self.ctl / "command").write_text(command)
@@ -72,6 +84,7 @@ class Guest:
                "LAB_HOST_ID": f"00000000-0000-0000-0000-{self.index + 1:012x}",
                "LAB_SHARE": "1" if self.options.share and self.index == 0 else "",
                "LAB_UDEV": "1" if self.options.udev else "",
+               "LAB_SYSTEMD": "1" if self.options.systemd else "",
                "LAB_KMEMLEAK": "1" if self.options.kmemleak and self.index == 0 else ""}
         lines = [f"export {key}={shlex.quote(value)}" for key, value in env.items()]
         (self.ctl / "env").write_text("\n".join(lines + ["PATH=$PATH:/lab/ctl", ""]))
@@ -79,7 +92,7 @@ class Guest:
         stdout = None if terminal else subprocess.PIPE if role == "main" else subprocess.DEVNULL
         with open(self.folder / "qemu.log", "ab") as log:
             self.qemu = subprocess.Popen(self._argv(terminal), stdin=stdin, stdout=stdout, stderr=log,
-                                         start_new_session=not terminal)
+                                         start_new_session=not terminal, preexec_fn=_die_with_parent)
 
     def _argv(self, terminal):
         options, topo = self.options, self.topology
@@ -98,7 +111,7 @@ class Guest:
                 "-chardev", f"stdio,id=out,signal={'on' if terminal else 'off'}", "-serial", "chardev:out",
                 "-qmp", f"unix:{self.folder}/qmp,server=on,wait=off",
                 "-device", "virtio-rng-pci",
-                "-drive", f"file={self.software.disk},if=virtio,format=raw,snapshot=on,cache=unsafe"]
+                "-drive", f"file={self.disk},if=virtio,format=qcow2,cache=unsafe"]
         if icount:
             argv += ["-icount", "shift=0,sleep=off"]
         if options.plugin and self.index == 0:
@@ -109,10 +122,10 @@ class Guest:
         for tag, path, extra in shares:
             argv += ["-fsdev", f"local,id={tag},path={path},security_model=none,multidevs=remap{extra}",
                      "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
-        for number, (path, server) in self.links.items():
+        for number, (ours, theirs) in self.links.items():
             mac = f"52:54:00:00:{number:02x}:{self.index + 1:02x}"
-            argv += ["-netdev", f"stream,id=net{number},server={'on' if server else 'off'},addr.type=unix,"
-                     f"addr.path={path}",
+            # Without a connection, so that either side can be switched off and on.
+            argv += ["-netdev", f"dgram,id=net{number},local.type=unix,local.path={ours},remote.type=unix,remote.path={theirs}",
                      "-device", f"virtio-net-pci,netdev=net{number},mac={mac}"]
         return argv + topo.args
 
@@ -183,10 +196,9 @@ class Lab:
         for i in range(options.hosts):
             for j in range(i + 1, options.hosts):
                 number += 1
-                path = folder / f"link{number}"
-                # The server must be there first: hosts are started from the last to the first.
-                links[j][number] = (path, True)
-                links[i][number] = (path, False)
+                ends = [folder / f"link{number}.{host}" for host in (i, j)]
+                links[i][number] = (ends[0], ends[1])
+                links[j][number] = (ends[1], ends[0])
         self.guests = [Guest(software, folder / f"host{i}", i, options, links[i]) for i in range(options.hosts)]
         self.over = threading.Event()
 
@@ -224,10 +236,6 @@ class Lab:
     def _start_peers(self):
         for guest in reversed(self.guests[1:]):
             guest.start("peer")
-            while guest.links and not all(path.exists() for path, server in guest.links.values() if server):
-                if guest.qemu.poll() is not None:
-                    raise LabError(f"QEMU ended at once: {(guest.folder / 'qemu.log').read_text()}")
-                time.sleep(0.02)
         for guest in self.guests[1:]:
             guest.wait_ready(self.deadline)
 
