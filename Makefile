@@ -11,6 +11,11 @@ LAB     := tests/lab/lab
 
 # What a module is built from, as it is copied to /usr/src for DKMS.
 DKMS_SOURCES := Kbuild LICENSE dkms.conf kmod uapi
+# What packages are built from.
+DEB_SOURCES  := $(DKMS_SOURCES) CMakeLists.txt Makefile cpp-tools fio-jobs packaging tests userspace
+
+# What kbuild leaves beside the sources.
+remove-built = find $(1) \( -name '*.o' -o -name '*.ko' -o -name '.*.cmd' -o -name '*.mod' -o -name '*.mod.c' -o -name '.*.d' \) -delete
 
 .PHONY: help
 help: ## show this
@@ -26,18 +31,28 @@ tools: ## build the tools into BUILD
 	cmake --build $(BUILD) --parallel $(shell nproc)
 
 .PHONY: install-tools
-install-tools: tools ## install the tools and fio jobs below PREFIX
+install-tools: tools ## install tools, man pages, fio jobs, udev rules and units below PREFIX
 	DESTDIR=$(DESTDIR) cmake --install $(BUILD) >/dev/null
-	install -d $(DESTDIR)$(PREFIX)/share/weft/fio-jobs
-	install -m 644 -t $(DESTDIR)$(PREFIX)/share/weft/fio-jobs fio-jobs/*.fio
 
 .PHONY: dkms-install
 dkms-install: ## build and install the modules for KVER by DKMS
 	-dkms remove -m weft -v $(VERSION) -k $(KVER) >/dev/null 2>&1
 	rm -rf /usr/src/weft-$(VERSION)
 	install -d /usr/src/weft-$(VERSION)
-	cp -a $(DKMS_SOURCES) /usr/src/weft-$(VERSION)/
+	# Root's, whoever's the clone is: kernel upgrades run it as root.
+	cp -R --preserve=mode,timestamps $(DKMS_SOURCES) /usr/src/weft-$(VERSION)/
+	chmod -R go-w /usr/src/weft-$(VERSION)
+	$(call remove-built,/usr/src/weft-$(VERSION))
 	dkms install -m weft -v $(VERSION) -k $(KVER)
+
+.PHONY: deb
+deb: ## build Debian packages (weft-dkms, weft-tools) into BUILD/deb
+	rm -rf $(BUILD)/deb
+	install -d $(BUILD)/deb/weft-$(VERSION)
+	cp -R --preserve=mode,timestamps $(DEB_SOURCES) $(BUILD)/deb/weft-$(VERSION)/
+	$(call remove-built,$(BUILD)/deb/weft-$(VERSION))
+	cp -a packaging/debian $(BUILD)/deb/weft-$(VERSION)/
+	cd $(BUILD)/deb/weft-$(VERSION) && dpkg-buildpackage --unsigned-source --unsigned-changes --build=binary
 
 .PHONY: demo
 demo: ## boot a guest, stripe a volume over RDMA, use it, measure it

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "device.hpp"
 
+#include "sysfile.hpp"
+
 #include <algorithm>
 #include <blkid/blkid.h>
 #include <cerrno>
@@ -120,9 +122,12 @@ result<void> block_device::write_block(std::uint64_t offset, const block& data) 
     return {};
 }
 
-void block_device::drop_cache() const
+void block_device::written() const
 {
     ioctl(fd_.get(), BLKFLSBUF, 0);
+    // udev watches some kinds of disks for writers and not others. Where there is no udev nobody minds.
+    static_cast<void>(write_attribute(
+        fmt::format("/sys/dev/block/{}:{}/uevent", major(number_), minor(number_)), "change"));
 }
 
 namespace

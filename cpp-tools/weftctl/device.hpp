@@ -43,8 +43,9 @@ public:
     /// What libblkid recognises on it ("xfs filesystem", "gpt partition table"), if anything.
     [[nodiscard]] result<std::optional<std::string>> content() const;
 
-    /// Removes from the kernel's cache what direct writes went past.
-    void drop_cache() const;
+    /// After the last write: removes from the kernel's cache what direct writes went past, and has udev look
+    /// again.
+    void written() const;
 
 private:
     std::string path_;

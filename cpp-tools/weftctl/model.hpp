@@ -82,6 +82,18 @@ struct check_finding {
     bool repaired = false;
 };
 
+/// How much a finding of doctor matters.
+enum class severity { good, note, warning, problem };
+
+/// A finding of doctor.
+struct diagnosis {
+    severity level = severity::good;
+    std::string check; ///< "kernel", "dkms", "rdma", ...
+    std::string what;  ///< it is
+    std::string why;   ///< it matters; empty when all is well
+    std::string mend;  ///< the command or change that mends it; may be empty
+};
+
 /// A message of the event group.
 struct event_report {
     std::string type;

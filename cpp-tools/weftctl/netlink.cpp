@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "netlink.hpp"
 
+#include "process.hpp"
 #include "superblock.hpp"
 #include "uapi/weft.h"
 
@@ -10,8 +11,6 @@
 #include <ctime>
 #include <fstream>
 #include <linux/genetlink.h>
-#include <spawn.h>
-#include <sys/wait.h>
 
 extern char** environ;
 
@@ -203,22 +202,6 @@ void read_counters(const std::string& volume, member_status& member)
     std::ifstream(dir + "errors") >> member.errors;
 }
 
-result<void> load_module()
-{
-    std::string path = "/sbin/modprobe";
-    std::string quiet = "-q";
-    std::string module = "weft";
-    std::array<char*, 4> argv{path.data(), quiet.data(), module.data(), nullptr};
-    pid_t child = 0;
-    int status = 0;
-    if (posix_spawn(&child, path.c_str(), nullptr, nullptr, argv.data(), environ) ||
-        waitpid(child, &status, 0) != child || status)
-        return fail(
-            exit_code::missing,
-            "the kernel module weft is not loaded and cannot be; 'modprobe weft' and 'dmesg' say why");
-    return {};
-}
-
 } // namespace
 
 /// One request and what came back for it.
@@ -347,7 +330,7 @@ result<netlink> netlink::open()
     mnl_socket_setsockopt(connection.socket_.get(), NETLINK_CAP_ACK, &on, sizeof(on));
     if (connection.resolve())
         return connection;
-    if (auto loaded = load_module(); !loaded)
+    if (auto loaded = load_module("weft"); !loaded)
         return tl::unexpected(loaded.error());
     if (auto resolved = connection.resolve(); !resolved)
         return fail(exit_code::missing,

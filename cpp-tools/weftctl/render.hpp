@@ -2,6 +2,8 @@
 /// Verbs fetch, renderers print: one for people, one for programs.
 #pragma once
 
+#include "exports.hpp"
+#include "fabrics.hpp"
 #include "model.hpp"
 #include "result.hpp"
 
@@ -19,6 +21,10 @@ public:
     virtual void status(const std::vector<volume_status>& volumes) = 0;
     virtual void actions(const std::vector<action>& actions) = 0;
     virtual void findings(const std::vector<check_finding>& findings) = 0;
+    virtual void exports(const std::vector<export_status>& exports) = 0;
+    virtual void discovered(const std::vector<weft::discovered>& found) = 0;
+    virtual void connections(const std::vector<connection>& connections) = 0;
+    virtual void diagnosed(const std::vector<diagnosis>& found) = 0;
     virtual void event(const event_report& event) = 0;
     virtual void failure(const error& error) = 0;
 };

@@ -69,6 +69,13 @@ json to_json(const found_volume& volume)
             {"devices", devices}};
 }
 
+json to_json(const nvme_address& at)
+{
+    return {{"transport", at.transport}, {"address", at.address}, {"port", at.port}};
+}
+
+constexpr const char* severity_names[] = {"good", "note", "warning", "problem"};
+
 // What people named things need not be UTF-8; JSON must.
 std::string dump(const json& document, int indent)
 {
@@ -117,6 +124,66 @@ public:
                            {"healthy", finding.healthy},
                            {"repaired", finding.repaired},
                            {"text", finding.text}});
+        print({{"findings", all}});
+    }
+
+    void exports(const std::vector<export_status>& exports) override
+    {
+        json all = json::array();
+        for (const auto& row : exports) {
+            json line = to_json(row.spec.at);
+            line.update({{"device", row.spec.device},
+                         {"subnqn", row.spec.subnqn},
+                         {"uri", member_uri{row.spec.at, row.spec.subnqn, 1}.text()},
+                         {"uuid", row.spec.uuid},
+                         {"any_host", row.spec.any_host},
+                         {"hosts", row.spec.hosts},
+                         {"p2pmem", row.spec.p2pmem},
+                         {"saved", row.saved},
+                         {"serving", row.serving},
+                         {"text", row.why}});
+            all.push_back(std::move(line));
+        }
+        print({{"exports", all}});
+    }
+
+    void discovered(const std::vector<weft::discovered>& found) override
+    {
+        json all = json::array();
+        for (const auto& row : found) {
+            json line = to_json(row.at);
+            line.update({{"subnqn", row.subnqn},
+                         {"uri", member_uri{row.at, row.subnqn, 1}.text()},
+                         {"discovery", row.discovery}});
+            all.push_back(std::move(line));
+        }
+        print({{"subsystems", all}});
+    }
+
+    void connections(const std::vector<connection>& connections) override
+    {
+        json all = json::array();
+        for (const auto& row : connections) {
+            json line = to_json(row.at);
+            line.update({{"controller", row.controller},
+                         {"state", row.state},
+                         {"subnqn", row.subnqn},
+                         {"disks", row.disks},
+                         {"made", row.made}});
+            all.push_back(std::move(line));
+        }
+        print({{"connections", all}});
+    }
+
+    void diagnosed(const std::vector<diagnosis>& found) override
+    {
+        json all = json::array();
+        for (const auto& row : found)
+            all.push_back({{"severity", severity_names[static_cast<int>(row.level)]},
+                           {"check", row.check},
+                           {"text", row.what},
+                           {"why", row.why},
+                           {"mend", row.mend}});
         print({{"findings", all}});
     }
 

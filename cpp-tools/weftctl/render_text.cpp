@@ -98,6 +98,67 @@ public:
             fmt::print("{}: {}{}\n", finding.device, finding.text, finding.repaired ? "; repaired" : "");
     }
 
+    void exports(const std::vector<export_status>& exports) override
+    {
+        if (exports.empty()) {
+            fmt::print("nothing is exported\n");
+            return;
+        }
+        table rows({"DEVICE", "STATE", "HOSTS", "URI"});
+        for (const auto& row : exports)
+            rows.add({row.spec.device, row.serving ? row.saved ? "serving" : "others'" : "not served",
+                      !row.saved          ? "-"
+                      : row.spec.any_host ? "any"
+                                          : std::to_string(row.spec.hosts.size()),
+                      member_uri{row.spec.at, row.spec.subnqn, 1}.text()});
+        rows.print();
+        for (const auto& row : exports)
+            if (row.saved && !row.serving)
+                fmt::print("{}: {}\n", row.spec.device, row.why);
+    }
+
+    void discovered(const std::vector<weft::discovered>& found) override
+    {
+        if (found.empty())
+            fmt::print("nothing that this host may connect to\n");
+        for (const auto& row : found)
+            if (row.discovery)
+                fmt::print("{} (a discovery service)\n", row.at.text());
+            else
+                fmt::print("{}\n", member_uri{row.at, row.subnqn, 1}.text());
+    }
+
+    void connections(const std::vector<connection>& connections) override
+    {
+        if (connections.empty()) {
+            fmt::print("nothing is connected\n");
+            return;
+        }
+        table rows({"CONTROLLER", "STATE", "DISKS", "URI"});
+        for (const auto& row : connections)
+            rows.add({row.controller, row.state, fmt::format("{}", fmt::join(row.disks, " ")),
+                      member_uri{row.at, row.subnqn, 1}.text()});
+        rows.print();
+    }
+
+    void diagnosed(const std::vector<diagnosis>& found) override
+    {
+        static constexpr const char* marks[] = {"ok     ", "note   ", "warning", "PROBLEM"};
+        unsigned int counts[4] = {};
+        for (const auto& row : found) {
+            counts[static_cast<int>(row.level)]++;
+            fmt::print("{}  {:<10}  {}\n", marks[static_cast<int>(row.level)], row.check, row.what);
+            if (!row.why.empty())
+                fmt::print("                       {}\n", row.why);
+            if (!row.mend.empty())
+                fmt::print("                       mend: {}\n", row.mend);
+        }
+        if (found.empty())
+            fmt::print("nothing to mend\n");
+        else
+            fmt::print("{} problems, {} warnings, {} notes\n", counts[3], counts[2], counts[1]);
+    }
+
     void event(const event_report& event) override
     {
         fmt::print("{} {} {}{}: {}\n", event.time, event.volume, event.type,

@@ -20,6 +20,8 @@ enum class exit_code : int {
     damaged = 5,    ///< superblocks are damaged or do not belong together
     occupied = 6,   ///< a device holds something; --force overwrites it
     permission = 7, ///< not allowed, or read-only
+    warnings = 8,   ///< doctor: something should be mended
+    problems = 9,   ///< doctor: something does not work
 };
 
 struct error {

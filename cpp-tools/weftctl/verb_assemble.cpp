@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "host.hpp"
+#include "member_links.hpp"
 #include "members.hpp"
 #include "netlink.hpp"
 #include "verbs.hpp"
+
+#include <chrono>
+#include <thread>
 
 namespace weft
 {
@@ -14,6 +18,8 @@ struct verb_options {
     std::string name;
     std::vector<std::string> devices;
     bool all = false;
+    unsigned int wait = 0;
+    connect_options connecting;
     assemble_options assembly;
 };
 
@@ -39,24 +45,67 @@ result<void> assemble_set(const member_set& set, const assemble_options& options
     return {};
 }
 
-result<exit_code> run_assemble(const verb_options& options, renderer& out)
+// Members that a person named all belong to the volume; one that does not is worth more words than one
+// missing.
+result<void> check_foreign(const std::vector<member_set>& sets, const member_set& wanted)
 {
-    if (options.all == !options.name.empty())
-        return fail(exit_code::usage, "name a volume, or give --all");
+    for (const auto& set : sets)
+        if (set.uuid != wanted.uuid)
+            return fail(exit_code::damaged, "{} is member {} of volume {} ({}), not of {}",
+                        set.members.front().path, set.members.front().sb.member_index, set.name, set.uuid,
+                        wanted.name);
+    return {};
+}
+
+result<void> assemble_one(const verb_options& options, std::vector<action>& actions)
+{
+    auto links = member_links::resolve(options.devices, options.connecting);
+    if (!links)
+        return tl::unexpected(links.error());
+    const auto sets = find_members(links->devices());
+    if (!sets)
+        return tl::unexpected(sets.error());
+    const auto set = pick_volume(*sets, options.name);
+    if (!set)
+        return tl::unexpected(set.error());
+    if (!options.devices.empty())
+        if (auto done = check_foreign(*sets, *set); !done)
+            return done;
+    auto done = assemble_set(*set, options.assembly, actions);
+    if (done)
+        links->keep();
+    return done;
+}
+
+// Targets and disks that come up in their own time; what waiting does not mend is told at once.
+bool may_mend_itself(const error& problem)
+{
+    return problem.code == exit_code::missing || problem.code == exit_code::failure;
+}
+
+result<exit_code> run_one(const verb_options& options, renderer& out)
+{
+    using clock = std::chrono::steady_clock;
+    const auto deadline = clock::now() + std::chrono::seconds(options.wait);
+    std::vector<action> actions;
+    for (;;) {
+        auto done = assemble_one(options, actions);
+        if (done)
+            break;
+        if (!may_mend_itself(done.error()) || clock::now() >= deadline)
+            return tl::unexpected(done.error());
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    }
+    out.actions(actions);
+    return exit_code::ok;
+}
+
+result<exit_code> run_all(const verb_options& options, renderer& out)
+{
     const auto sets = find_members(options.devices);
     if (!sets)
         return tl::unexpected(sets.error());
     std::vector<action> actions;
-    if (!options.all) {
-        auto set = pick_volume(*sets, options.name);
-        if (!set)
-            return tl::unexpected(set.error());
-        if (auto done = assemble_set(*set, options.assembly, actions); !done)
-            return tl::unexpected(done.error());
-        out.actions(actions);
-        return exit_code::ok;
-    }
-
     auto connection = netlink::open();
     if (!connection)
         return tl::unexpected(connection.error());
@@ -76,6 +125,13 @@ result<exit_code> run_assemble(const verb_options& options, renderer& out)
         actions.push_back({"assemble", "", "no volume is left to assemble", false, false});
     out.actions(actions);
     return worst;
+}
+
+result<exit_code> run_assemble(const verb_options& options, renderer& out)
+{
+    if (options.all == !options.name.empty())
+        return fail(exit_code::usage, "name a volume, or give --all");
+    return options.all ? run_all(options, out) : run_one(options, out);
 }
 
 } // namespace
@@ -108,25 +164,32 @@ verb add_assemble(CLI::App& app)
     auto* command =
         app.add_subcommand("assemble", "assemble a volume from its members, or all that can be found");
     command->add_option("NAME", options->name, "of the volume, or its UUID");
-    command->add_option("DEVICE", options->devices,
-                        "members, in any order; all block devices are searched otherwise");
+    command->add_option(
+        "MEMBER", options->devices,
+        "block devices, or rdma://ADDRESS[:PORT]/SUBNQN[?ns=1] and tcp://..., in any order; all block "
+        "devices are searched otherwise");
     command->add_flag("--all", options->all, "every volume that is complete");
+    command->add_option("--wait", options->wait, "seconds to wait for members that are not there yet")
+        ->check(CLI::Range(0, 86400));
     command->add_flag("--read-only", options->assembly.read_only, "claim and write nothing");
     command->add_flag("--take-over", options->assembly.take_over,
                       "claim the volume from a host whose heart stopped; make sure that it is down");
     command->add_flag("--no-iostats", options->assembly.no_iostats,
                       "count nothing, for the least cost per I/O");
-    command->add_option("--host-nqn", options->assembly.host_nqn,
-                        "this host's NVMe name, instead of /etc/nvme/hostnqn");
+    add_connect_options(*command, options->connecting);
     command->footer(R"(A volume is written to by one host. While its heart beats another host is refused;
 after it stopped, --take-over is needed.
 
 Examples:
   weftctl assemble data
   weftctl assemble data /dev/nvme1n1 /dev/nvme2n1
+  weftctl assemble data rdma://10.0.0.1/nqn.2014-08.org.example:a rdma://10.0.0.2/nqn.2014-08.org.example:b --wait 60
   weftctl assemble data --read-only
   weftctl assemble --all)");
-    return {command, [options](renderer& out) { return run_assemble(*options, out); }};
+    return {command, [options](renderer& out) {
+                options->assembly.host_nqn = options->connecting.host_nqn;
+                return run_assemble(*options, out);
+            }};
 }
 
 } // namespace weft

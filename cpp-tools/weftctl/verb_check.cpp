@@ -92,7 +92,7 @@ result<checked> check_device(const std::string& path, const check_options& optio
     }
     if (auto done = write_superblock(*device, *copies->best(), *broken); !done)
         return tl::unexpected(done.error());
-    device->drop_cache();
+    device->written();
     result.finding.repaired = true;
     result.finding.healthy = true;
     result.code = exit_code::ok;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "member_links.hpp"
 #include "size.hpp"
 #include "superblock.hpp"
 #include "verbs.hpp"
@@ -20,6 +21,7 @@ struct create_options {
     bool force = false;
     bool dry_run = false;
     bool no_assemble = false;
+    connect_options connecting;
     assemble_options assembly;
 };
 
@@ -128,7 +130,7 @@ result<void> write_member(const block_device& device, weft_sb_info info, std::ui
         done = write_superblock(device, info, info.copy_offset);
     if (done)
         done = write_superblock(device, info, 0);
-    device.drop_cache();
+    device.written();
     return done;
 }
 
@@ -146,9 +148,12 @@ result<exit_code> run_create(const create_options& options, renderer& out)
     if (std::filesystem::exists("/sys/block/weft!" + options.name))
         return fail(exit_code::busy, "a volume called {} is assembled already", options.name);
 
+    auto links = member_links::resolve(options.devices, options.connecting);
+    if (!links)
+        return tl::unexpected(links.error());
     std::vector<action> actions;
     {
-        auto devices = open_members(options.devices);
+        auto devices = open_members(links->devices());
         if (!devices)
             return tl::unexpected(devices.error());
         const auto info = plan(*devices, options.name, *chunk);
@@ -174,10 +179,12 @@ result<exit_code> run_create(const create_options& options, renderer& out)
         actions.push_back({"assemble", options.name, fmt::format("assemble it as /dev/weft/{}", options.name),
                            options.dry_run});
         if (!options.dry_run)
-            if (auto done = assemble_volume(options.name, options.devices, options.assembly); !done)
+            if (auto done = assemble_volume(options.name, links->devices(), options.assembly); !done)
                 return fail(done.error().code, "the volume is created, but not assembled: {}",
                             done.error().text);
     }
+    if (!options.dry_run)
+        links->keep();
     out.actions(actions);
     return exit_code::ok;
 }
@@ -187,9 +194,13 @@ result<exit_code> run_create(const create_options& options, renderer& out)
 verb add_create(CLI::App& app)
 {
     auto options = std::make_shared<create_options>();
-    auto* command = app.add_subcommand("create", "make a striped volume of block devices and assemble it");
+    auto* command = app.add_subcommand("create", "make a striped volume of its members and assemble it");
     command->add_option("NAME", options->name, "letters, digits, '-' and '_', at most 26")->required();
-    command->add_option("DEVICE", options->devices, "members, in the order of the stripe")->required();
+    command
+        ->add_option(
+            "MEMBER", options->devices,
+            "block devices, or rdma://ADDRESS[:PORT]/SUBNQN[?ns=1] and tcp://..., in the order of the stripe")
+        ->required();
     command
         ->add_option("--chunk", options->chunk,
                      "bytes that stay together on one member: a power of two, 4K to 16M")
@@ -200,16 +211,19 @@ verb add_create(CLI::App& app)
     command->add_flag("--no-assemble", options->no_assemble, "only write the superblocks");
     command->add_flag("--no-iostats", options->assembly.no_iostats,
                       "count nothing, for the least cost per I/O");
-    command->add_option("--host-nqn", options->assembly.host_nqn,
-                        "this host's NVMe name, instead of /etc/nvme/hostnqn");
+    add_connect_options(*command, options->connecting);
     command->footer(R"(Everything is checked before anything is written. A device that holds something is
 refused and what it holds is said.
 
 Examples:
   weftctl create data /dev/nvme1n1 /dev/nvme2n1 /dev/nvme3n1 /dev/nvme4n1
+  weftctl create data rdma://10.0.0.1/nqn.2014-08.org.example:a rdma://10.0.0.2/nqn.2014-08.org.example:b
   weftctl create scratch /dev/nvme1n1 /dev/nvme2n1 --chunk 1MiB --force
   weftctl create data /dev/nvme1n1 /dev/nvme2n1 --dry-run --json)");
-    return {command, [options](renderer& out) { return run_create(*options, out); }};
+    return {command, [options](renderer& out) {
+                options->assembly.host_nqn = options->connecting.host_nqn;
+                return run_create(*options, out);
+            }};
 }
 
 } // namespace weft

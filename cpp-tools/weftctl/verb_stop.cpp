@@ -3,7 +3,10 @@
 #include "netlink.hpp"
 #include "verbs.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <sys/stat.h>
+#include <thread>
 
 namespace weft
 {
@@ -29,6 +32,35 @@ error explain(error refusal, const std::string& name)
     return refusal;
 }
 
+// udev looks at a volume after each time that somebody had it open for writing, and is done in a moment: what
+// it has open is nobody's use of it.
+constexpr auto udev_patience = std::chrono::seconds(5);
+
+bool only_udev(const std::string& name)
+{
+    struct stat st {
+    };
+    if (::stat(("/dev/weft/" + name).c_str(), &st))
+        return false;
+    const auto users = users_of(st.st_rdev);
+    return std::all_of(users.begin(), users.end(), [](const std::string& user) {
+        return user.rfind("open in (udev-worker)", 0) == 0 || user.rfind("open in systemd-udevd", 0) == 0 ||
+               user.rfind("open in weftctl", 0) == 0;
+    });
+}
+
+result<void> stop_patiently(netlink& connection, const std::string& name)
+{
+    const auto deadline = std::chrono::steady_clock::now() + udev_patience;
+    for (;;) {
+        auto done = connection.stop(name);
+        if (done || done.error().code != exit_code::busy || std::chrono::steady_clock::now() >= deadline ||
+            !only_udev(name))
+            return done;
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+}
+
 result<exit_code> run_stop(const stop_options& options, renderer& out)
 {
     if (options.all == !options.names.empty())
@@ -47,7 +79,7 @@ result<exit_code> run_stop(const stop_options& options, renderer& out)
     std::vector<action> actions;
     auto worst = exit_code::ok;
     for (const auto& name : names) {
-        if (auto done = connection->stop(name); !done) {
+        if (auto done = stop_patiently(*connection, name); !done) {
             const auto refusal = explain(done.error(), name);
             out.failure(refusal);
             worst = refusal.code;

@@ -58,7 +58,7 @@ result<exit_code> run_wipe(const wipe_options& options, renderer& out)
         if (!options.dry_run) {
             if (auto done = erase_superblocks(planned.device, planned.copies); !done)
                 return tl::unexpected(done.error());
-            planned.device.drop_cache();
+            planned.device.written();
         }
         actions.push_back({"wipe", planned.device.path(),
                            fmt::format("wipe {}, which is {}", planned.device.path(), planned.what),

@@ -28,6 +28,21 @@ struct verb {
 [[nodiscard]] verb add_events(CLI::App& app);
 [[nodiscard]] verb add_check(CLI::App& app);
 [[nodiscard]] verb add_wipe(CLI::App& app);
+[[nodiscard]] verb add_export(CLI::App& app);
+[[nodiscard]] verb add_unexport(CLI::App& app);
+[[nodiscard]] verb add_exports(CLI::App& app);
+[[nodiscard]] verb add_discover(CLI::App& app);
+[[nodiscard]] verb add_connect(CLI::App& app);
+[[nodiscard]] verb add_disconnect(CLI::App& app);
+[[nodiscard]] verb add_doctor(CLI::App& app);
+[[nodiscard]] verb add_report(CLI::App& app);
+[[nodiscard]] verb add_probe(CLI::App& app); ///< for udev; not shown to people
+
+/// The whole command line: what main() runs, and what the man pages and the completion are made of.
+[[nodiscard]] std::vector<verb> add_verbs(CLI::App& app, bool& json);
+
+/// The options of how to connect to an NVMe subsystem.
+void add_connect_options(CLI::App& command, connect_options& options);
 
 /// What create and assemble have in common.
 struct assemble_options {

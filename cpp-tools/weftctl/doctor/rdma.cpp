@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "doctor.hpp"
+
+#include "sysfile.hpp"
+
+#include <array>
+#include <cstdlib>
+
+namespace weft
+{
+
+namespace fs = std::filesystem;
+
+namespace
+{
+
+// Counters that say that something was lost or sent again, by the names that drivers give them in sysfs.
+constexpr std::array error_counters{
+    "symbol_error",
+    "link_error_recovery",
+    "link_downed",
+    "port_rcv_errors",
+    "port_xmit_discards",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+    "out_of_sequence",
+    "packet_seq_err",
+    "local_ack_timeout_err",
+    "implied_nak_seq_err",
+    "rnr_nak_retry_err",
+    "out_of_buffer",
+    "rx_icrc_encapsulated",
+    "roce_slow_restart",
+    "completer_retry_err",
+    "retry_exceeded_err",
+    "retry_rnr_exceeded_err",
+    "send_err",
+    "link_downed_counter",
+};
+
+std::string describe_errors(const fs::path& port)
+{
+    std::string text;
+    for (const auto* folder : {"counters", "hw_counters"})
+        for (const auto* name : error_counters) {
+            const auto value = read_text(port / folder / name);
+            if (value && std::strtoull(value->c_str(), nullptr, 10))
+                text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, *value);
+        }
+    return text;
+}
+
+// RDMA over Ethernet sends at most 4096 bytes a packet, and needs some more for its headers.
+constexpr unsigned long full_packet_mtu = 4200;
+
+void diagnose_mtu(diagnoses& found, const std::string& name, const fs::path& port)
+{
+    const auto netdev = read_text(port / "gid_attrs/ndevs/0");
+    if (!netdev || netdev->empty())
+        return;
+    const auto mtu =
+        std::strtoul(read_text("/sys/class/net/" + *netdev + "/mtu").value_or("0").c_str(), nullptr, 10);
+    if (mtu && mtu < full_packet_mtu)
+        found.push_back(
+            {severity::note, "rdma", fmt::format("{}: {} has an MTU of {}", name, *netdev, mtu),
+             fmt::format("RDMA packets carry {} bytes instead of 4096: more packets for the same data",
+                         mtu >= 2148   ? 2048
+                         : mtu >= 1124 ? 1024
+                                       : 512),
+             fmt::format("ip link set {} mtu 9000, on all hosts and switches", *netdev)});
+}
+
+void diagnose_port(diagnoses& found, const std::string& device, const fs::path& port)
+{
+    const auto name = fmt::format("{}/{}", device, port.filename().string());
+    const auto state = read_text(port / "state").value_or("?");
+    const auto rate = read_text(port / "rate").value_or("?");
+    if (state.find("ACTIVE") == std::string::npos) {
+        found.push_back({severity::warning, "rdma", fmt::format("{} is not active ({})", name, state),
+                         "no volume can be reached by it",
+                         "'rdma link' and 'ip link' tell more; is the cable in?"});
+        return;
+    }
+    found.push_back(
+        {severity::good, "rdma",
+         fmt::format("{} is active, {}, {}", name, rate, read_text(port / "link_layer").value_or("?")), "",
+         ""});
+    diagnose_mtu(found, name, port);
+    if (const auto errors = describe_errors(port); !errors.empty())
+        found.push_back({severity::note, "rdma", fmt::format("{} counted errors: {}", name, errors),
+                         "packets were lost or sent again; some at start are normal, a growing number is not",
+                         "look again later; check cables, and flow control (PFC, ECN) on switches"});
+}
+
+} // namespace
+
+void diagnose_rdma(diagnoses& found)
+{
+    std::error_code ignored;
+    bool any = false;
+    for (const auto& device : fs::directory_iterator("/sys/class/infiniband", ignored)) {
+        any = true;
+        for (const auto& port : fs::directory_iterator(device.path() / "ports", ignored))
+            diagnose_port(found, device.path().filename(), port.path());
+    }
+    if (!any)
+        found.push_back(
+            {severity::note, "rdma", "this host has no RDMA device", "NVMe over TCP is what is left",
+             "software RDMA on a network interface: rdma link add rxe0 type rxe netdev INTERFACE"});
+}
+
+} // namespace weft

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "doctor.hpp"
+
+#include "exports.hpp"
+#include "host.hpp"
+#include "members.hpp"
+#include "netlink.hpp"
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+
+namespace weft
+{
+
+namespace
+{
+
+// A record is written once an interval, and the two clocks are read a moment apart.
+constexpr long long clock_slack = 5;
+
+void diagnose_assembled(diagnoses& found, std::vector<volume_status>& volumes)
+{
+    auto connection = netlink::open();
+    auto all = connection ? connection->volumes() : tl::unexpected(connection.error());
+    if (!all) {
+        found.push_back({severity::problem, "volumes", "weft.ko does not answer: " + all.error().text,
+                         "its volumes cannot be seen", "run this as root"});
+        return;
+    }
+    volumes = *all;
+    for (const auto& volume : volumes) {
+        if (volume.state == "failed")
+            found.push_back(
+                {severity::problem, "volumes", fmt::format("volume {} has lost a member", volume.name),
+                 "I/O to that member fails, and a striped volume has no other copy",
+                 fmt::format("weftctl status {}; bring the member back, stop and assemble", volume.name)});
+        else if (!volume.read_only && volume.ownership != "held" && volume.state == "live")
+            found.push_back(
+                {severity::problem, "volumes",
+                 fmt::format("volume {}: ownership is {}", volume.name, volume.ownership),
+                 "its writes wait or fail: no heartbeat reaches member 0, or another host took it over",
+                 fmt::format("weftctl status {}; dmesg", volume.name)});
+        else
+            found.push_back({severity::good, "volumes",
+                             fmt::format("volume {} is {}", volume.name, volume.state), "", ""});
+        const auto detail = connection->volume(volume.name);
+        for (const auto& member : detail ? detail->members : std::vector<member_status>{})
+            if (member.errors)
+                found.push_back({severity::warning, "volumes",
+                                 fmt::format("volume {}: member {} ({}) failed {} times", volume.name,
+                                             member.index, member.address, member.errors),
+                                 "its device or the way to it is not well", "dmesg; weftctl events"});
+    }
+}
+
+// Another host's heart beats by its clock: the difference is what people see in refusals.
+void diagnose_owner(diagnoses& found, const member_set& set)
+{
+    const auto first = std::find_if(set.members.begin(), set.members.end(),
+                                    [](const auto& member) { return member.sb.member_index == 0; });
+    if (first == set.members.end())
+        return;
+    const auto device = block_device::open(first->path, block_device::access::read);
+    const auto record = device ? read_owner(*device) : tl::unexpected(device.error());
+    const auto ours = host_nqn();
+    if (!record || !*record || (*record)->state != WEFT_OWNER_HELD || (ours && *ours == (*record)->host_nqn))
+        return;
+    const auto ahead =
+        static_cast<long long>((*record)->beat_time) - static_cast<long long>(std::time(nullptr));
+    if (ahead > clock_slack)
+        found.push_back(
+            {severity::warning, "clock",
+             fmt::format("the clock of {}, owner of volume {}, is {} seconds ahead of this host's",
+                         (*record)->host_nqn, set.name, ahead),
+             "times in owner records and logs of the two do not fit together",
+             "keep both clocks right: apt-get install chrony"});
+    else
+        found.push_back(
+            {severity::note, "volumes",
+             fmt::format("volume {} is owned by {}, last heard of {} seconds ago by the two clocks", set.name,
+                         (*record)->host_nqn, -ahead),
+             "only its owner writes to a volume", ""});
+}
+
+void diagnose_exports(diagnoses& found)
+{
+    const auto book = export_book::load();
+    if (!book) {
+        found.push_back({severity::problem, "exports", book.error().text, "nothing is exported at boot",
+                         "mend the file, or remove it and export again"});
+        return;
+    }
+    if (book->entries().empty())
+        return;
+    const auto served = std::filesystem::exists("/sys/kernel/config/nvmet")
+                            ? nvmet::open("")
+                            : fail(exit_code::missing, "no target");
+    for (const auto& spec : book->entries())
+        if (!served || served->presence_of(spec) != nvmet::presence::serving)
+            found.push_back({severity::warning, "exports",
+                             fmt::format("{} is saved as an export and not served", spec.device),
+                             "hosts that have it as a member wait for it",
+                             "systemctl restart weft-exports; journalctl -u weft-exports"});
+        else if (spec.any_host)
+            found.push_back(
+                {severity::note, "exports",
+                 fmt::format("{} is open to every host that reaches {}", spec.device, spec.at.address),
+                 "whoever connects can read and overwrite it", "unexport it and export it with --host"});
+        else
+            found.push_back({severity::good, "exports",
+                             fmt::format("{} is served at {}", spec.device, spec.at.text()), "", ""});
+}
+
+} // namespace
+
+void diagnose_volumes(diagnoses& found)
+{
+    std::vector<volume_status> assembled;
+    if (std::filesystem::exists("/sys/module/weft"))
+        diagnose_assembled(found, assembled);
+    if (const auto sets = find_members())
+        for (const auto& set : *sets)
+            if (std::none_of(assembled.begin(), assembled.end(),
+                             [&](const auto& v) { return v.uuid == set.uuid; }))
+                diagnose_owner(found, set);
+    diagnose_exports(found);
+}
+
+diagnoses diagnose()
+{
+    diagnoses found;
+    diagnose_kernel(found);
+    diagnose_modules(found);
+    diagnose_host(found);
+    diagnose_rdma(found);
+    diagnose_pcie(found);
+    diagnose_volumes(found);
+    return found;
+}
+
+} // namespace weft

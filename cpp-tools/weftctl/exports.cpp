@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "exports.hpp"
+
+#include "sysfile.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <uuid/uuid.h>
+
+namespace weft
+{
+
+namespace fs = std::filesystem;
+using json = nlohmann::ordered_json;
+
+namespace
+{
+
+const fs::path book_path = "/etc/weft/exports.json";
+const fs::path lock_path = "/run/weft/exports.lock";
+
+json to_json(const export_spec& spec)
+{
+    return {{"device", spec.device},      {"subnqn", spec.subnqn},
+            {"uuid", spec.uuid},          {"transport", spec.at.transport},
+            {"address", spec.at.address}, {"port", spec.at.port},
+            {"any_host", spec.any_host},  {"hosts", spec.hosts},
+            {"p2pmem", spec.p2pmem},      {"size", spec.size},
+            {"own_port", spec.own_port},  {"own_hosts", spec.own_hosts}};
+}
+
+export_spec from_json(const json& entry)
+{
+    export_spec spec;
+    entry.at("device").get_to(spec.device);
+    entry.at("subnqn").get_to(spec.subnqn);
+    entry.at("uuid").get_to(spec.uuid);
+    entry.at("transport").get_to(spec.at.transport);
+    entry.at("address").get_to(spec.at.address);
+    entry.at("port").get_to(spec.at.port);
+    entry.at("any_host").get_to(spec.any_host);
+    entry.at("hosts").get_to(spec.hosts);
+    entry.at("p2pmem").get_to(spec.p2pmem);
+    entry.at("size").get_to(spec.size);
+    entry.at("own_port").get_to(spec.own_port);
+    entry.at("own_hosts").get_to(spec.own_hosts);
+    return spec;
+}
+
+// The file is root's, and people edit such files: what goes into configfs paths is looked at again.
+result<void> check(const export_spec& spec)
+{
+    auto good = check_nqn(spec.subnqn);
+    for (const auto& host : spec.hosts)
+        if (good)
+            good = check_nqn(host);
+    if (good)
+        good = check_address(spec.at.address);
+    uuid_t parsed;
+    if (good && uuid_parse(spec.uuid.c_str(), parsed))
+        return fail(exit_code::usage, "'{}' is not a UUID", spec.uuid);
+    if (good && spec.at.transport != "rdma" && spec.at.transport != "tcp")
+        return fail(exit_code::usage, "no transport is called '{}'", spec.at.transport);
+    return good;
+}
+
+bool same_device(const std::string& one, const std::string& other)
+{
+    struct stat first {
+    };
+    struct stat second {
+    };
+    return one == other ||
+           (!::stat(one.c_str(), &first) && !::stat(other.c_str(), &second) && S_ISBLK(first.st_mode) &&
+            S_ISBLK(second.st_mode) && first.st_rdev == second.st_rdev);
+}
+
+} // namespace
+
+result<export_book> export_book::load()
+{
+    export_book book;
+    std::error_code ignored;
+    if (!fs::exists(book_path, ignored))
+        return book;
+    const auto text = read_text(book_path);
+    if (!text)
+        return fail(exit_code::permission, "{} cannot be read", book_path.string());
+    try {
+        const auto document = json::parse(*text);
+        if (document.at("version") != 1)
+            return fail(exit_code::damaged, "{} is of version {}, this weftctl knows version 1",
+                        book_path.string(), document.at("version").dump());
+        for (const auto& entry : document.at("exports")) {
+            auto spec = from_json(entry);
+            if (book.find(spec.subnqn))
+                return fail(exit_code::damaged, "{} has {} twice", book_path.string(), spec.subnqn);
+            book.entries_.push_back(std::move(spec));
+            if (auto good = check(book.entries_.back()); !good)
+                return fail(exit_code::damaged, "{}: {}", book_path.string(), good.error().text);
+        }
+    } catch (const json::exception& problem) {
+        return fail(exit_code::damaged, "{} is not what weftctl wrote: {}", book_path.string(),
+                    problem.what());
+    }
+    return book;
+}
+
+result<export_book> export_book::open()
+{
+    std::error_code ignored;
+    fs::create_directories(lock_path.parent_path(), ignored);
+    unique_fd lock(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (!lock || ::flock(lock.get(), LOCK_EX))
+        return fail(exit_code::permission, "{} cannot be locked: {}", lock_path.string(),
+                    std::strerror(errno));
+    auto book = load();
+    if (book)
+        book->lock_ = std::move(lock);
+    return book;
+}
+
+result<void> export_book::save() const
+{
+    json all = json::array();
+    for (const auto& spec : entries_)
+        all.push_back(to_json(spec));
+    return replace_file(book_path, json{{"version", 1}, {"exports", all}}.dump(2) + "\n");
+}
+
+const export_spec* export_book::find(const std::string& device_or_nqn) const
+{
+    for (const auto& spec : entries_)
+        if (spec.subnqn == device_or_nqn || same_device(spec.device, device_or_nqn))
+            return &spec;
+    return nullptr;
+}
+
+void export_book::remove(const std::string& subnqn)
+{
+    entries_.erase(
+        std::remove_if(entries_.begin(), entries_.end(), [&](const auto& s) { return s.subnqn == subnqn; }),
+        entries_.end());
+}
+
+result<void> export_book::serve(const nvmet& target, export_spec& spec) const
+{
+    spec.own_port = false;
+    spec.own_hosts.clear();
+    auto done = target.add(spec);
+    if (!done)
+        return done;
+    for (const auto& sibling : entries_) {
+        if (sibling.subnqn == spec.subnqn || target.presence_of(sibling) != nvmet::presence::serving)
+            continue;
+        spec.own_port |= sibling.own_port && sibling.at == spec.at;
+        for (const auto& host : sibling.own_hosts)
+            if (std::find(spec.hosts.begin(), spec.hosts.end(), host) != spec.hosts.end())
+                spec.own_hosts.push_back(host);
+    }
+    return {};
+}
+
+result<void> export_book::serve_saved(const nvmet& target, std::size_t index)
+{
+    return serve(target, entries_[index]);
+}
+
+std::string stable_path(const std::string& device)
+{
+    std::vector<std::string> names;
+    std::error_code ignored;
+    for (const auto* folder : {"/dev/disk/by-id", "/dev/disk/by-path"}) {
+        for (const auto& entry : fs::directory_iterator(folder, ignored))
+            if (same_device(entry.path(), device))
+                names.push_back(entry.path());
+        if (!names.empty())
+            break;
+    }
+    if (names.empty())
+        return device;
+    // What the device says of itself (EUI, UUID, WWN) before what is put together of model and serial number.
+    std::sort(names.begin(), names.end(), [](const std::string& one, const std::string& other) {
+        const auto made_up = [](const std::string& name) {
+            return name.find("/nvme-eui.") == std::string::npos &&
+                   name.find("/nvme-uuid.") == std::string::npos && name.find("/wwn-") == std::string::npos;
+        };
+        return std::pair(made_up(one), one) < std::pair(made_up(other), other);
+    });
+    return names.front();
+}
+
+result<std::string> named_uuid(const std::string& name)
+{
+    const auto machine = read_text("/etc/machine-id");
+    uuid_t space;
+    if (!machine || machine->size() != 32)
+        return fail(
+            exit_code::missing,
+            "/etc/machine-id names this machine and is not there; 'systemd-machine-id-setup' makes it");
+    const auto text = fmt::format("{}-{}-{}-{}-{}", machine->substr(0, 8), machine->substr(8, 4),
+                                  machine->substr(12, 4), machine->substr(16, 4), machine->substr(20));
+    if (uuid_parse(text.c_str(), space))
+        return fail(exit_code::damaged, "/etc/machine-id holds '{}', which is no id", *machine);
+    uuid_t made;
+    uuid_generate_sha1(made, space, name.c_str(), name.size());
+    char out[UUID_STR_LEN];
+    uuid_unparse_lower(made, out);
+    return std::string(out);
+}
+
+} // namespace weft

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "fabrics.hpp"
+
+#include "fd.hpp"
+#include "host.hpp"
+#include "process.hpp"
+#include "sysfile.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <libnvme.h>
+#include <memory>
+#include <syslog.h>
+#include <thread>
+
+namespace weft
+{
+
+namespace fs = std::filesystem;
+
+namespace
+{
+
+constexpr auto namespace_wait = std::chrono::seconds(10);
+
+/// libnvme's tree. What the library itself would print goes nowhere: the reason is in errno, and is told in
+/// one line.
+class nvme_tree
+{
+public:
+    nvme_tree() : log_(std::fopen("/dev/null", "we")), root_(log_ ? nvme_create_root(log_, LOG_ERR) : nullptr)
+    {
+    }
+    nvme_tree(const nvme_tree&) = delete;
+    nvme_tree& operator=(const nvme_tree&) = delete;
+    ~nvme_tree()
+    {
+        if (root_)
+            nvme_free_tree(root_);
+        if (log_)
+            std::fclose(log_);
+    }
+    [[nodiscard]] nvme_root_t get() const { return root_; }
+    [[nodiscard]] explicit operator bool() const { return root_; }
+
+    /// Why the last call failed, in one sentence.
+    [[nodiscard]] std::string why(int errnum) const
+    {
+        switch (errnum) {
+        case ECONNREFUSED:
+        case ENVME_CONNECT_CONNREFUSED:
+            return "nobody listens there, or the target refuses this host";
+        case ECONNRESET:
+            return "the target ended the connection: it is not that transport's, or overloaded";
+        case ETIMEDOUT:
+            return "no answer in time; is the address right, and is a firewall between?";
+        case EHOSTUNREACH:
+        case ENETUNREACH:
+        case EADDRNOTAVAIL:
+            return "there is no route to that address from this host (for rdma: no RDMA device reaches it)";
+        default:
+            break;
+        }
+        const char* text = nvme_errno_to_string(errnum);
+        return text ? text : std::strerror(errnum);
+    }
+
+private:
+    std::FILE* log_;
+    nvme_root_t root_;
+};
+
+struct controller_deleter {
+    void operator()(nvme_ctrl* controller) const { nvme_free_ctrl(controller); }
+};
+using controller = std::unique_ptr<nvme_ctrl, controller_deleter>;
+
+nvme_fabrics_config config_of(const connect_options& options)
+{
+    nvme_fabrics_config config;
+    nvmf_default_config(&config);
+    if (options.queues)
+        config.nr_io_queues = options.queues;
+    if (options.queue_depth)
+        config.queue_size = options.queue_depth;
+    if (options.keep_alive)
+        config.keep_alive_tmo = *options.keep_alive;
+    if (options.reconnect_delay)
+        config.reconnect_delay = *options.reconnect_delay;
+    if (options.ctrl_loss_timeout)
+        config.ctrl_loss_tmo = *options.ctrl_loss_timeout;
+    if (options.fast_io_fail_timeout)
+        config.fast_io_fail_tmo = *options.fast_io_fail_timeout;
+    return config;
+}
+
+result<nvme_host_t> host_of(const nvme_tree& tree, const connect_options& options)
+{
+    auto nqn = options.host_nqn.empty() ? host_nqn() : result<std::string>(options.host_nqn);
+    if (!nqn)
+        return tl::unexpected(nqn.error());
+    auto id = options.host_id.empty() ? read_text("/etc/nvme/hostid").value_or("") : options.host_id;
+    // Kernel and targets want both to name one host: without a file the id is the UUID in the NQN.
+    if (const auto uuid = nqn->find("uuid:"); id.empty() && uuid != std::string::npos)
+        id = nqn->substr(uuid + 5);
+    auto* host = nvme_lookup_host(tree.get(), nqn->c_str(), id.empty() ? nullptr : id.c_str());
+    if (!host)
+        return fail(exit_code::usage, "the host NQN '{}' cannot be used", *nqn);
+    return host;
+}
+
+const char* or_null(const std::string& text)
+{
+    return text.empty() ? nullptr : text.c_str();
+}
+
+/// A controller that is connected in the kernel: its name in `controller`.
+result<controller> add_controller(const nvme_tree& tree, const nvme_address& at, const std::string& subnqn,
+                                  const connect_options& options, int& errnum)
+{
+    if (!tree)
+        return fail(exit_code::failure, "libnvme cannot start: {}", std::strerror(errno));
+    if (auto loaded = load_module("nvme-" + at.transport); !loaded)
+        return tl::unexpected(loaded.error());
+    auto host = host_of(tree, options);
+    if (!host)
+        return tl::unexpected(host.error());
+    controller made(nvme_create_ctrl(tree.get(), subnqn.c_str(), at.transport.c_str(), at.address.c_str(),
+                                     or_null(options.host_address), or_null(options.host_interface),
+                                     std::to_string(at.port).c_str()));
+    if (!made)
+        return fail(exit_code::failure, "libnvme cannot describe {}: {}", at.text(), std::strerror(errno));
+    const auto config = config_of(options);
+    errno = 0;
+    if (nvmf_add_ctrl(*host, made.get(), &config)) {
+        errnum = errno;
+        return fail(exit_code::failure, "{}/{} cannot be connected: {}", at.text(), subnqn, tree.why(errnum));
+    }
+    return made;
+}
+
+std::string fixed_text(const char* text, std::size_t size)
+{
+    std::string out(text, strnlen(text, size));
+    out.erase(out.find_last_not_of(' ') + 1);
+    return out;
+}
+
+// "nvme3n1" and not "nvme3c1n1", which is a path of a disk with several.
+bool is_disk(const std::string& name)
+{
+    return name.rfind("nvme", 0) == 0 && name.find('n', 4) != std::string::npos &&
+           name.find('c', 4) == std::string::npos && name.find('p', 4) == std::string::npos;
+}
+
+void add_disks(const fs::path& folder, std::vector<std::string>& disks)
+{
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+        const auto name = entry.path().filename().string();
+        const auto disk = "/dev/" + name;
+        if (is_disk(name) && std::find(disks.begin(), disks.end(), disk) == disks.end())
+            disks.push_back(disk);
+    }
+}
+
+// "traddr=10.0.0.1,trsvcid=4420,src_addr=10.0.0.2"
+std::string field_of(const std::string& address, const std::string& name)
+{
+    for (std::size_t start = 0; start < address.size();) {
+        const auto end = std::min(address.find(',', start), address.size());
+        if (address.compare(start, name.size() + 1, name + "=") == 0)
+            return address.substr(start + name.size() + 1, end - start - name.size() - 1);
+        start = end + 1;
+    }
+    return {};
+}
+
+// The controllers of this host over fabrics, and for each the subsystem folder its disks are in.
+std::vector<connection> scan()
+{
+    std::vector<connection> found;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator("/sys/class/nvme", ignored)) {
+        connection link;
+        link.controller = entry.path().filename();
+        link.at.transport = read_text(entry.path() / "transport").value_or("");
+        if (link.at.transport != "rdma" && link.at.transport != "tcp")
+            continue;
+        const auto address = read_text(entry.path() / "address").value_or("");
+        link.at.address = field_of(address, "traddr");
+        link.at.port =
+            static_cast<std::uint16_t>(std::strtoul(field_of(address, "trsvcid").c_str(), nullptr, 10));
+        link.subnqn = read_text(entry.path() / "subsysnqn").value_or("");
+        link.state = read_text(entry.path() / "state").value_or("");
+        add_disks(entry.path(), link.disks);
+        for (const auto& subsystem : fs::directory_iterator("/sys/class/nvme-subsystem", ignored))
+            if (fs::exists(subsystem.path() / link.controller, ignored))
+                add_disks(subsystem.path(), link.disks);
+        std::sort(link.disks.begin(), link.disks.end());
+        found.push_back(std::move(link));
+    }
+    std::sort(found.begin(), found.end(),
+              [](const auto& one, const auto& other) { return one.controller < other.controller; });
+    return found;
+}
+
+std::optional<connection> find_connection(const nvme_address& at, const std::string& subnqn)
+{
+    for (auto& link : scan())
+        if (link.at == at && link.subnqn == subnqn)
+            return link;
+    return std::nullopt;
+}
+
+} // namespace
+
+std::vector<connection> connections()
+{
+    return scan();
+}
+
+result<std::vector<discovered>> discover(const nvme_address& at, const connect_options& options)
+{
+    const nvme_tree tree;
+    int errnum = 0;
+    auto controller = add_controller(tree, at, NVME_DISC_SUBSYS_NAME, options, errnum);
+    if (!controller)
+        return tl::unexpected(controller.error());
+    nvmf_discovery_log* raw = nullptr;
+    const int failed = nvmf_get_discovery_log(controller->get(), &raw, 10);
+    errnum = errno;
+    const std::unique_ptr<nvmf_discovery_log, decltype(&std::free)> log(raw, &std::free);
+    nvme_disconnect_ctrl(controller->get());
+    if (failed || !log)
+        return fail(exit_code::failure, "{} does not tell what it offers: {}", at.text(), tree.why(errnum));
+
+    std::vector<discovered> found;
+    for (std::uint64_t i = 0; i < le64toh(log->numrec); i++) {
+        const auto& entry = log->entries[i];
+        // The service that was asked names itself, too (NVMe base specification, 5.1.12.3.2: subtype 3).
+        if ((entry.trtype != NVMF_TRTYPE_RDMA && entry.trtype != NVMF_TRTYPE_TCP) ||
+            entry.subtype == NVME_NQN_CURR)
+            continue;
+        discovered row;
+        row.at.transport = entry.trtype == NVMF_TRTYPE_RDMA ? "rdma" : "tcp";
+        row.at.address = fixed_text(entry.traddr, sizeof(entry.traddr));
+        row.at.port = static_cast<std::uint16_t>(
+            std::strtoul(fixed_text(entry.trsvcid, sizeof(entry.trsvcid)).c_str(), nullptr, 10));
+        row.subnqn = fixed_text(entry.subnqn, sizeof(entry.subnqn));
+        row.discovery = entry.subtype != NVME_NQN_NVME;
+        found.push_back(std::move(row));
+    }
+    return found;
+}
+
+result<connection> connect(const nvme_address& at, const std::string& subnqn, const connect_options& options)
+{
+    if (auto known = find_connection(at, subnqn))
+        return *known;
+    const nvme_tree tree;
+    int errnum = 0;
+    auto controller = add_controller(tree, at, subnqn, options, errnum);
+    if (!controller) {
+        // Another command was faster.
+        if (auto known = find_connection(at, subnqn))
+            return *known;
+        return tl::unexpected(controller.error());
+    }
+    auto link = find_connection(at, subnqn);
+    if (!link)
+        return fail(exit_code::failure, "{}/{} was connected and is gone again; 'dmesg' says why", at.text(),
+                    subnqn);
+    link->made = true;
+    return *link;
+}
+
+std::optional<std::string> claimed_disk(const connection& link)
+{
+    for (const auto& disk : link.disks)
+        if (const unique_fd fd(::open(disk.c_str(), O_RDONLY | O_EXCL | O_NONBLOCK | O_CLOEXEC));
+            !fd && errno == EBUSY)
+            return disk;
+    return std::nullopt;
+}
+
+result<void> disconnect(const connection& link)
+{
+    // A controller's name is used again: it must still be the one that was meant.
+    const auto now = find_connection(link.at, link.subnqn);
+    if (!now || now->controller != link.controller)
+        return {};
+    const int err = write_attribute(fs::path("/sys/class/nvme") / link.controller / "delete_controller", "1");
+    if (err && err != -ENOENT && err != -ENODEV)
+        return fail(exit_code_of(-err), "{} cannot be disconnected: {}", link.controller,
+                    std::strerror(-err));
+    return {};
+}
+
+result<std::string> namespace_disk(const member_uri& uri)
+{
+    const auto deadline = std::chrono::steady_clock::now() + namespace_wait;
+    std::error_code ignored;
+    do {
+        for (const auto& link : scan()) {
+            if (link.subnqn != uri.subnqn)
+                continue;
+            for (const auto& disk : link.disks)
+                if (read_text(fs::path("/sys/class/block") / disk.substr(5) / "nsid") ==
+                        std::to_string(uri.nsid) &&
+                    fs::exists(disk, ignored))
+                    return disk;
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    } while (std::chrono::steady_clock::now() < deadline);
+    return fail(exit_code::missing, "{} is connected, but has no namespace {} that this host can use",
+                uri.text(), uri.nsid);
+}
+
+} // namespace weft

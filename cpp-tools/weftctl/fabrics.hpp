@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/// The stock NVMe host over fabrics, by libnvme: discover, connect, disconnect, and the disks that come of
+/// it.
+#pragma once
+
+#include "uri.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace weft
+{
+
+/// How to connect. What is not given is the kernel's default.
+struct connect_options {
+    std::string host_nqn; ///< empty: /etc/nvme/hostnqn
+    std::string host_id;  ///< empty: /etc/nvme/hostid, or the UUID in the NQN
+    std::string host_address;
+    std::string host_interface;
+    int queues = 0;                       ///< I/O queues, 0: one per processor
+    int queue_depth = 0;                  ///< entries of each
+    std::optional<int> keep_alive;        ///< seconds
+    std::optional<int> reconnect_delay;   ///< seconds
+    std::optional<int> ctrl_loss_timeout; ///< seconds, -1: for ever
+    std::optional<int> fast_io_fail_timeout;
+};
+
+/// A controller of this host that is connected over a fabric.
+struct connection {
+    std::string controller; ///< "nvme3"
+    std::string state;      ///< "live", "connecting", ...
+    nvme_address at;
+    std::string subnqn;
+    std::vector<std::string> disks; ///< "/dev/nvme3n1", ...
+    bool made = false;              ///< by this command, and not there before
+};
+
+/// What a discovery controller offers.
+struct discovered {
+    nvme_address at;
+    std::string subnqn;
+    bool discovery = false; ///< another discovery service, and no subsystem
+};
+
+[[nodiscard]] result<std::vector<discovered>> discover(const nvme_address& at,
+                                                       const connect_options& options);
+
+/// Connects to a subsystem. One that is connected there already is returned as it is.
+[[nodiscard]] result<connection> connect(const nvme_address& at, const std::string& subnqn,
+                                         const connect_options& options);
+
+/// Takes a controller off. I/O on its disks fails.
+[[nodiscard]] result<void> disconnect(const connection& link);
+
+/// A disk of it that somebody has claimed: mounted, part of a volume, swapped to. Nothing where none is.
+[[nodiscard]] std::optional<std::string> claimed_disk(const connection& link);
+
+/// All of this host.
+[[nodiscard]] std::vector<connection> connections();
+
+/// The disk of a namespace, waited for: it appears a moment after its controller.
+[[nodiscard]] result<std::string> namespace_disk(const member_uri& uri);
+
+} // namespace weft

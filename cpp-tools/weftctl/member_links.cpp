@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "member_links.hpp"
+
+namespace weft
+{
+
+result<member_links> member_links::resolve(const std::vector<std::string>& members,
+                                           const connect_options& options)
+{
+    // All of them are read before the first is connected.
+    std::vector<member_uri> uris;
+    for (const auto& member : members) {
+        if (!is_uri(member))
+            continue;
+        auto uri = parse_member_uri(member);
+        if (!uri)
+            return tl::unexpected(uri.error());
+        uris.push_back(std::move(*uri));
+    }
+
+    member_links links;
+    for (const auto& uri : uris) {
+        auto link = connect(uri.at, uri.subnqn, options);
+        if (!link)
+            return tl::unexpected(link.error());
+        if (link->made)
+            links.made_.push_back(std::move(*link));
+    }
+    auto uri = uris.begin();
+    for (const auto& member : members) {
+        if (!is_uri(member)) {
+            links.devices_.push_back(member);
+            continue;
+        }
+        auto disk = namespace_disk(*uri++);
+        if (!disk)
+            return tl::unexpected(disk.error());
+        links.devices_.push_back(std::move(*disk));
+    }
+    return links;
+}
+
+member_links::~member_links()
+{
+    // What another command has begun to use meanwhile stays. The reason for all this is told already.
+    for (auto& link : made_) {
+        for (const auto& now : connections())
+            if (now.controller == link.controller)
+                link.disks = now.disks;
+        if (!claimed_disk(link))
+            static_cast<void>(disconnect(link));
+    }
+}
+
+} // namespace weft

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "nvmet.hpp"
+
+#include "process.hpp"
+#include "sysfile.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace weft
+{
+
+namespace fs = std::filesystem;
+
+namespace
+{
+
+const fs::path root = "/sys/kernel/config/nvmet";
+
+/// Steps that are undone from the last to the first unless all of them succeeded.
+class undo_stack
+{
+public:
+    undo_stack() = default;
+    undo_stack(const undo_stack&) = delete;
+    undo_stack& operator=(const undo_stack&) = delete;
+    ~undo_stack()
+    {
+        while (!steps_.empty()) {
+            steps_.back()();
+            steps_.pop_back();
+        }
+    }
+    void push(std::function<void()> step) { steps_.push_back(std::move(step)); }
+    void keep() { steps_.clear(); }
+
+private:
+    std::vector<std::function<void()>> steps_;
+};
+
+std::vector<fs::path> children(const fs::path& folder)
+{
+    std::vector<fs::path> found;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(folder, ignored))
+        found.push_back(entry.path());
+    std::sort(found.begin(), found.end());
+    return found;
+}
+
+bool is_there(const fs::path& path)
+{
+    std::error_code ignored;
+    return fs::exists(fs::symlink_status(path, ignored));
+}
+
+std::optional<nvme_address> address_of(const fs::path& port)
+{
+    nvme_address at;
+    at.transport = read_text(port / "addr_trtype").value_or("");
+    at.address = read_text(port / "addr_traddr").value_or("");
+    at.port = static_cast<std::uint16_t>(
+        std::strtoul(read_text(port / "addr_trsvcid").value_or("0").c_str(), nullptr, 10));
+    if (at.address.empty() || !at.port)
+        return std::nullopt;
+    return at;
+}
+
+std::optional<fs::path> port_of(const nvme_address& at)
+{
+    for (const auto& port : children(root / "ports"))
+        if (address_of(port) == at)
+            return port;
+    return std::nullopt;
+}
+
+result<void> set(const fs::path& attribute, const std::string& value)
+{
+    if (const int err = write_attribute(attribute, value))
+        return fail(exit_code_of(-err), "the target refuses '{}' for {}: {}", value, attribute.string(),
+                    std::strerror(-err));
+    return {};
+}
+
+// Makes a folder of configfs, and says how to undo it. One that is there is somebody else's, stays, and is
+// `false`.
+result<bool> make(const fs::path& folder, undo_stack& undo)
+{
+    if (!::mkdir(folder.c_str(), 0755)) {
+        undo.push([folder] { ::rmdir(folder.c_str()); });
+        return true;
+    }
+    if (errno == EEXIST)
+        return false;
+    return fail(exit_code_of(errno), "{} cannot be made: {}", folder.string(), std::strerror(errno));
+}
+
+result<void> link(const fs::path& target, const fs::path& place, undo_stack& undo)
+{
+    if (::symlink(target.c_str(), place.c_str()))
+        return fail(exit_code_of(errno), "{} cannot be linked: {}", place.string(), std::strerror(errno));
+    undo.push([place] { ::unlink(place.c_str()); });
+    return {};
+}
+
+result<void> set_p2pmem(const fs::path& ns, const export_spec& spec)
+{
+    const auto attribute = ns / "p2pmem";
+    if (!is_there(attribute)) {
+        if (spec.p2pmem == "off")
+            return {};
+        return fail(
+            exit_code::usage,
+            "{}: this kernel cannot put data into a controller's memory buffer (it lacks CONFIG_PCI_P2PDMA); "
+            "--p2pmem off does without",
+            spec.device);
+    }
+    const std::string value = spec.p2pmem == "off" ? "0" : spec.p2pmem == "auto" ? "1" : spec.p2pmem;
+    if (const int err = write_attribute(attribute, value)) {
+        if (-err == ENODEV || -err == EINVAL || -err == ENXIO)
+            return fail(exit_code::usage, "{}: {} is no PCI device that offers memory for peer-to-peer DMA",
+                        spec.device, spec.p2pmem);
+        return fail(exit_code_of(-err), "{}: the target refuses {} as --p2pmem: {}", spec.device, spec.p2pmem,
+                    std::strerror(-err));
+    }
+    return {};
+}
+
+result<void> make_namespace(const export_spec& spec, undo_stack& undo)
+{
+    const auto subsystem = root / "subsystems" / spec.subnqn;
+    const auto ns = subsystem / "namespaces/1";
+    auto nguid = spec.uuid;
+    nguid.erase(std::remove(nguid.begin(), nguid.end(), '-'), nguid.end());
+
+    if (auto made = make(subsystem, undo); !made)
+        return tl::unexpected(made.error());
+    else if (!*made)
+        return fail(exit_code::busy, "the target has a subsystem called {} already", spec.subnqn);
+    if (auto made = make(ns, undo); !made)
+        return tl::unexpected(made.error());
+    auto done = set(subsystem / "attr_serial", nguid.substr(0, 20));
+    if (done)
+        done = set(subsystem / "attr_allow_any_host", spec.any_host ? "1" : "0");
+    if (done)
+        done = set(ns / "device_path", spec.device);
+    if (done)
+        done = set(ns / "device_uuid", spec.uuid);
+    if (done)
+        done = set(ns / "device_nguid", nguid);
+    if (done)
+        done = set_p2pmem(ns, spec);
+    if (!done)
+        return done;
+    if (const int err = write_attribute(ns / "enable", "1"))
+        return fail(exit_code_of(-err), "the target cannot open {}: {}", spec.device, std::strerror(-err));
+    undo.push([ns] { static_cast<void>(write_attribute(ns / "enable", "0")); });
+    return {};
+}
+
+result<void> allow_hosts(export_spec& spec, undo_stack& undo)
+{
+    for (const auto& host : spec.hosts) {
+        const auto made = make(root / "hosts" / host, undo);
+        if (!made)
+            return tl::unexpected(made.error());
+        if (*made)
+            spec.own_hosts.push_back(host);
+        auto done =
+            link(root / "hosts" / host, root / "subsystems" / spec.subnqn / "allowed_hosts" / host, undo);
+        if (!done)
+            return done;
+    }
+    return {};
+}
+
+result<fs::path> make_port(export_spec& spec, undo_stack& undo)
+{
+    const auto& at = spec.at;
+    if (auto port = port_of(at))
+        return *port;
+    // Numbers are the target's name for a port, and hosts see them in discovery: the lowest free one. Whoever
+    // was faster has the number.
+    fs::path port;
+    for (unsigned int number = 1; !spec.own_port; number++) {
+        port = root / "ports" / std::to_string(number);
+        auto made = make(port, undo);
+        if (!made)
+            return tl::unexpected(made.error());
+        spec.own_port = *made;
+    }
+    auto done = set(port / "addr_trtype", at.transport);
+    if (done)
+        done = set(port / "addr_adrfam", at.is_ipv6() ? "ipv6" : "ipv4");
+    if (done)
+        done = set(port / "addr_traddr", at.address);
+    if (done)
+        done = set(port / "addr_trsvcid", std::to_string(at.port));
+    if (!done)
+        return tl::unexpected(done.error());
+    return port;
+}
+
+// The first subsystem of a port makes the target listen: what is wrong with the address shows here.
+result<void> listen(const fs::path& port, const export_spec& spec, undo_stack& undo)
+{
+    const auto place = port / "subsystems" / spec.subnqn;
+    if (!::symlink((root / "subsystems" / spec.subnqn).c_str(), place.c_str())) {
+        undo.push([place] { ::unlink(place.c_str()); });
+        return {};
+    }
+    const int err = errno;
+    if (err == EADDRNOTAVAIL || (err == ENODEV && spec.at.transport == "rdma"))
+        return fail(exit_code::missing, "{}: no {} of this host has the address {}", spec.at.text(),
+                    spec.at.transport == "rdma" ? "RDMA device" : "interface", spec.at.address);
+    if (err == EADDRINUSE)
+        return fail(exit_code::busy, "{}: another program listens there", spec.at.text());
+    return fail(exit_code_of(err), "{}: the target cannot listen there: {}", spec.at.text(),
+                std::strerror(err));
+}
+
+} // namespace
+
+result<nvmet> nvmet::open(const std::string& transport)
+{
+    if (auto loaded = load_module("nvmet"); !loaded)
+        return tl::unexpected(loaded.error());
+    if (!transport.empty())
+        if (auto loaded = load_module("nvmet-" + transport); !loaded)
+            return tl::unexpected(loaded.error());
+    if (!fs::exists(root))
+        return fail(exit_code::missing, "{} is not there: 'mount -t configfs configfs /sys/kernel/config'",
+                    root.string());
+    return nvmet();
+}
+
+std::vector<served_subsystem> nvmet::subsystems() const
+{
+    std::vector<served_subsystem> found;
+    for (const auto& folder : children(root / "subsystems")) {
+        served_subsystem subsystem;
+        subsystem.subnqn = folder.filename();
+        for (const auto& ns : children(folder / "namespaces")) {
+            if (subsystem.device.empty())
+                subsystem.device = read_text(ns / "device_path").value_or("");
+            subsystem.enabled |= read_text(ns / "enable") == "1";
+        }
+        for (const auto& port : children(root / "ports"))
+            if (is_there(port / "subsystems" / subsystem.subnqn))
+                if (auto at = address_of(port))
+                    subsystem.ports.push_back(*at);
+        found.push_back(std::move(subsystem));
+    }
+    return found;
+}
+
+std::optional<std::string> nvmet::subsystem_of(dev_t device) const
+{
+    for (const auto& folder : children(root / "subsystems"))
+        for (const auto& ns : children(folder / "namespaces")) {
+            struct stat st {
+            };
+            const auto path = read_text(ns / "device_path").value_or("");
+            if (!::stat(path.c_str(), &st) && S_ISBLK(st.st_mode) && st.st_rdev == device)
+                return folder.filename();
+        }
+    return std::nullopt;
+}
+
+nvmet::presence nvmet::presence_of(const export_spec& spec) const
+{
+    const auto subsystem = root / "subsystems" / spec.subnqn;
+    if (!is_there(subsystem))
+        return presence::absent;
+    const auto device = read_text(subsystem / "namespaces/1/device_path").value_or("");
+    // A subsystem that has no device yet is the rest of a command that was killed.
+    if (!device.empty() && device != "(null)" && device != spec.device)
+        return presence::foreign;
+    bool listened = false;
+    for (const auto& port : children(root / "ports"))
+        listened |= address_of(port) == spec.at && is_there(port / "subsystems" / spec.subnqn);
+    return listened && read_text(subsystem / "namespaces/1/enable") == "1" ? presence::serving
+                                                                           : presence::partial;
+}
+
+result<void> nvmet::add(export_spec& spec) const
+{
+    undo_stack undo;
+    auto done = make_namespace(spec, undo);
+    if (done)
+        done = allow_hosts(spec, undo);
+    if (!done)
+        return done;
+    const auto port = make_port(spec, undo);
+    if (!port)
+        return tl::unexpected(port.error());
+    done = listen(*port, spec, undo);
+    if (done)
+        undo.keep();
+    return done;
+}
+
+result<void> nvmet::remove(const export_spec& spec) const
+{
+    const auto subsystem = root / "subsystems" / spec.subnqn;
+    const auto ns = subsystem / "namespaces/1";
+    switch (presence_of(spec)) {
+    case presence::absent:
+        return {};
+    case presence::foreign:
+        return fail(exit_code::busy, "{} serves something else than {} now, by others: it is left alone",
+                    spec.subnqn, spec.device);
+    default:
+        break;
+    }
+    for (const auto& port : children(root / "ports")) {
+        const auto place = port / "subsystems" / spec.subnqn;
+        if (!is_there(place))
+            continue;
+        const bool ours = spec.own_port && address_of(port) == spec.at;
+        if (::unlink(place.c_str()))
+            return fail(exit_code::failure, "{} cannot be removed: {}", place.string(), std::strerror(errno));
+        if (ours && children(port / "subsystems").empty())
+            ::rmdir(port.c_str());
+    }
+    for (const auto& host : children(subsystem / "allowed_hosts")) {
+        ::unlink(host.c_str());
+        // Refused while another subsystem allows it.
+        const auto& own = spec.own_hosts;
+        if (std::find(own.begin(), own.end(), host.filename().string()) != own.end())
+            ::rmdir((root / "hosts" / host.filename()).c_str());
+    }
+    static_cast<void>(write_attribute(ns / "enable", "0"));
+    if ((::rmdir(ns.c_str()) && errno != ENOENT) || ::rmdir(subsystem.c_str()))
+        return fail(exit_code::failure, "{} cannot be removed: {}", subsystem.string(), std::strerror(errno));
+    return {};
+}
+
+} // namespace weft

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/// Members on a fabric, as people write them: rdma://ADDRESS[:PORT]/SUBNQN[?ns=NSID].
+#pragma once
+
+#include "result.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace weft
+{
+
+/// Where an NVMe subsystem or a discovery service is reached.
+struct nvme_address {
+    std::string transport = "rdma"; ///< "rdma" or "tcp", the TRTYPE of NVMe-oF
+    std::string address;            ///< IPv4 or IPv6, without brackets: TRADDR
+    std::uint16_t port = 4420;      ///< TRSVCID
+
+    [[nodiscard]] bool is_ipv6() const { return address.find(':') != std::string::npos; }
+    /// "rdma://10.0.0.1:4420", the port always there.
+    [[nodiscard]] std::string text() const;
+    bool operator==(const nvme_address&) const = default;
+};
+
+/// A namespace of a subsystem there.
+struct member_uri {
+    nvme_address at;
+    std::string subnqn;
+    std::uint32_t nsid = 1;
+
+    [[nodiscard]] std::string text() const;
+};
+
+/// The default port of NVMe over RDMA and TCP, and that of discovery over TCP (NVMe/TCP transport, 3.1).
+constexpr std::uint16_t nvme_port = 4420;
+constexpr std::uint16_t discovery_port_tcp = 8009;
+
+/// Whether a member is written as a URI and not as a device.
+[[nodiscard]] bool is_uri(std::string_view text);
+
+/// Parses "rdma://10.0.0.1/nqn.2014-08.org.nvmexpress:uuid:..." and its like.
+[[nodiscard]] result<member_uri> parse_member_uri(std::string_view text);
+
+/// Parses "tcp://[fd00::1]:8009", nothing behind the port.
+[[nodiscard]] result<nvme_address> parse_service_uri(std::string_view text);
+
+/// An IPv4 or IPv6 address, or a sentence.
+[[nodiscard]] result<void> check_address(const std::string& address);
+
+/// "nqn." and more, at most 223 bytes (NVMe base specification, 4.7).
+[[nodiscard]] result<void> check_nqn(std::string_view nqn);
+
+} // namespace weft

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "fabrics.hpp"
+#include "verbs.hpp"
+
+#include <algorithm>
+
+namespace weft
+{
+
+void add_connect_options(CLI::App& command, connect_options& options)
+{
+    command.add_option("--host-nqn", options.host_nqn, "this host's NVMe name, instead of /etc/nvme/hostnqn");
+    command.add_option("--host-id", options.host_id, "its UUID, instead of /etc/nvme/hostid");
+    command.add_option("--host-address", options.host_address, "of this host, to connect from");
+    command.add_option("--host-interface", options.host_interface, "of this host, to connect from (tcp)");
+    command.add_option("--queues", options.queues, "I/O queues; one per processor otherwise")
+        ->check(CLI::Range(1, 65535));
+    command.add_option("--queue-depth", options.queue_depth, "entries of each queue")
+        ->check(CLI::Range(16, 1024));
+    command.add_option("--keep-alive", options.keep_alive, "keep-alive timeout in seconds")
+        ->check(CLI::Range(1, 86400));
+    command.add_option("--reconnect-delay", options.reconnect_delay, "seconds between attempts to reconnect")
+        ->check(CLI::Range(1, 86400));
+    command
+        .add_option("--ctrl-loss-timeout", options.ctrl_loss_timeout,
+                    "seconds after which a lost controller is given up, -1 for never")
+        ->check(CLI::Range(-1, 86400));
+    command
+        .add_option("--fast-io-fail-timeout", options.fast_io_fail_timeout,
+                    "seconds after which I/O to a lost controller fails")
+        ->check(CLI::Range(0, 86400));
+}
+
+namespace
+{
+
+struct discover_verb {
+    std::string uri;
+    connect_options options;
+};
+
+result<exit_code> run_discover(const discover_verb& verb, renderer& out)
+{
+    auto at = parse_service_uri(verb.uri);
+    if (!at)
+        return tl::unexpected(at.error());
+    auto found = discover(*at, verb.options);
+    if (!found)
+        return tl::unexpected(found.error());
+    out.discovered(*found);
+    return exit_code::ok;
+}
+
+struct connect_verb {
+    std::vector<std::string> uris;
+    connect_options options;
+};
+
+result<exit_code> run_connect(const connect_verb& verb, renderer& out)
+{
+    std::vector<member_uri> uris;
+    for (const auto& text : verb.uris) {
+        auto uri = parse_member_uri(text);
+        if (!uri)
+            return tl::unexpected(uri.error());
+        uris.push_back(std::move(*uri));
+    }
+    if (uris.empty()) {
+        out.connections(connections());
+        return exit_code::ok;
+    }
+    std::vector<connection> links;
+    auto worst = exit_code::ok;
+    for (const auto& uri : uris) {
+        auto link = connect(uri.at, uri.subnqn, verb.options);
+        if (link) {
+            if (auto disk = namespace_disk(uri); !disk) {
+                out.failure(disk.error());
+                worst = disk.error().code;
+            }
+            const auto all = connections();
+            const auto now = std::find_if(all.begin(), all.end(),
+                                          [&](const auto& c) { return c.controller == link->controller; });
+            if (now != all.end())
+                link->disks = now->disks;
+            links.push_back(std::move(*link));
+        } else {
+            out.failure(link.error());
+            worst = link.error().code;
+        }
+    }
+    if (!links.empty())
+        out.connections(links);
+    return worst;
+}
+
+} // namespace
+
+verb add_discover(CLI::App& app)
+{
+    auto verb = std::make_shared<discover_verb>();
+    auto* command = app.add_subcommand("discover", "ask a host what it exports");
+    command
+        ->add_option("URI", verb->uri,
+                     "rdma://ADDRESS[:PORT] or tcp://ADDRESS[:PORT]; the port is 4420 unless given")
+        ->required();
+    add_connect_options(*command, verb->options);
+    command->footer(R"(Shows a URI for each subsystem that this host may connect to.
+
+Examples:
+  weftctl discover rdma://10.0.0.1
+  weftctl discover tcp://10.0.0.1:8009 --json)");
+    return {command, [verb](renderer& out) { return run_discover(*verb, out); }};
+}
+
+verb add_connect(CLI::App& app)
+{
+    auto verb = std::make_shared<connect_verb>();
+    auto* command =
+        app.add_subcommand("connect", "connect to exports of other hosts, or list what is connected");
+    command->add_option("URI", verb->uris,
+                        "rdma://ADDRESS[:PORT]/SUBNQN or tcp://...; none lists what is connected");
+    add_connect_options(*command, verb->options);
+    command->footer(
+        R"('weftctl create' and 'assemble' connect by themselves when their members are URIs; this is for
+connecting without, or with options.
+
+Examples:
+  weftctl connect rdma://10.0.0.1/nqn.2014-08.org.nvmexpress:uuid:1b4e28ba-2fa1-11d2-883f-0016d3cca427
+  weftctl connect tcp://10.0.0.1/nqn.2014-08.org.example:disk1 --ctrl-loss-timeout -1
+  weftctl connect)");
+    return {command, [verb](renderer& out) { return run_connect(*verb, out); }};
+}
+
+} // namespace weft

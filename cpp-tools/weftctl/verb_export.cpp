@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "device.hpp"
+#include "exports.hpp"
+#include "size.hpp"
+#include "sysfile.hpp"
+#include "verbs.hpp"
+
+#include <chrono>
+#include <thread>
+
+namespace weft
+{
+
+namespace
+{
+
+struct export_options {
+    std::vector<std::string> devices;
+    nvme_address at;
+    std::vector<std::string> hosts;
+    bool any_host = false;
+    std::string subnqn;
+    std::string p2pmem = "off";
+    bool saved = false;
+    unsigned int wait = 0;
+    bool dry_run = false;
+};
+
+// "auto" and "off" as they are; a disk or controller by its PCI address, which is what the kernel takes.
+result<std::string> parse_p2pmem(const std::string& text)
+{
+    if (text == "auto" || text == "off")
+        return text;
+    std::filesystem::path device = text;
+    if (text.rfind("/dev/", 0) == 0) {
+        const auto name = device.filename().string();
+        const auto controller = name.substr(0, name.find('n', 4));
+        std::error_code problem;
+        device = std::filesystem::canonical("/sys/class/nvme/" + controller + "/device", problem);
+        if (problem)
+            return fail(exit_code::usage, "{} is no NVMe device with memory of its own", text);
+    }
+    const auto name = device.filename().string();
+    if (!std::filesystem::exists("/sys/bus/pci/devices/" + name))
+        return fail(exit_code::usage, "--p2pmem: '{}' is neither auto nor off, nor a PCI device of this host",
+                    text);
+    if (read_text("/sys/bus/pci/devices/" + name + "/p2pmem/published").value_or("0") != "1")
+        return fail(exit_code::usage, "--p2pmem: {} publishes no memory for peer-to-peer DMA", name);
+    return name;
+}
+
+// A device nobody uses; claimed while it is being exported, so that it is not mounted meanwhile.
+result<block_device> claim(const std::string& path, const nvmet& target)
+{
+    auto device = block_device::open(path, block_device::access::write_exclusive);
+    if (!device)
+        return device;
+    if (auto subnqn = target.subsystem_of(device->number()))
+        return fail(exit_code::busy, "{} is exported already, as {}", path, *subnqn);
+    for (const auto& user : users_of(device->number()))
+        if (user.rfind("held by", 0) == 0 || user.rfind("mounted", 0) == 0)
+            return fail(exit_code::busy, "{} is in use: {}", path, user);
+    return device;
+}
+
+result<export_spec> plan(const std::string& path, const export_options& options)
+{
+    export_spec spec;
+    spec.device = stable_path(path);
+    auto uuid = named_uuid("weft export " + spec.device);
+    if (!uuid)
+        return tl::unexpected(uuid.error());
+    spec.uuid = *uuid;
+    spec.subnqn = options.subnqn.empty() ? "nqn.2014-08.org.nvmexpress:uuid:" + spec.uuid : options.subnqn;
+    spec.at = options.at;
+    spec.hosts = options.hosts;
+    spec.any_host = options.any_host;
+    auto p2pmem = parse_p2pmem(options.p2pmem);
+    if (!p2pmem)
+        return tl::unexpected(p2pmem.error());
+    spec.p2pmem = *p2pmem;
+    return spec;
+}
+
+result<void> check_options(const export_options& options)
+{
+    if (options.devices.empty())
+        return fail(exit_code::usage, "name the devices to export");
+    if (options.at.address.empty())
+        return fail(exit_code::usage, "--address says where to listen, and is missing");
+    if (auto good = check_address(options.at.address); !good)
+        return good;
+    if (options.any_host && !options.hosts.empty())
+        return fail(exit_code::usage, "--host and --any-host contradict each other");
+    if (!options.any_host && options.hosts.empty())
+        return fail(exit_code::usage,
+                    "who may connect? --host NQN names a host (its /etc/nvme/hostnqn), --any-host lets "
+                    "everybody in");
+    for (const auto& host : options.hosts)
+        if (auto good = check_nqn(host); !good)
+            return good;
+    if (!options.subnqn.empty()) {
+        if (options.devices.size() > 1)
+            return fail(exit_code::usage, "--subnqn names one subsystem, {} devices are given",
+                        options.devices.size());
+        if (auto good = check_nqn(options.subnqn); !good)
+            return good;
+    }
+    return {};
+}
+
+std::string describe(const export_spec& spec)
+{
+    return member_uri{spec.at, spec.subnqn, 1}.text();
+}
+
+// All or nothing, and nothing is served that is not saved: what of this command is served goes again when a
+// later step fails.
+result<void> serve_all(export_book& book, const nvmet& target, std::vector<export_spec>& specs, renderer& out)
+{
+    result<void> done;
+    std::size_t served = 0;
+    for (; served < specs.size() && done; served += done.has_value()) {
+        done = book.serve(target, specs[served]);
+        if (done)
+            book.add(specs[served]);
+    }
+    if (done)
+        done = book.save();
+    if (done)
+        return done;
+    while (served--) {
+        book.remove(specs[served].subnqn);
+        if (auto undone = target.remove(specs[served]); !undone)
+            out.failure(undone.error());
+    }
+    return done;
+}
+
+result<exit_code> run_new(const export_options& options, renderer& out)
+{
+    if (auto good = check_options(options); !good)
+        return tl::unexpected(good.error());
+    const auto target = nvmet::open(options.at.transport);
+    if (!target)
+        return tl::unexpected(target.error());
+    auto book = export_book::open();
+    if (!book)
+        return tl::unexpected(book.error());
+
+    std::vector<block_device> claimed;
+    std::vector<export_spec> specs;
+    for (const auto& path : options.devices) {
+        auto peek = block_device::open(path, block_device::access::read);
+        if (!peek)
+            return tl::unexpected(peek.error());
+        for (const auto& other : claimed)
+            if (other.number() == peek->number())
+                return fail(exit_code::usage, "{} and {} are the same device", other.path(), path);
+        if (const auto* known = book->find(path))
+            return fail(exit_code::busy, "{} is exported already, as {}", path, known->subnqn);
+        auto device = claim(path, *target);
+        if (!device)
+            return tl::unexpected(device.error());
+        auto spec = plan(path, options);
+        if (!spec)
+            return tl::unexpected(spec.error());
+        if (target->presence_of(*spec) != nvmet::presence::absent || book->find(spec->subnqn))
+            return fail(exit_code::busy, "the target has a subsystem called {} already", spec->subnqn);
+        spec->size = device->size();
+        claimed.push_back(std::move(*device));
+        specs.push_back(std::move(*spec));
+    }
+
+    std::vector<action> actions;
+    for (const auto& spec : specs)
+        actions.push_back({"export", describe(spec), describe(spec), options.dry_run});
+    if (!options.dry_run)
+        if (auto done = serve_all(*book, *target, specs, out); !done)
+            return tl::unexpected(done.error());
+    out.actions(actions);
+    return exit_code::ok;
+}
+
+result<void> serve_entry(export_book& book, std::size_t index)
+{
+    const auto& spec = book.entries()[index];
+    const auto target = nvmet::open(spec.at.transport);
+    if (!target)
+        return tl::unexpected(target.error());
+    switch (target->presence_of(spec)) {
+    case nvmet::presence::serving:
+        return {};
+    case nvmet::presence::foreign:
+        return fail(exit_code::busy, "a subsystem called {} serves something else", spec.subnqn);
+    case nvmet::presence::partial:
+        if (auto done = target->remove(spec); !done)
+            return done;
+        break;
+    case nvmet::presence::absent:
+        break;
+    }
+    const auto device = claim(spec.device, *target);
+    if (!device)
+        return tl::unexpected(device.error());
+    if (device->size() != spec.size)
+        return fail(exit_code::busy,
+                    "the device there has {} and had {} when it was exported: it is another one",
+                    format_size(device->size()), format_size(spec.size));
+    return book.serve_saved(*target, index);
+}
+
+// One look at all that is saved; what fails is put into `failures`.
+result<void> serve_round(std::vector<action>& actions, std::vector<error>& failures)
+{
+    auto book = export_book::open();
+    if (!book)
+        return tl::unexpected(book.error());
+    failures.clear();
+    actions.clear();
+    for (std::size_t i = 0; i < book->entries().size(); i++) {
+        if (auto done = serve_entry(*book, i); !done)
+            failures.push_back(
+                {done.error().code,
+                 fmt::format("{} is not exported: {}", book->entries()[i].device, done.error().text)});
+        else
+            actions.push_back({"export", describe(book->entries()[i]), describe(book->entries()[i])});
+    }
+    return book->entries().empty() ? result<void>() : book->save();
+}
+
+// After a boot: devices and addresses come up in their own time. The book is not held while we wait for them.
+result<exit_code> run_saved(const export_options& options, renderer& out)
+{
+    using clock = std::chrono::steady_clock;
+    const auto deadline = clock::now() + std::chrono::seconds(options.wait);
+    std::vector<action> actions;
+    std::vector<error> failures;
+    for (;;) {
+        if (auto done = serve_round(actions, failures); !done)
+            return tl::unexpected(done.error());
+        if (failures.empty() || clock::now() >= deadline)
+            break;
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    }
+    for (const auto& failure : failures)
+        out.failure(failure);
+    if (actions.empty() && failures.empty())
+        actions.push_back({"export", "", "no export is saved", false, false});
+    if (!actions.empty())
+        out.actions(actions);
+    return failures.empty() ? exit_code::ok : failures.back().code;
+}
+
+} // namespace
+
+verb add_export(CLI::App& app)
+{
+    auto options = std::make_shared<export_options>();
+    auto* command =
+        app.add_subcommand("export", "serve block devices to other hosts by the kernel's NVMe target");
+    auto* devices = command->add_option("DEVICE", options->devices, "block devices nobody uses");
+    command->add_option("--transport", options->at.transport, "rdma or tcp")
+        ->check(CLI::IsMember({"rdma", "tcp"}))
+        ->capture_default_str();
+    command->add_option("--address", options->at.address, "of this host, to listen on");
+    command->add_option("--port", options->at.port, "to listen on")
+        ->check(CLI::Range(1, 65535))
+        ->capture_default_str();
+    command->add_option("--host", options->hosts, "NQN of a host that may connect; may be given again");
+    command->add_flag("--any-host", options->any_host, "every host that reaches the address may connect");
+    command->add_option("--subnqn", options->subnqn, "name of the subsystem, for one device");
+    command
+        ->add_option("--p2pmem", options->p2pmem,
+                     "move data through memory of an NVMe controller (CMB): auto, its device, or off")
+        ->capture_default_str();
+    auto* saved =
+        command->add_flag("--saved", options->saved, "serve what was exported before, as after a boot")
+            ->excludes(devices);
+    command->add_option("--wait", options->wait, "with --saved: seconds to wait for devices and addresses")
+        ->check(CLI::Range(0, 3600));
+    command
+        ->add_flag("--dry-run", options->dry_run, "check everything, say what would be done, change nothing")
+        ->excludes(saved);
+    command->footer(R"(Prints the URI of each export: 'weftctl create' on another host takes it as a member.
+Exports are kept in /etc/weft/exports.json and served again at boot by weft-exports.service. A device
+that is mounted, held by another or exported already is refused. What others configured in the
+kernel's target is left alone.
+
+A host's own NQN is in its /etc/nvme/hostnqn.
+
+Examples:
+  weftctl export /dev/nvme0n1 /dev/nvme1n1 --address 10.0.0.1 \
+      --host nqn.2014-08.org.nvmexpress:uuid:7ae4e2b7-6a2c-4d1c-9d52-8a1fbbb0a9a1
+  weftctl export /dev/nvme0n1 --transport tcp --address 10.0.0.1 --any-host
+  weftctl export --saved --wait 60)");
+    return {command, [options](renderer& out) {
+                return options->saved ? run_saved(*options, out) : run_new(*options, out);
+            }};
+}
+
+} // namespace weft

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "exports.hpp"
+#include "verbs.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace weft
+{
+
+namespace
+{
+
+export_status status_of(const export_spec& spec, const nvmet* target)
+{
+    export_status status{spec, true, false, {}};
+    std::error_code ignored;
+    switch (target ? target->presence_of(spec) : nvmet::presence::absent) {
+    case nvmet::presence::serving:
+        status.serving = true;
+        break;
+    case nvmet::presence::foreign:
+        status.why = "a subsystem of that name serves something else, by others";
+        break;
+    case nvmet::presence::partial:
+        status.why =
+            "its subsystem is disabled or not listened for; 'weftctl export --saved' serves it again";
+        break;
+    case nvmet::presence::absent:
+        status.why = std::filesystem::exists(spec.device, ignored)
+                         ? "not served; 'weftctl export --saved' serves it"
+                         : "the device is not there";
+        break;
+    }
+    return status;
+}
+
+result<exit_code> run_exports(bool all, renderer& out)
+{
+    const auto book = export_book::load();
+    if (!book)
+        return tl::unexpected(book.error());
+    // Without the target nothing is served, and what is saved can be shown all the same.
+    std::error_code ignored;
+    result<nvmet> target = fail(exit_code::missing, "no target");
+    if (std::filesystem::exists("/sys/kernel/config/nvmet", ignored))
+        target = nvmet::open("");
+    std::vector<served_subsystem> served;
+    if (target)
+        served = target->subsystems();
+    std::vector<export_status> rows;
+    for (const auto& spec : book->entries())
+        rows.push_back(status_of(spec, target ? &*target : nullptr));
+    for (const auto& subsystem : served) {
+        if (!all || book->find(subsystem.subnqn))
+            continue;
+        export_status row;
+        row.spec.device = subsystem.device;
+        row.spec.subnqn = subsystem.subnqn;
+        if (!subsystem.ports.empty())
+            row.spec.at = subsystem.ports.front();
+        row.serving = subsystem.enabled && !subsystem.ports.empty();
+        row.why = "configured by others";
+        rows.push_back(std::move(row));
+    }
+    out.exports(rows);
+    return exit_code::ok;
+}
+
+} // namespace
+
+verb add_exports(CLI::App& app)
+{
+    auto all = std::make_shared<bool>(false);
+    auto* command = app.add_subcommand("exports", "list what this host serves to others");
+    command->add_flag("--all", *all, "also what others configured in the kernel's target");
+    command->footer(R"(Examples:
+  weftctl exports
+  weftctl exports --all --json)");
+    return {command, [all](renderer& out) { return run_exports(*all, out); }};
+}
+
+} // namespace weft

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "doctor/doctor.hpp"
+#include "process.hpp"
+#include "redact.hpp"
+#include "sysfile.hpp"
+#include "verbs.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <sys/stat.h>
+
+namespace weft
+{
+
+namespace fs = std::filesystem;
+
+namespace
+{
+
+struct report_options {
+    std::string output;
+};
+
+/// A folder that goes when its holder does.
+class temporary_folder
+{
+public:
+    temporary_folder()
+    {
+        std::error_code none;
+        std::string name = (fs::temp_directory_path(none) / "weft-report.XXXXXX").string();
+        if (::mkdtemp(name.data()))
+            path_ = name;
+    }
+    temporary_folder(const temporary_folder&) = delete;
+    temporary_folder& operator=(const temporary_folder&) = delete;
+    ~temporary_folder()
+    {
+        std::error_code ignored;
+        if (!path_.empty())
+            fs::remove_all(path_, ignored);
+    }
+    [[nodiscard]] const fs::path& path() const { return path_; }
+
+private:
+    fs::path path_;
+};
+
+constexpr auto self = "/proc/self/exe";
+
+/// A file of the bundle and the command whose output it is.
+struct part {
+    const char* name;
+    std::vector<std::string> command;
+};
+
+const std::array parts{
+    part{"doctor.txt", {self, "doctor"}},
+    part{"doctor.json", {self, "doctor", "--json"}},
+    part{"list.json", {self, "list", "--json"}},
+    part{"status.json", {self, "status", "--json"}},
+    part{"exports.json", {self, "exports", "--all", "--json"}},
+    part{"connections.json", {self, "connect", "--json"}},
+    part{"uname.txt", {"uname", "-a"}},
+    part{"cmdline.txt", {"cat", "/proc/cmdline"}},
+    part{"os-release.txt", {"cat", "/etc/os-release"}},
+    part{"dmesg.txt", {"dmesg"}},
+    part{"modules.txt", {"cat", "/proc/modules"}},
+    part{"modinfo-weft.txt", {"/sbin/modinfo", "weft"}},
+    part{"dkms-status.txt", {"dkms", "status"}},
+    part{"lsblk.txt", {"lsblk", "-o", "NAME,TYPE,SIZE,FSTYPE,MOUNTPOINTS,LOG-SEC,PHY-SEC,SCHED,MODEL"}},
+    part{"mountinfo.txt", {"cat", "/proc/self/mountinfo"}},
+    part{"lspci.txt", {"lspci", "-nnvv"}},
+    part{"rdma-link.txt", {"rdma", "link"}},
+    part{"rdma-statistic.txt", {"rdma", "statistic"}},
+    part{"ip-address.txt", {"ip", "-details", "address"}},
+    part{"nvme-subsystems.txt", {"nvme", "list-subsys"}},
+    part{"interrupts.txt", {"cat", "/proc/interrupts"}},
+    part{"meminfo.txt", {"cat", "/proc/meminfo"}},
+};
+
+void copy_build_logs(const fs::path& folder)
+{
+    std::error_code ignored;
+    for (const auto& entry : fs::recursive_directory_iterator("/var/lib/dkms/weft", ignored))
+        if (entry.path().filename() == "make.log" && !entry.is_symlink(ignored))
+            if (const auto text = read_text(entry.path())) {
+                auto name = entry.path().parent_path().lexically_relative("/var/lib/dkms/weft").string();
+                std::replace(name.begin(), name.end(), '/', '_');
+                std::ofstream(folder / ("dkms-" + name + "-make.log")) << redact(*text) << '\n';
+            }
+}
+
+result<exit_code> run_report(const report_options& options, renderer& out)
+{
+    const temporary_folder scratch;
+    if (scratch.path().empty())
+        return fail(exit_code::failure, "no folder for the report can be made: {}", std::strerror(errno));
+    std::array<char, 32> now{};
+    const auto time = std::time(nullptr);
+    std::tm parts_of_time{};
+    std::strftime(now.data(), now.size(), "%Y%m%d-%H%M%S", gmtime_r(&time, &parts_of_time));
+    const auto name = fmt::format("weft-report-{}", now.data());
+    const auto folder = scratch.path() / name;
+    std::error_code problem;
+    fs::create_directory(folder, problem);
+
+    std::error_code unknown;
+    const auto executable = fs::read_symlink(self, unknown).string();
+    std::string missing;
+    for (const auto& part : parts) {
+        // On a node that is not well some of them wait for ever; the others are worth having all the same.
+        auto command = part.command;
+        if (command.front() == self)
+            command.front() = executable;
+        command.insert(command.begin(), {"timeout", "--kill-after=5", "30"});
+        const auto done = run_process(command);
+        std::ofstream file(folder / part.name);
+        file << redact(done.output);
+        if (done.status)
+            file << fmt::format("\n({} ended with status {})\n", part.command.front(), done.status);
+        file.close();
+        if (!file)
+            return fail(exit_code::failure, "{} cannot be written", (folder / part.name).string());
+        if (done.status == 127)
+            missing += (missing.empty() ? "" : ", ") + part.command.front();
+    }
+    copy_build_logs(folder);
+
+    // The kernel's log and other hosts' names are nobody's but root's.
+    ::umask(077);
+    const auto output = options.output.empty() ? name + ".tar.gz" : options.output;
+    const auto packed = run_process({"tar", "-C", scratch.path(), "-czf", fs::absolute(output), name});
+    if (packed.status)
+        return fail(exit_code::failure, "{} cannot be written: {}", output,
+                    packed.output.substr(0, packed.output.find('\n')));
+    std::vector<action> actions{
+        {"report", output,
+         fmt::format("wrote {}; secrets are blanked, names and addresses are in it", output)}};
+    if (!missing.empty())
+        actions.push_back({"report", output, fmt::format("not there to ask: {}", missing), false, false});
+    out.actions(actions);
+    return exit_code::ok;
+}
+
+} // namespace
+
+verb add_report(CLI::App& app)
+{
+    auto options = std::make_shared<report_options>();
+    auto* command =
+        app.add_subcommand("report", "collect what a person who helps needs to know into one archive");
+    command->add_option("--output", options->output,
+                        "archive to write; weft-report-TIME.tar.gz here otherwise");
+    command->footer(
+        R"(Holds what doctor, list, status and exports say, the kernel's log, and what it knows of disks,
+PCI and RDMA devices. Keys and passwords are blanked; host names and addresses are not.
+
+Examples:
+  weftctl report
+  weftctl report --output /tmp/node17.tar.gz)");
+    return {command, [options](renderer& out) { return run_report(*options, out); }};
+}
+
+} // namespace weft

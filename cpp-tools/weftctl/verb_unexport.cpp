@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "exports.hpp"
+#include "verbs.hpp"
+
+namespace weft
+{
+
+namespace
+{
+
+struct unexport_options {
+    std::vector<std::string> names;
+    bool all = false;
+    bool keep_saved = false;
+    bool dry_run = false;
+};
+
+result<exit_code> run_unexport(const unexport_options& options, renderer& out)
+{
+    if (options.all == !options.names.empty())
+        return fail(exit_code::usage, "name devices or subsystems, or give --all");
+    auto book = export_book::open();
+    if (!book)
+        return tl::unexpected(book.error());
+    std::vector<export_spec> leaving;
+    if (options.all)
+        leaving = book->entries();
+    for (const auto& name : options.names) {
+        const auto* spec = book->find(name);
+        if (!spec)
+            return fail(exit_code::missing, "{} is no export of weftctl's; 'weftctl exports' lists them",
+                        name);
+        leaving.push_back(*spec);
+    }
+    const auto target = nvmet::open("");
+    if (!target && !leaving.empty())
+        return tl::unexpected(target.error());
+
+    std::vector<action> actions;
+    auto worst = exit_code::ok;
+    for (const auto& spec : leaving) {
+        if (!options.dry_run) {
+            if (auto done = target->remove(spec); !done) {
+                out.failure(done.error());
+                worst = done.error().code;
+                continue;
+            }
+            if (!options.keep_saved)
+                book->remove(spec.subnqn);
+        }
+        actions.push_back(
+            {"unexport", spec.device, fmt::format("{} is no longer exported", spec.device), options.dry_run});
+    }
+    if (!options.dry_run && !options.keep_saved && !actions.empty())
+        if (auto done = book->save(); !done)
+            return tl::unexpected(done.error());
+    if (actions.empty() && worst == exit_code::ok)
+        actions.push_back({"unexport", "", "nothing is exported", options.dry_run, false});
+    out.actions(actions);
+    return worst;
+}
+
+} // namespace
+
+verb add_unexport(CLI::App& app)
+{
+    auto options = std::make_shared<unexport_options>();
+    auto* command = app.add_subcommand("unexport", "stop serving devices to other hosts");
+    command->add_option("NAME", options->names, "devices or NQNs, as 'weftctl exports' shows them");
+    command->add_flag("--all", options->all, "everything that weftctl exports");
+    command->add_flag("--keep-saved", options->keep_saved, "serve them again after a boot");
+    command->add_flag("--dry-run", options->dry_run, "say what would be done, change nothing");
+    command->footer(R"(Hosts that are connected lose the device: stop the volumes on it first.
+
+Examples:
+  weftctl unexport /dev/nvme0n1
+  weftctl unexport --all)");
+    return {command, [options](renderer& out) { return run_unexport(*options, out); }};
+}
+
+} // namespace weft

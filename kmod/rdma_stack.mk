@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Whose RDMA stack a module that uses ib_core is built for. OFED and DOCA bring
+# an ib_core of their own, with headers and symbol versions in
+# /usr/src/ofa_kernel; where those are for this kernel, they count and not the
+# kernel's. kmod/check-build refuses when they are not what will be loaded.
+# Include from a Kbuild at the top, where modpost reads it too.
+
+weft-ofa-root := $(if $(WEFT_OFA_ROOT),$(WEFT_OFA_ROOT),/usr/src/ofa_kernel)
+weft-ofa := $(firstword $(wildcard $(weft-ofa-root)/$(shell uname -m)/$(KERNELRELEASE) $(weft-ofa-root)/$(KERNELRELEASE)))
+
+ifneq ($(weft-ofa),)
+WEFT_RDMA_CFLAGS := -I$(weft-ofa)/include -I$(weft-ofa)/include/uapi \
+	$(if $(wildcard $(weft-ofa)/include/linux/compat-2.6.h),-include $(weft-ofa)/include/linux/compat-2.6.h)
+KBUILD_EXTRA_SYMBOLS += $(weft-ofa)/Module.symvers
+endif

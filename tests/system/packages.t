@@ -1,0 +1,110 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# Packages and DKMS in a release's own tree, with its compiler: built, installed,
+# rebuilt for another kernel, signed, removed without a trace; builds that cannot
+# work say why; a vendor's RDMA stack.
+# lab-chroot: trixie
+. "${0%/*}/lib.sh"
+
+export DEBIAN_FRONTEND=noninteractive DEB_BUILD_OPTIONS=noautodbgsym DEB_CXXFLAGS_STRIP=-g PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
+conf=/usr/src/weft-0.1.0/dkms.conf
+kernels=$(for d in /lib/modules/*; do [ -e "$d/build/Makefile" ] && basename "$d"; done)
+newest=$(printf '%s\n' "$kernels" | sort -V | tail -n 1)
+work=/tmp/weft-packages
+files() { find / -xdev \( -path /proc -o -path /sys -o -path /tmp -o -path /dev -o -path /run -o -path /weft -o -path /var/lib/dpkg -o -path /var/log \
+	-o -path /var/cache -o -path /root -o -name 'modules.*' \) -prune -o -print | sort; }
+
+mkdir -p $work
+# The lab's trees leave manual pages out.
+rm -f /etc/dpkg/dpkg.cfg.d/*
+ok "packages are built" make -C /weft deb BUILD=$work/build
+[ -e $work/build/deb/weft-dkms_0.1.0_all.deb ] || done_testing
+# What DKMS keeps for itself: its signing key is made with the first module.
+dkms generate_mok >/dev/null 2>&1
+files >/tmp/before
+
+# --- Installed, for every kernel that is there
+ok "they are installed" dpkg -i $work/build/deb/weft-dkms_0.1.0_all.deb $work/build/deb/weft-tools_0.1.0_amd64.deb
+ok "weftctl runs" weftctl --version
+ok "with its man pages" sh -c 'for p in /usr/share/man/man8/weftctl*; do MANWIDTH=80 man -l --warnings "$p" 2>&1 >/dev/null | grep . && exit 1; done; ls /usr/share/man/man8/weftctl-doctor.8*'
+ok "and completion" bash -c '. /usr/share/bash-completion/bash_completion; . /usr/share/bash-completion/completions/weftctl; COMP_WORDS=(weftctl ex); COMP_CWORD=1; COMP_LINE="weftctl ex"; COMP_POINT=10; _weftctl; [ "${COMPREPLY[*]}" = "export exports" ]'
+ok "the udev rules hold" sh -c '! command -v udevadm || udevadm verify /usr/lib/udev/rules.d/61-weft.rules 2>&1 || udevadm verify --help 2>&1 | grep -qi unknown'
+ok "the unit holds" systemd-analyze verify --man=no weft-exports.service
+ok "the unit starts at boot" test -L /etc/systemd/system/multi-user.target.wants/weft-exports.service
+for k in $kernels; do
+	# The package builds for the kernel that runs and the newest; the others come with the hook that kernels call.
+	ok "$k: the hook of kernel packages builds" /etc/kernel/postinst.d/dkms "$k"
+	is "$k: DKMS has it installed" "$(dkms status weft/0.1.0 -k "$k" | grep -c ': installed')" 1
+	ok "$k: for that kernel" sh -c "modinfo -k $k -F vermagic weft | grep -q '^$k '"
+	ok "$k: signed with DKMS's key" sh -c "modinfo -k $k -F signer weft | grep ."
+done
+
+# --- A kernel comes after weft: the hook that its package calls builds
+dkms uninstall weft/0.1.0 -k "$newest" >/dev/null && dkms unbuild weft/0.1.0 -k "$newest" >/dev/null
+is "a kernel without weft" "$(modinfo -k "$newest" -n weft 2>/dev/null)" ""
+ok "its installation builds weft" /etc/kernel/postinst.d/dkms "$newest"
+ok "and there it is" modinfo -k "$newest" -n weft
+
+# --- Where it cannot be built
+
+excluded() { bash -c ". $conf; [[ $1 =~ \$BUILD_EXCLUSIVE_KERNEL ]] && echo built || echo skipped"; }
+for k in 5.10.0-32-amd64 6.0.12 4.19.0-27-amd64; do is "$k is skipped" "$(excluded $k)" skipped; done
+for k in 6.1.0-41-amd64 6.10.3 6.12.57+deb13-amd64 7.2.12+deb13-amd64 7.2-rc1 10.0.1-x; do is "$k is built" "$(excluded $k)" built; done
+check=/usr/src/weft-0.1.0/kmod/check-build
+ksrc=/lib/modules/$newest/build
+refused "headers missing" 1 "headers are missing (/nowhere); apt-get install linux-headers-$newest" $check "$newest" /nowhere
+mkdir -p /tmp/unconfigured && touch /tmp/unconfigured/Makefile
+refused "a source that was never configured" 1 "never configured" $check "$newest" /tmp/unconfigured
+mkdir -p /tmp/bin && for t in sh sed modinfo grep cat uname make; do ln -sf "$(command -v $t)" /tmp/bin/; done
+refused "no compiler" 1 "is missing; apt-get install gcc" env PATH=/tmp/bin $check "$newest" "$ksrc"
+rm /tmp/bin/make
+refused "no make" 1 "apt-get install make" env PATH=/tmp/bin $check "$newest" "$ksrc"
+dkms uninstall weft/0.1.0 -k "$newest" >/dev/null && dkms unbuild weft/0.1.0 -k "$newest" >/dev/null
+gcc=$(sed -n 's/^CONFIG_CC_VERSION_TEXT="\{0,1\}\([^ "]*\).*/\1/p' "$ksrc/include/config/auto.conf")
+for name in "$gcc" "${gcc#*-linux-gnu-}"; do path=$(command -v "$name") && mv "$path" "$path.away"; done
+dkms install weft/0.1.0 -k "$newest" >/tmp/out 2>&1
+is "DKMS fails without the compiler" $(($? > 0)) 1
+is "and shows the line that says so" "$(cat /tmp/out /var/lib/dkms/weft/0.1.0/build/make.log 2>/dev/null | grep -c 'weft: cannot be built.*the compiler')" 1
+for path in /usr/bin/*.away; do mv "$path" "${path%.away}"; done
+
+# --- A vendor's RDMA stack: headers and symbols in ofa_kernel, modules in updates
+ofa=/usr/src/ofa_kernel/$(uname -m)/$newest
+common=$(dirname "$(readlink -f "$ksrc/include/rdma" 2>/dev/null || echo /none)")
+[ -e "$common/rdma/ib_verbs.h" ] || common=$(find -L /usr/src/linux-headers-*common -path "*${newest%+*}*" -name include -maxdepth 1 | head -n 1)
+build_probe() { rm -rf /tmp/probe && mkdir -p /tmp/probe/kmod /tmp/probe/tests/kmod && cp -a /weft/tests/kmod/rdma_stack /tmp/probe/tests/kmod/ &&
+	cp /weft/kmod/rdma_stack.mk /tmp/probe/kmod/ && make -C "$ksrc" M=/tmp/probe/tests/kmod/rdma_stack modules; }
+crc_of() { modprobe --dump-modversions /tmp/probe/tests/kmod/rdma_stack/rdma_stack.ko | awk '$2 == "ib_register_client" { print $1 }'; }
+headers_of() { modinfo -F rdma_headers /tmp/probe/tests/kmod/rdma_stack/rdma_stack.ko; }
+ok "without one, a user of ib_core is built" build_probe
+is "with the kernel's headers" "$(headers_of)" kernel
+own_crc=$(crc_of)
+mkdir -p "$ofa/include/rdma"
+cp "$common/rdma/ib_verbs.h" "$ofa/include/rdma/" && echo '#define WEFT_TEST_VENDOR_RDMA 1' >>"$ofa/include/rdma/ib_verbs.h"
+refused "headers without modules" 1 "the installed ib_core is the kernel's own" $check "$newest" "$ksrc"
+core=/lib/modules/$newest/updates/dkms/ib_core.ko
+own=$(modinfo -k "$newest" -F filename ib_core)
+mkdir -p "${core%/*}"
+case $own in *.xz) xz -dc "$own" >"$core" ;; *) cp "$own" "$core" ;; esac
+depmod "$newest"
+refused "modules that were never built for this kernel" 1 "Module.symvers is missing" $check "$newest" "$ksrc"
+awk -F '\t' -v OFS='\t' '$3 ~ /infiniband\/core\/ib_core$/ { $1 = "0xfeed" substr($1, 7) } $3 ~ /infiniband/ { print }' "$ksrc/Module.symvers" >"$ofa/Module.symvers"
+ok "headers, symbols and modules of one vendor" $check "$newest" "$ksrc"
+ok "a user of ib_core is built" build_probe
+is "with the vendor's headers" "$(headers_of)" vendor
+is "and the vendor's symbol versions" "$(crc_of | cut -c 1-6) $([ "$(crc_of)" != "$own_crc" ] && echo other)" "0xfeed other"
+mkdir -p /tmp/root/sys/module/ib_core /tmp/root/lib /tmp/root/usr/src && echo 0123456789 >/tmp/root/sys/module/ib_core/srcversion
+mkdir -p /tmp/fakebin && printf '#!/bin/sh\n[ "$1" = -r ] && echo %s || exec /usr/bin/uname "$@"\n' "$newest" >/tmp/fakebin/uname && chmod +x /tmp/fakebin/uname
+ln -sfn /lib/modules /tmp/root/lib/modules && ln -sfn /usr/src/ofa_kernel /tmp/root/usr/src/ofa_kernel
+refused "another ib_core is loaded" 1 "the ib_core that is loaded is not the installed" env PATH="/tmp/fakebin:$PATH" WEFT_ROOT=/tmp/root $check "$newest" "$ksrc"
+rm -r "$ofa"
+refused "a vendor's modules without headers" 1 "is a vendor's" $check "$newest" "$ksrc"
+rm -rf "$core" /usr/src/ofa_kernel
+depmod "$newest"
+ok "all removed, weft builds again" dkms install weft/0.1.0 -k "$newest"
+
+# --- Removed
+mkdir -p /etc/weft && echo '{"version": 1, "exports": []}' >/etc/weft/exports.json
+ok "the packages are purged" dpkg --purge weft-tools weft-dkms
+files >/tmp/after
+is "and nothing of them is left" "$(diff /tmp/before /tmp/after)" ""
+done_testing
