@@ -1,0 +1,151 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# A node as people have it, booted by systemd: udev and what lists disks, the
+# doctor, the report, the fio jobs and what runs them, and every example that
+# weftctl's man pages and help give.
+# lab-own: --systemd
+# lab-kernel: debian13
+. "${0%/*}/lib.sh"
+
+load_weft
+for n in 1 2 3 4; do make_null e$n 384; ln -s "$(readlink -f /dev/e$n)" /dev/nvme${n}n1; done
+for n in 5 6 7 8; do make_null e$n 64; done
+make_null e0 64; ln -s "$(readlink -f /dev/e0)" /dev/nvme0n1
+property() { udevadm info -q property --property="$1" --value /dev/weft/data; }
+
+# --- udev and what lists disks
+ok "a volume" weftctl create data /dev/nvme1n1 /dev/nvme2n1 /dev/nvme3n1 /dev/nvme4n1
+ok "XFS on it" mkfs.xfs -q -L feed /dev/weft/data
+udevadm settle
+is "udev knows the filesystem" "$(property ID_FS_TYPE)" xfs
+is "by-id, by-label and by-uuid lead to it" "$(for l in "by-id/weft-$(cat '/sys/block/weft!data/weft/uuid')" by-label/feed "by-uuid/$(property ID_FS_UUID)"; do readlink -f "/dev/disk/$l"; done | uniq)" /dev/weft/data
+is "and what a member is" "$(lsblk -dno FSTYPE,LABEL /dev/e1 | tr -s ' ')" "weft_member data"
+is "lsblk draws it over its members" "$(lsblk -no NAME /dev/e1 | tail -n 1)" "└─weft/data"
+is "blkid knows it" "$(blkid -s LABEL -o value /dev/weft/data)" feed
+printf '/dev/weft/data /mnt xfs noauto 0 0\n' >>/etc/fstab
+systemctl daemon-reload
+ok "systemd mounts it by its device" systemctl start mnt.mount
+is "findmnt shows it" "$(findmnt -no SOURCE,FSTYPE /mnt | tr -s ' ')" "/dev/weft/data xfs"
+is "iostat shows it" "$(iostat -d /dev/weft/data | grep -c '^weft/data')" 1
+refused "a mounted volume does not stop" 3 "mounted on /mnt" weftctl stop data
+ok "systemd unmounts it" systemctl stop mnt.mount
+failed=0
+for n in 1 2 3 4 5 6 7 8; do
+	mkfs.xfs -q -f /dev/weft/data && weftctl stop data && weftctl assemble data /dev/nvme[1-4]n1 >/dev/null || failed=$((failed + 1))
+done
+is "eight times made, stopped at once, assembled: udev is never in the way" $failed 0
+
+# --- The doctor
+finding() { weftctl doctor --json | jq -r ".findings[] | select(.check == \"$1\") | .severity" | sort -u | tr '\n' ' '; }
+weftctl doctor >/tmp/doctor
+is "memory limits are the one warning here" "$? $(grep -c '^warning' /tmp/doctor)" "8 1"
+is "every warning says what mends it" "$(weftctl doctor --json | jq '[.findings[] | select((.severity == "warning" or .severity == "problem") and (.mend == "" or .why == ""))] | length')" 0
+ulimit -l unlimited
+ok "without it there is nothing to mend" weftctl doctor --quiet
+is "and quiet is quiet" "$(weftctl doctor --quiet)" "nothing to mend"
+is "kernel, headers, DKMS, module are found good" "$(finding headers)$(finding dkms)$(finding weft)" "good good good "
+if [ -e /proc/sys/kernel/io_uring_disabled ]; then
+	sysctl -q kernel.io_uring_disabled=2
+	weftctl doctor --quiet >/tmp/doctor
+	is "io_uring disabled is a problem" "$? $(grep -c 'PROBLEM  io_uring' /tmp/doctor)" "9 1"
+	sysctl -q kernel.io_uring_disabled=0
+fi
+mv "/lib/modules/$(uname -r)/build" /tmp/build
+is "headers missing are a warning" "$(finding headers)" "warning "
+mv /tmp/build "/lib/modules/$(uname -r)/build"
+mv /etc/nvme/hostnqn /tmp/hostnqn
+is "no host NQN is noted" "$(finding host-nqn)" "note "
+mv /tmp/hostnqn /etc/nvme/hostnqn
+soft_roce 10.0.0.1
+ip address add 10.0.0.2/24 dev dummy0
+ip link set dummy0 mtu 1500
+is "a small MTU below an RDMA device is noted" "$(weftctl doctor | grep -c 'rxe0/1: dummy0 has an MTU of 1500')" 1
+ip link set dummy0 mtu 9000
+ip link set dummy0 down
+is "a link that is down is a warning" "$(weftctl doctor --json | jq -r '[.findings[] | select(.check == "rdma" and .severity == "warning")] | length')" 1
+ip link set dummy0 up
+
+# --- The report
+key=DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:
+echo "<6>weft test: password=hunter2 $key" >/dev/kmsg
+ok "a report" weftctl report --output /tmp/report.tar.gz
+mkdir /tmp/report && tar -C /tmp/report --strip-components=1 -xzf /tmp/report.tar.gz
+is "has the volume" "$(jq -r '.volumes[0].name' /tmp/report/status.json)" data
+is "the kernel's log" "$(grep -c 'weft test: password=\[redacted\] DHHC-1:\[redacted\]' /tmp/report/dmesg.txt)" 1
+is "and no secrets" "$(grep -rcE 'hunter2|ia6zGodOr4' /tmp/report | grep -cv ':0$')" 0
+refused "a report that cannot be written" 1 "cannot be written" weftctl report --output /nowhere/x.tar.gz
+
+# --- fio jobs, each of which models something and says so
+jobs=/usr/share/weft/fio-jobs
+for job in "$jobs"/*.fio; do
+	is "$(basename "$job") says what it models and what is good" \
+		"$(grep -cE '^; [a-z0-9-]+: |[Aa] good|What counts|good mean' "$job" | awk '{print ($1 >= 2)}')" 1
+done
+cd /tmp || exit
+refused "what destroys is not run unasked" 1 "--destroy allows it" $jobs/run /dev/weft/data --jobs ingest
+refused "nor on a device in use" 1 "is in use" sh -c "exec 9<>/dev/null; mount /dev/weft/data /mnt && $jobs/run /dev/weft/data --destroy; rc=\$?; umount /mnt; exit \$rc"
+refused "a job that is none" 1 "no job is called nix" $jobs/run /dev/weft/data --jobs nix
+ok "all jobs run, with plots" $jobs/run /dev/weft/data --destroy --runtime 1 --size 8m --output before --plots
+is "all are in the results" "$(jq '[.rows[].job | split(":")[0] | split(" ")[0]] | unique | length' before/run.json)" 10
+is "fio's own output is kept" "$(find before -name '*.json' | wc -l)" 11
+is "plots are SVG" "$(grep -l '<svg' before/*.svg | wc -l)" 3
+ok "a second set" $jobs/run /dev/weft/data --runtime 1 --size 8m --jobs feed-sequential,latency-qd1 --output after
+ok "two sets are compared, with plots" $jobs/run --compare before after --plots
+refused "a set that is none" 1 "holds no results" $jobs/run --compare before /tmp/report
+ok "verified" verify /dev/weft/data size=8m
+weftctl stop data >/dev/null && weftctl assemble data /dev/nvme[1-4]n1 >/dev/null
+ok "and again after a second assembly" verify /dev/weft/data size=8m verify_only=1
+cd /weft || exit
+
+# --- Every example of the help and the man pages
+reset() {
+	umount /mnt 2>/dev/null
+	weftctl stop --all; weftctl disconnect --all; weftctl unexport --all
+	for n in 0 1 2 3 4 5 6 7 8; do weftctl wipe /dev/e$n; wipefs -qa /dev/e$n; done
+	rm -f /sys/kernel/config/nvmet/ports/*/subsystems/nqn.2014-08.org.example:*
+} >/dev/null 2>&1
+uuid=nqn.2014-08.org.nvmexpress:uuid:1b4e28ba-2fa1-11d2-883f-0016d3cca427
+serve() { # by a target of its own: what the examples connect to
+	[ -d /sys/kernel/config/nvmet/subsystems/nqn.2014-08.org.example:a ] || {
+		nvmet_serve nqn.2014-08.org.example:a /dev/e5 rdma 10.0.0.1 4420
+		nvmet_serve $uuid /dev/e6 rdma 10.0.0.1 4420
+		mkdir -p /sys/kernel/config/nvmet/ports/100 && (cd /sys/kernel/config/nvmet/ports/100 && echo rdma >addr_trtype && echo ipv4 >addr_adrfam && echo 10.0.0.2 >addr_traddr && echo 4420 >addr_trsvcid)
+		nvmet_serve nqn.2014-08.org.example:b /dev/e7 rdma 10.0.0.2 100
+		mkdir -p /sys/kernel/config/nvmet/ports/101 && (cd /sys/kernel/config/nvmet/ports/101 && echo tcp >addr_trtype && echo ipv4 >addr_adrfam && echo 10.0.0.1 >addr_traddr && echo 4420 >addr_trsvcid)
+		nvmet_serve nqn.2014-08.org.example:disk1 /dev/e8 tcp 10.0.0.1 101
+		mkdir -p /sys/kernel/config/nvmet/ports/102 && (cd /sys/kernel/config/nvmet/ports/102 && echo tcp >addr_trtype && echo ipv4 >addr_adrfam && echo 10.0.0.1 >addr_traddr && echo 8009 >addr_trsvcid)
+		ln -s /sys/kernel/config/nvmet/subsystems/nqn.2014-08.org.example:disk1 /sys/kernel/config/nvmet/ports/102/subsystems/
+	}
+	for pair in 4420:a 100:b 101:disk1 102:disk1; do
+		ln -s "/sys/kernel/config/nvmet/subsystems/nqn.2014-08.org.example:${pair#*:}" "/sys/kernel/config/nvmet/ports/${pair%:*}/subsystems/" 2>/dev/null
+	done
+	return 0
+}
+prepare() { # for an example: what it speaks of
+	reset
+	case $1 in
+	*rdma://*example:a*rdma://*example:b*) serve; [[ $1 == *create* ]] || { weftctl create data rdma://10.0.0.1/nqn.2014-08.org.example:a rdma://10.0.0.2/nqn.2014-08.org.example:b; weftctl stop data; weftctl disconnect --all; } ;;
+	*"weftctl discover"* | *"weftctl connect"* | *"disconnect --all"*) serve ;;
+	*"weftctl disconnect"*) serve; weftctl connect rdma://10.0.0.1/$uuid ;;
+	*"export --saved"*) weftctl export /dev/nvme0n1 --address 10.0.0.1 --any-host; weftctl unexport --all --keep-saved ;;
+	*unexport*) weftctl export /dev/nvme0n1 --address 10.0.0.1 --any-host ;;
+	*export* | *create*) ;;
+	*"assemble data /dev/nvme1n1 /dev/nvme2n1") weftctl create data /dev/nvme1n1 /dev/nvme2n1 --force; weftctl stop data ;;
+	*assemble* | *check* | *wipe*) weftctl create data /dev/nvme1n1 /dev/nvme2n1 /dev/nvme3n1 /dev/nvme4n1 --force; weftctl stop data ;;
+	*) weftctl create data /dev/nvme1n1 /dev/nvme2n1 /dev/nvme3n1 /dev/nvme4n1 --force ;;
+	esac >/dev/null 2>&1
+}
+examples=$(for verb in '' $(weftctl --help | awk '/^(Subcommands|SUBCOMMANDS)/ { on = 1; next } on && /^  [a-z]/ { print $1 }'); do
+	# shellcheck disable=SC2086 # none is none
+	weftctl $verb --help | sed -n '/^Examples:/,$ { s/^  //p }' | sed -e ':a;/\\$/N;s/\\\n *//;ta'
+done | sort -u)
+is "there are many examples" "$([ "$(printf '%s\n' "$examples" | wc -l)" -gt 25 ]; echo $?)" 0
+while IFS= read -r line; do
+	prepare "$line"
+	case $line in
+	*"weftctl events"*) ok "example: $line" sh -c "timeout -s INT 2 $line; [ \$? = 124 ] || [ \$? = 0 ]" ;;
+	*"weftctl doctor"*) ok "example: $line" sh -c "$line; [ \$? -lt 9 ]" ;;
+	*) ok "example: $line" sh -c "cd /tmp && $line" </dev/null ;;
+	esac
+done <<<"$examples"
+done_testing
