@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Netlink messages that no tool of ours would send.
-# lab-kernel: debian12 debian13 backports lab
+# lab-kernel: debian12 debian13 backports
 . "${0%/*}/lib.sh"
 
 load_weft

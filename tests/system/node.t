@@ -1,15 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # A node as people have it, booted by systemd: udev and what lists disks, the
-# doctor, the report, the fio jobs and what runs them, and every example that
-# weftctl's man pages and help give.
+# doctor, the report, the fio jobs and what runs them.
 # lab-own: --systemd
 # lab-kernel: debian13
 . "${0%/*}/lib.sh"
 
 load_weft
 for n in 1 2 3 4; do make_null e$n 384; ln -s "$(readlink -f /dev/e$n)" /dev/nvme${n}n1; done
-for n in 5 6 7 8; do make_null e$n 64; done
 make_null e0 64; ln -s "$(readlink -f /dev/e0)" /dev/nvme0n1
 property() { udevadm info -q property --property="$1" --value /dev/weft/data; }
 
@@ -96,56 +94,4 @@ ok "verified" verify /dev/weft/data size=8m
 weftctl stop data >/dev/null && weftctl assemble data /dev/nvme[1-4]n1 >/dev/null
 ok "and again after a second assembly" verify /dev/weft/data size=8m verify_only=1
 cd /weft || exit
-
-# --- Every example of the help and the man pages
-reset() {
-	umount /mnt 2>/dev/null
-	weftctl stop --all; weftctl disconnect --all; weftctl unexport --all
-	for n in 0 1 2 3 4 5 6 7 8; do weftctl wipe /dev/e$n; wipefs -qa /dev/e$n; done
-	rm -f /sys/kernel/config/nvmet/ports/*/subsystems/nqn.2014-08.org.example:*
-} >/dev/null 2>&1
-uuid=nqn.2014-08.org.nvmexpress:uuid:1b4e28ba-2fa1-11d2-883f-0016d3cca427
-serve() { # by a target of its own: what the examples connect to
-	[ -d /sys/kernel/config/nvmet/subsystems/nqn.2014-08.org.example:a ] || {
-		nvmet_serve nqn.2014-08.org.example:a /dev/e5 rdma 10.0.0.1 4420
-		nvmet_serve $uuid /dev/e6 rdma 10.0.0.1 4420
-		mkdir -p /sys/kernel/config/nvmet/ports/100 && (cd /sys/kernel/config/nvmet/ports/100 && echo rdma >addr_trtype && echo ipv4 >addr_adrfam && echo 10.0.0.2 >addr_traddr && echo 4420 >addr_trsvcid)
-		nvmet_serve nqn.2014-08.org.example:b /dev/e7 rdma 10.0.0.2 100
-		mkdir -p /sys/kernel/config/nvmet/ports/101 && (cd /sys/kernel/config/nvmet/ports/101 && echo tcp >addr_trtype && echo ipv4 >addr_adrfam && echo 10.0.0.1 >addr_traddr && echo 4420 >addr_trsvcid)
-		nvmet_serve nqn.2014-08.org.example:disk1 /dev/e8 tcp 10.0.0.1 101
-		mkdir -p /sys/kernel/config/nvmet/ports/102 && (cd /sys/kernel/config/nvmet/ports/102 && echo tcp >addr_trtype && echo ipv4 >addr_adrfam && echo 10.0.0.1 >addr_traddr && echo 8009 >addr_trsvcid)
-		ln -s /sys/kernel/config/nvmet/subsystems/nqn.2014-08.org.example:disk1 /sys/kernel/config/nvmet/ports/102/subsystems/
-	}
-	for pair in 4420:a 100:b 101:disk1 102:disk1; do
-		ln -s "/sys/kernel/config/nvmet/subsystems/nqn.2014-08.org.example:${pair#*:}" "/sys/kernel/config/nvmet/ports/${pair%:*}/subsystems/" 2>/dev/null
-	done
-	return 0
-}
-prepare() { # for an example: what it speaks of
-	reset
-	case $1 in
-	*rdma://*example:a*rdma://*example:b*) serve; [[ $1 == *create* ]] || { weftctl create data rdma://10.0.0.1/nqn.2014-08.org.example:a rdma://10.0.0.2/nqn.2014-08.org.example:b; weftctl stop data; weftctl disconnect --all; } ;;
-	*"weftctl discover"* | *"weftctl connect"* | *"disconnect --all"*) serve ;;
-	*"weftctl disconnect"*) serve; weftctl connect rdma://10.0.0.1/$uuid ;;
-	*"export --saved"*) weftctl export /dev/nvme0n1 --address 10.0.0.1 --any-host; weftctl unexport --all --keep-saved ;;
-	*unexport*) weftctl export /dev/nvme0n1 --address 10.0.0.1 --any-host ;;
-	*export* | *create*) ;;
-	*"assemble data /dev/nvme1n1 /dev/nvme2n1") weftctl create data /dev/nvme1n1 /dev/nvme2n1 --force; weftctl stop data ;;
-	*assemble* | *check* | *wipe*) weftctl create data /dev/nvme1n1 /dev/nvme2n1 /dev/nvme3n1 /dev/nvme4n1 --force; weftctl stop data ;;
-	*) weftctl create data /dev/nvme1n1 /dev/nvme2n1 /dev/nvme3n1 /dev/nvme4n1 --force ;;
-	esac >/dev/null 2>&1
-}
-examples=$(for verb in '' $(weftctl --help | awk '/^(Subcommands|SUBCOMMANDS)/ { on = 1; next } on && /^  [a-z]/ { print $1 }'); do
-	# shellcheck disable=SC2086 # none is none
-	weftctl $verb --help | sed -n '/^Examples:/,$ { s/^  //p }' | sed -e ':a;/\\$/N;s/\\\n *//;ta'
-done | sort -u)
-is "there are many examples" "$([ "$(printf '%s\n' "$examples" | wc -l)" -gt 25 ]; echo $?)" 0
-while IFS= read -r line; do
-	prepare "$line"
-	case $line in
-	*"weftctl events"*) ok "example: $line" sh -c "timeout -s INT 2 $line; [ \$? = 124 ] || [ \$? = 0 ]" ;;
-	*"weftctl doctor"*) ok "example: $line" sh -c "$line; [ \$? -lt 9 ]" ;;
-	*) ok "example: $line" sh -c "cd /tmp && $line" </dev/null ;;
-	esac
-done <<<"$examples"
 done_testing

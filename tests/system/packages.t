@@ -73,11 +73,12 @@ common=$(dirname "$(readlink -f "$ksrc/include/rdma" 2>/dev/null || echo /none)"
 [ -e "$common/rdma/ib_verbs.h" ] || common=$(find -L /usr/src/linux-headers-*common -path "*${newest%+*}*" -name include -maxdepth 1 | head -n 1)
 build_probe() { rm -rf /tmp/probe && mkdir -p /tmp/probe/kmod /tmp/probe/tests/kmod && cp -a /weft/tests/kmod/rdma_stack /tmp/probe/tests/kmod/ &&
 	cp /weft/kmod/rdma_stack.mk /tmp/probe/kmod/ && make -C "$ksrc" M=/tmp/probe/tests/kmod/rdma_stack modules; }
-crc_of() { modprobe --dump-modversions /tmp/probe/tests/kmod/rdma_stack/rdma_stack.ko | awk '$2 == "ib_register_client" { print $1 }'; }
+# Debian's newest kernels carry no symbol versions, so it is the module that a symbol comes from which tells.
+core_of() { modinfo -F depends /tmp/probe/tests/kmod/rdma_stack/rdma_stack.ko; }
 headers_of() { modinfo -F rdma_headers /tmp/probe/tests/kmod/rdma_stack/rdma_stack.ko; }
 ok "without one, a user of ib_core is built" build_probe
 is "with the kernel's headers" "$(headers_of)" kernel
-own_crc=$(crc_of)
+is "and its symbols" "$(core_of)" ib_core
 mkdir -p "$ofa/include/rdma"
 cp "$common/rdma/ib_verbs.h" "$ofa/include/rdma/" && echo '#define WEFT_TEST_VENDOR_RDMA 1' >>"$ofa/include/rdma/ib_verbs.h"
 refused "headers without modules" 1 "the installed ib_core is the kernel's own" $check "$newest" "$ksrc"
@@ -87,11 +88,11 @@ mkdir -p "${core%/*}"
 case $own in *.xz) xz -dc "$own" >"$core" ;; *) cp "$own" "$core" ;; esac
 depmod "$newest"
 refused "modules that were never built for this kernel" 1 "Module.symvers is missing" $check "$newest" "$ksrc"
-awk -F '\t' -v OFS='\t' '$3 ~ /infiniband\/core\/ib_core$/ { $1 = "0xfeed" substr($1, 7) } $3 ~ /infiniband/ { print }' "$ksrc/Module.symvers" >"$ofa/Module.symvers"
+sed -n 's#drivers/infiniband/core/ib_core#extra/vendor_core#p' "$ksrc/Module.symvers" >"$ofa/Module.symvers"
 ok "headers, symbols and modules of one vendor" $check "$newest" "$ksrc"
 ok "a user of ib_core is built" build_probe
 is "with the vendor's headers" "$(headers_of)" vendor
-is "and the vendor's symbol versions" "$(crc_of | cut -c 1-6) $([ "$(crc_of)" != "$own_crc" ] && echo other)" "0xfeed other"
+is "and the vendor's symbols" "$(core_of)" vendor_core
 mkdir -p /tmp/root/sys/module/ib_core /tmp/root/lib /tmp/root/usr/src && echo 0123456789 >/tmp/root/sys/module/ib_core/srcversion
 mkdir -p /tmp/fakebin && printf '#!/bin/sh\n[ "$1" = -r ] && echo %s || exec /usr/bin/uname "$@"\n' "$newest" >/tmp/fakebin/uname && chmod +x /tmp/fakebin/uname
 ln -sfn /lib/modules /tmp/root/lib/modules && ln -sfn /usr/src/ofa_kernel /tmp/root/usr/src/ofa_kernel
