@@ -271,6 +271,27 @@ std::vector<std::string> users_of(dev_t number)
     return users;
 }
 
+std::optional<std::vector<std::string>> users_of(const std::string& path)
+{
+    struct stat st {
+    };
+    if (::stat(path.c_str(), &st) || !S_ISBLK(st.st_mode))
+        return std::nullopt;
+    return users_of(st.st_rdev);
+}
+
+result<void> check_distinct(const std::vector<block_device>& opened, const std::string& path)
+{
+    // Only looked at: a second opening of what we claimed would say no more than that it is in use.
+    const auto peek = block_device::open(path, block_device::access::read);
+    if (!peek)
+        return tl::unexpected(peek.error());
+    for (const auto& other : opened)
+        if (other.number() == peek->number())
+            return fail(exit_code::usage, "{} and {} are the same device", other.path(), path);
+    return {};
+}
+
 std::vector<std::string> all_block_devices()
 {
     std::vector<std::string> paths;

@@ -59,6 +59,12 @@ private:
 /// (pid 7)".
 [[nodiscard]] std::vector<std::string> users_of(dev_t number);
 
+/// The same by path; nothing where there is no block device.
+[[nodiscard]] std::optional<std::vector<std::string>> users_of(const std::string& path);
+
+/// Refuses a device that is among those opened already, under whichever name.
+[[nodiscard]] result<void> check_distinct(const std::vector<block_device>& opened, const std::string& path);
+
 /// Paths of all block devices of this host that could be members.
 [[nodiscard]] std::vector<std::string> all_block_devices();
 

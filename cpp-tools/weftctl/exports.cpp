@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "exports.hpp"
 
+#include "host.hpp"
 #include "sysfile.hpp"
 
 #include <algorithm>
@@ -197,15 +198,13 @@ std::string stable_path(const std::string& device)
 
 result<std::string> named_uuid(const std::string& name)
 {
-    const auto machine = read_text("/etc/machine-id");
-    uuid_t space;
-    if (!machine || machine->size() != 32)
+    const auto machine = machine_uuid();
+    if (!machine)
         return fail(
             exit_code::missing,
             "/etc/machine-id names this machine and is not there; 'systemd-machine-id-setup' makes it");
-    const auto text = fmt::format("{}-{}-{}-{}-{}", machine->substr(0, 8), machine->substr(8, 4),
-                                  machine->substr(12, 4), machine->substr(16, 4), machine->substr(20));
-    if (uuid_parse(text.c_str(), space))
+    uuid_t space;
+    if (uuid_parse(machine->c_str(), space))
         return fail(exit_code::damaged, "/etc/machine-id holds '{}', which is no id", *machine);
     uuid_t made;
     uuid_generate_sha1(made, space, name.c_str(), name.size());

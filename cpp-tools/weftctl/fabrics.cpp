@@ -280,9 +280,18 @@ result<connection> connect(const nvme_address& at, const std::string& subnqn, co
     return *link;
 }
 
+std::optional<connection> current(const connection& link)
+{
+    for (auto& now : scan())
+        if (now.controller == link.controller && now.at == link.at && now.subnqn == link.subnqn)
+            return now;
+    return std::nullopt;
+}
+
 std::optional<std::string> claimed_disk(const connection& link)
 {
-    for (const auto& disk : link.disks)
+    const auto now = current(link);
+    for (const auto& disk : now ? now->disks : std::vector<std::string>())
         if (const unique_fd fd(::open(disk.c_str(), O_RDONLY | O_EXCL | O_NONBLOCK | O_CLOEXEC));
             !fd && errno == EBUSY)
             return disk;
@@ -291,9 +300,7 @@ std::optional<std::string> claimed_disk(const connection& link)
 
 result<void> disconnect(const connection& link)
 {
-    // A controller's name is used again: it must still be the one that was meant.
-    const auto now = find_connection(link.at, link.subnqn);
-    if (!now || now->controller != link.controller)
+    if (!current(link))
         return {};
     const int err = write_attribute(fs::path("/sys/class/nvme") / link.controller / "delete_controller", "1");
     if (err && err != -ENOENT && err != -ENODEV)

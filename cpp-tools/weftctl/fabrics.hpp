@@ -50,6 +50,10 @@ struct discovered {
 [[nodiscard]] result<connection> connect(const nvme_address& at, const std::string& subnqn,
                                          const connect_options& options);
 
+/// The controller as it is now, with the disks that appeared since; nothing where it is gone, or where its
+/// name is another's by now.
+[[nodiscard]] std::optional<connection> current(const connection& link);
+
 /// Takes a controller off. I/O on its disks fails.
 [[nodiscard]] result<void> disconnect(const connection& link);
 

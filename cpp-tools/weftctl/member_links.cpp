@@ -43,13 +43,9 @@ result<member_links> member_links::resolve(const std::vector<std::string>& membe
 member_links::~member_links()
 {
     // What another command has begun to use meanwhile stays. The reason for all this is told already.
-    for (auto& link : made_) {
-        for (const auto& now : connections())
-            if (now.controller == link.controller)
-                link.disks = now.disks;
+    for (const auto& link : made_)
         if (!claimed_disk(link))
             static_cast<void>(disconnect(link));
-    }
 }
 
 } // namespace weft

@@ -32,10 +32,6 @@ struct member_uri {
     [[nodiscard]] std::string text() const;
 };
 
-/// The default port of NVMe over RDMA and TCP, and that of discovery over TCP (NVMe/TCP transport, 3.1).
-constexpr std::uint16_t nvme_port = 4420;
-constexpr std::uint16_t discovery_port_tcp = 8009;
-
 /// Whether a member is written as a URI and not as a device.
 [[nodiscard]] bool is_uri(std::string_view text);
 

@@ -2,8 +2,6 @@
 #include "fabrics.hpp"
 #include "verbs.hpp"
 
-#include <algorithm>
-
 namespace weft
 {
 
@@ -78,11 +76,8 @@ result<exit_code> run_connect(const connect_verb& verb, renderer& out)
                 out.failure(disk.error());
                 worst = disk.error().code;
             }
-            const auto all = connections();
-            const auto now = std::find_if(all.begin(), all.end(),
-                                          [&](const auto& c) { return c.controller == link->controller; });
-            if (now != all.end())
-                link->disks = now->disks;
+            if (auto now = current(*link))
+                link->disks = std::move(now->disks);
             links.push_back(std::move(*link));
         } else {
             out.failure(link.error());

@@ -41,13 +41,8 @@ result<std::vector<block_device>> open_members(const std::vector<std::string>& p
 {
     std::vector<block_device> devices;
     for (const auto& path : paths) {
-        // Looked at first: a second opening of our own device would only say that it is in use.
-        auto peek = block_device::open(path, block_device::access::read);
-        if (!peek)
-            return tl::unexpected(peek.error());
-        for (const auto& other : devices)
-            if (other.number() == peek->number())
-                return fail(exit_code::usage, "{} and {} are the same device", other.path(), path);
+        if (auto distinct = check_distinct(devices, path); !distinct)
+            return tl::unexpected(distinct.error());
         auto device = block_device::open(path, block_device::access::write_exclusive);
         if (!device)
             return tl::unexpected(device.error());

@@ -3,8 +3,6 @@
 #include "fabrics.hpp"
 #include "verbs.hpp"
 
-#include <sys/stat.h>
-
 namespace weft
 {
 
@@ -36,9 +34,7 @@ result<void> check_unused(const connection& link)
     const auto disk = claimed_disk(link);
     if (!disk)
         return {};
-    struct stat st {
-    };
-    const auto users = ::stat(disk->c_str(), &st) ? std::vector<std::string>() : users_of(st.st_rdev);
+    const auto users = users_of(*disk).value_or(std::vector<std::string>());
     return fail(exit_code::busy, "{} of {} is in use{}{}; --force disconnects all the same", *disk,
                 link.controller, users.empty() ? "" : ": ", fmt::join(users, ", "));
 }

@@ -151,12 +151,8 @@ result<exit_code> run_new(const export_options& options, renderer& out)
     std::vector<block_device> claimed;
     std::vector<export_spec> specs;
     for (const auto& path : options.devices) {
-        auto peek = block_device::open(path, block_device::access::read);
-        if (!peek)
-            return tl::unexpected(peek.error());
-        for (const auto& other : claimed)
-            if (other.number() == peek->number())
-                return fail(exit_code::usage, "{} and {} are the same device", other.path(), path);
+        if (auto distinct = check_distinct(claimed, path); !distinct)
+            return tl::unexpected(distinct.error());
         if (const auto* known = book->find(path))
             return fail(exit_code::busy, "{} is exported already, as {}", path, known->subnqn);
         auto device = claim(path, *target);

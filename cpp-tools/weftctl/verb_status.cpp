@@ -3,8 +3,6 @@
 #include "netlink.hpp"
 #include "verbs.hpp"
 
-#include <sys/stat.h>
-
 namespace weft
 {
 
@@ -29,10 +27,7 @@ result<exit_code> run_status(const std::vector<std::string>& wanted, renderer& o
         auto volume = connection->volume(name);
         if (!volume)
             return tl::unexpected(volume.error());
-        struct stat st {
-        };
-        if (!::stat(("/dev/weft/" + name).c_str(), &st))
-            volume->users = users_of(st.st_rdev);
+        volume->users = users_of("/dev/weft/" + name).value_or(std::vector<std::string>());
         volumes.push_back(std::move(*volume));
     }
     out.status(volumes);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <sys/stat.h>
 #include <thread>
 
 namespace weft
@@ -22,13 +21,11 @@ struct stop_options {
 // The kernel knows that a volume is open; who it is can be seen from here.
 error explain(error refusal, const std::string& name)
 {
-    struct stat st {
-    };
-    if (refusal.code != exit_code::busy || ::stat(("/dev/weft/" + name).c_str(), &st))
+    if (refusal.code != exit_code::busy)
         return refusal;
-    const auto users = users_of(st.st_rdev);
-    if (!users.empty())
-        refusal.text = fmt::format("volume {} is in use: {}", name, fmt::join(users, ", "));
+    const auto users = users_of("/dev/weft/" + name);
+    if (users && !users->empty())
+        refusal.text = fmt::format("volume {} is in use: {}", name, fmt::join(*users, ", "));
     return refusal;
 }
 
@@ -38,15 +35,11 @@ constexpr auto udev_patience = std::chrono::seconds(5);
 
 bool only_udev(const std::string& name)
 {
-    struct stat st {
-    };
-    if (::stat(("/dev/weft/" + name).c_str(), &st))
-        return false;
-    const auto users = users_of(st.st_rdev);
-    return std::all_of(users.begin(), users.end(), [](const std::string& user) {
-        return user.rfind("open in (udev-worker)", 0) == 0 || user.rfind("open in systemd-udevd", 0) == 0 ||
-               user.rfind("open in weftctl", 0) == 0;
-    });
+    const auto users = users_of("/dev/weft/" + name);
+    return users && std::all_of(users->begin(), users->end(), [](const std::string& user) {
+               return user.rfind("open in (udev-worker)", 0) == 0 ||
+                      user.rfind("open in systemd-udevd", 0) == 0 || user.rfind("open in weftctl", 0) == 0;
+           });
 }
 
 result<void> stop_patiently(netlink& connection, const std::string& name)

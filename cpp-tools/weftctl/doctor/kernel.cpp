@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "doctor.hpp"
 
+#include "host.hpp"
 #include "process.hpp"
 #include "sysfile.hpp"
 
 #include <cstdio>
-#include <sys/utsname.h>
 
 namespace weft
 {
@@ -25,12 +25,10 @@ std::string kernel_config(const std::string& release)
 
 void diagnose_kernel(diagnoses& found)
 {
-    utsname name{};
-    ::uname(&name);
-    const std::string release = name.release;
+    const auto release = kernel_release();
     int major = 0;
     int minor = 0;
-    if (std::sscanf(name.release, "%d.%d", &major, &minor) != 2 || major < 6 || (major == 6 && minor < 1))
+    if (std::sscanf(release.c_str(), "%d.%d", &major, &minor) != 2 || major < 6 || (major == 6 && minor < 1))
         found.push_back({severity::problem, "kernel", fmt::format("Linux {} is older than 6.1", release),
                          "weft is written for 6.1 and newer", "boot a newer kernel of the distribution"});
     else

@@ -1,24 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "doctor.hpp"
 
+#include "host.hpp"
 #include "process.hpp"
 #include "sysfile.hpp"
 
 #include <sstream>
-#include <sys/utsname.h>
 
 namespace weft
 {
 
 namespace
 {
-
-std::string kernel_release()
-{
-    utsname name{};
-    ::uname(&name);
-    return name.release;
-}
 
 // A field of a module's information on disk, empty where there is no such module.
 std::string modinfo(const std::string& field, const std::string& module)

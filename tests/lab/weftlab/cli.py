@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The lab's command line."""
 import argparse
+import contextlib
 import os
 import shlex
 import shutil
@@ -81,6 +82,17 @@ def _run(options):
     return status
 
 
+@contextlib.contextmanager
+def _scratch(lowers, name):
+    """A writable view of root filesystems that is forgotten at the end."""
+    work = cache.root() / f"{name}.{os.getpid()}"
+    try:
+        with image.overlay(lowers, work / "upper", work / "ovl", work / "mnt") as tree:
+            yield tree
+    finally:
+        cache.remove(work)
+
+
 def _kbuild(options):
     base = image.rootfs(image.release_of(options.kernel))
     if options.kernel == "lab":
@@ -88,31 +100,22 @@ def _kbuild(options):
         version, lowers = (built / "version").read_text(), [built / "root", base / "root"]
     else:
         version, lowers = image.kernel_version(base, options.kernel), [base / "root"]
-    work = cache.root() / f"kbuild-{options.kernel}.{os.getpid()}"
-    try:
-        with image.overlay(lowers, work / "upper", work / "ovl", work / "mnt") as tree:
-            source = tree / "tmp/weft"
-            for name in payload.module_sources():
-                (source / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(payload.ROOT / name, source / name)
-            return subprocess.run(["chroot", tree, "make", "-C", f"/lib/modules/{version}/build", "M=/tmp/weft",
-                                   *options.arguments, "modules"], check=False).returncode
-    finally:
-        cache.remove(work)
+    with _scratch(lowers, f"kbuild-{options.kernel}") as tree:
+        source = tree / "tmp/weft"
+        for name in payload.module_sources():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(payload.ROOT / name, source / name)
+        return subprocess.run(["chroot", tree, "make", "-C", f"/lib/modules/{version}/build", "M=/tmp/weft",
+                               *options.arguments, "modules"], check=False).returncode
 
 
 def _chroot(options):
-    base = image.rootfs(options.release)
-    work = cache.root() / f"chroot-{options.release}.{os.getpid()}"
-    try:
-        with image.overlay([base / "root"], work / "upper", work / "ovl", work / "mnt") as tree:
-            subprocess.run(["mount", "--bind", "-o", "ro", payload.ROOT, tree / "weft"], check=True)
-            try:
-                return subprocess.run(["chroot", tree, *options.command], check=False).returncode
-            finally:
-                subprocess.run(["umount", "--lazy", tree / "weft"], check=True)
-    finally:
-        cache.remove(work)
+    with _scratch([image.rootfs(options.release) / "root"], f"chroot-{options.release}") as tree:
+        subprocess.run(["mount", "--bind", "-o", "ro", payload.ROOT, tree / "weft"], check=True)
+        try:
+            return subprocess.run(["chroot", tree, *options.command], check=False).returncode
+        finally:
+            subprocess.run(["umount", "--lazy", tree / "weft"], check=True)
 
 
 def main():
