@@ -17,12 +17,13 @@
  * machine whose clock stood still as well, paused or suspended, is caught by
  * the next beat, at most an interval after it goes on.) Before each beat the
  * record is read; somebody else's name in it means that the volume was taken,
- * and no write passes any more.
+ * and no write passes any more. A beat that took a lease's length to read is
+ * not written but begun again.
  *
  * What this cannot do: a disk has no compare-and-write that every device
- * offers, so a host that stands still between reading the record and writing
- * it may write over a newer one. The two checks that follow (after the claim,
- * and before each beat) leave one of the two the owner. And a write that was
+ * offers, so a host that stands still while the write of its beat is on its
+ * way may write over a newer record. The two checks that follow (after the
+ * claim, and before each beat) leave one of the two the owner. And a write that was
  * sent before the host stood still may arrive late; only a reservation on the
  * target keeps that out.
  *
@@ -227,10 +228,10 @@ static unsigned long weft_owner_interval(struct weft_volume *vol)
 	return msecs_to_jiffies(vol->owner.info.interval_ms);
 }
 
-static void weft_owner_extend(struct weft_volume *vol, unsigned long beat_start)
+static unsigned long weft_owner_lease_end(struct weft_volume *vol,
+					  unsigned long beat_start)
 {
-	WRITE_ONCE(vol->lease,
-		   beat_start + WEFT_LEASE_BEATS * weft_owner_interval(vol));
+	return beat_start + WEFT_LEASE_BEATS * weft_owner_interval(vol);
 }
 
 /*
@@ -258,10 +259,18 @@ static void weft_owner_beat(struct work_struct *work)
 		weft_owner_set(vol, WEFT_OWNERSHIP_LOST);
 		return;
 	}
+	/*
+	 * Whoever stood still since the read began, for longer than a lease,
+	 * may hold an old copy of a record that is another's by now.
+	 */
+	if (!ret && time_after(jiffies, weft_owner_lease_end(vol, start))) {
+		queue_delayed_work(vol->wq, &vol->owner.work, 0);
+		return;
+	}
 	if (!ret)
 		ret = weft_owner_write(vol, WEFT_OWNER_HELD);
 	if (!ret) {
-		weft_owner_extend(vol, start);
+		WRITE_ONCE(vol->lease, weft_owner_lease_end(vol, start));
 		weft_owner_set(vol, WEFT_OWNERSHIP_HELD);
 	} else if (time_after(jiffies, READ_ONCE(vol->lease))) {
 		weft_owner_set(vol, WEFT_OWNERSHIP_FAILED);
@@ -396,7 +405,7 @@ int weft_owner_take(struct weft_volume *vol, const char *host_nqn,
 		weft_owner_write(vol, WEFT_OWNER_FREE);
 		return ret;
 	}
-	weft_owner_extend(vol, start);
+	WRITE_ONCE(vol->lease, weft_owner_lease_end(vol, start));
 	weft_owner_set(vol, WEFT_OWNERSHIP_HELD);
 	queue_delayed_work(vol->wq, &owner->work, 0);
 	return 0;
