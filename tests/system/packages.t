@@ -3,7 +3,8 @@
 # Packages and DKMS in a release's own tree, with its compiler: built, installed,
 # rebuilt for another kernel, signed, removed without a trace; builds that cannot
 # work say why; a vendor's RDMA stack.
-# lab-chroot: trixie
+# lab-chroot: trixie bookworm
+# lab-kernel: none
 . "${0%/*}/lib.sh"
 
 export DEBIAN_FRONTEND=noninteractive DEB_BUILD_OPTIONS=noautodbgsym DEB_CXXFLAGS_STRIP=-g PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8

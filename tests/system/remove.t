@@ -3,7 +3,7 @@
 # What goes away while it is used: members, volumes, the module. Refused or
 # failed cleanly, told of, and nothing stays behind.
 # lab: --topology nvme
-# lab-kernel: debian12 backports lab
+# lab-kernel: backports
 . "${0%/*}/lib.sh"
 
 load_weft
@@ -96,7 +96,7 @@ touch /tmp/enough; wait $looker
 result $bad "15 rounds of stop and assemble beside readers"
 until weftctl stop v >/dev/null 2>&1; do :; done
 # A signal in the middle of an assembly leaves nothing behind.
-echo 3000 >/sys/module/weft/parameters/heartbeat_ms
+echo 30000 >/sys/module/weft/parameters/heartbeat_ms
 weftctl assemble v & pid=$!
 sleep 1
 is "a volume that is being assembled says so" "$(weftctl list --json | json '.volumes[0].state')" assembling
