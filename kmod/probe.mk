@@ -11,4 +11,10 @@ WEFT_PROBES := \
 	$(call weft-probe,WQ_PERCPU,linux/workqueue.h,WQ_PERCPU) \
 	$(call weft-probe,ACCT_END_SECTORS,linux/blkdev.h,unsigned int sectors. unsigned long start_time) \
 	$(call weft-probe,REQ_ATOMIC,linux/blk_types.h,__REQ_ATOMIC) \
-	$(call weft-probe,WZEROES_UNMAP,linux/blkdev.h,max_hw_wzeroes_unmap_sectors)
+	$(call weft-probe,WZEROES_UNMAP,linux/blkdev.h,max_hw_wzeroes_unmap_sectors) \
+	$(call weft-probe,LINUX_UNALIGNED,linux/unaligned.h,get_unaligned) \
+	$(call weft-probe,INIT_REQUEST_INT,linux/blk-mq.h,unsigned int. int.;) \
+	$(call weft-probe,END_IO_BATCH,linux/blk-mq.h,^[[:space:]]+const struct io_comp_batch ..;) \
+	$(call weft-probe,MAP_SG_QUEUE,linux/blk-mq.h,blk_rq_map_sg.struct request_queue) \
+	$(call weft-probe,MAP_KERN_QUEUE,linux/blk-mq.h,blk_rq_map_kern.struct request_queue) \
+	$(call weft-probe,FREEZE_MEMFLAGS,linux/blk-mq.h,blk_mq_freeze_queue_nomemsave)

@@ -11,6 +11,7 @@
 #define WEFT_COMPAT_H
 
 #include <linux/blkdev.h>
+#include <linux/device/class.h>
 #include <linux/slab.h>
 #include <linux/version.h>
 #include <linux/workqueue.h>
@@ -23,6 +24,7 @@
 /* Typed allocators: since 7.0. Drop when the floor passes it. */
 #ifndef kzalloc_obj
 #define kzalloc_obj(obj, ...)	kzalloc(sizeof(obj), GFP_KERNEL)
+#define kmalloc_obj(obj, gfp)	kmalloc(sizeof(obj), gfp)
 #endif
 
 /* Explicitly per-cpu workqueues: since 6.17. Drop when the floor passes it. */
@@ -77,6 +79,34 @@ static inline void weft_acct_end(struct block_device *bdev, unsigned int sectors
 #define WEFT_REQ_ATOMIC	REQ_ATOMIC
 #else
 #define WEFT_REQ_ATOMIC	((blk_opf_t)0)
+#endif
+
+/* ioctl() of a disk took an fmode_t before 6.5. Drop when the floor passes it. */
+#ifdef BLK_OPEN_READ
+#define WEFT_DISK_IOCTL(fn, bdev, cmd, arg) \
+	int fn(struct block_device *bdev, blk_mode_t mode, unsigned int cmd, unsigned long arg)
+#else
+#define WEFT_DISK_IOCTL(fn, bdev, cmd, arg) \
+	int fn(struct block_device *bdev, fmode_t mode, unsigned int cmd, unsigned long arg)
+#endif
+
+/* Moved from asm/ in 6.12. Drop when the floor passes it. */
+#ifdef WEFT_HAVE_LINUX_UNALIGNED
+#include <linux/unaligned.h>
+#else
+#include <asm/unaligned.h>
+#endif
+
+/* The owner is not named since 6.4. Drop when the floor passes it. */
+#ifdef class_create
+#define weft_class_create(name)	class_create(THIS_MODULE, name)
+#else
+#define weft_class_create(name)	class_create(name)
+#endif
+
+/* Called BLK_STS_NEXUS before 6.11. Drop when the floor passes it. */
+#ifndef BLK_STS_RESV_CONFLICT
+#define BLK_STS_RESV_CONFLICT	BLK_STS_NEXUS
 #endif
 
 /* The status for a bio that cannot be: since 6.11. Drop when the floor passes. */

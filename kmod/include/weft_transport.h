@@ -14,8 +14,32 @@
 #include <linux/list.h>
 #include <linux/module.h>
 
+#include "weft_why.h"
+
+struct weft_bdev;
+struct weft_path;
 struct weft_transport_ops;
-struct weft_why;
+
+/**
+ * struct weft_path_events - what a transport tells of a path
+ * @gone: once, in process context, when the device goes away for good; may
+ *	sleep, must not disconnect
+ * @down: it cannot carry I/O now; the reason is a sentence. Process context
+ * @up: it can again. Process context
+ * @requeue: gives bios back that were submitted to the path and did not
+ *	complete. From @after (jiffies) on they cannot execute any more where
+ *	they were sent. Any context
+ *
+ * A transport whose errors are final calls @gone alone. A path starts as one
+ * that can carry I/O.
+ */
+struct weft_path_events {
+	void	(*gone)(struct weft_path *path);
+	void	(*down)(struct weft_path *path, const char *reason);
+	void	(*up)(struct weft_path *path);
+	void	(*requeue)(struct weft_path *path, struct bio_list *bios,
+			   unsigned long after);
+};
 
 /**
  * struct weft_path - one way to reach a member
@@ -23,9 +47,10 @@ struct weft_why;
  * @bdev: where its bios go; valid from connect to disconnect
  * @address: what it was made of; owned by the caller of connect
  * @writable: whether writes are allowed
- * @gone: told once, in process context, when the device goes away for good;
- *	may sleep, must not disconnect
- * @owner_data: the caller's
+ * @events: the caller's; set before the first of them
+ * @owner_data: the caller's, likewise
+ * @usable: weft.ko's: it can carry I/O
+ * @dead: weft.ko's: @events->gone was called
  *
  * Embedded as the first thing in the transport's own structure.
  */
@@ -34,43 +59,91 @@ struct weft_path {
 	struct block_device		*bdev;
 	const char			*address;
 	bool				writable;
-	void				(*gone)(struct weft_path *path);
+	const struct weft_path_events	*events;
 	void				*owner_data;
+	bool				usable;
+	bool				dead;
 };
 
 /**
  * struct weft_path_request - what a path is asked to be
  * @address: in the transport's own words; lives as long as the path
  * @writable: for writing too
- * @gone: see struct weft_path
+ * @events: see struct weft_path
  * @owner_data: see struct weft_path
  */
 struct weft_path_request {
+	const char			*address;
+	bool				writable;
+	const struct weft_path_events	*events;
+	void				*owner_data;
+};
+
+/**
+ * struct weft_controller_request - a controller that a transport is to connect
+ * @subnqn: subsystem
+ * @host_nqn: this host
+ * @host_id: this host, 16 bytes
+ * @address: target's address
+ * @service: target's port
+ * @host_address: ours, or NULL
+ * @io_queues: wanted, 0 for the default
+ * @poll_queues: wanted beside
+ * @queue_size: entries, 0 for the default
+ * @keep_alive: seconds, 0 for the default
+ * @reconnect_delay: seconds, 0 for the default
+ * @ctrl_loss_timeout: seconds, -1 for never
+ * @fast_io_fail_timeout: seconds, -1 for never
+ */
+struct weft_controller_request {
+	const char	*subnqn;
+	const char	*host_nqn;
+	const u8	*host_id;
 	const char	*address;
-	bool		writable;
-	void		(*gone)(struct weft_path *path);
-	void		*owner_data;
+	const char	*service;
+	const char	*host_address;
+	u32		io_queues;
+	u32		poll_queues;
+	u32		queue_size;
+	u32		keep_alive;
+	u32		reconnect_delay;
+	int		ctrl_loss_timeout;
+	int		fast_io_fail_timeout;
 };
 
 /**
  * struct weft_transport_ops - a transport
  * @name: by which volumes ask for it
  * @owner: the module, held while a path of it exists
+ * @owns_requests: it gives back what a lost path could not carry
  * @connect: make a path; process context, may sleep. Returns an ERR_PTR and
  *	leaves a sentence in the struct weft_why otherwise
  * @disconnect: undo; process context, may sleep. No bio is in flight any more
+ * @controller_create: connect a controller, which makes disks; or NULL where a
+ *	transport has none. The name is set on success. Process context
+ * @controller_delete: undo, by its name. Process context
  * @list: private to weft.ko
  */
 struct weft_transport_ops {
 	const char		*name;
 	struct module		*owner;
+	bool			owns_requests;
 	struct weft_path	*(*connect)(const struct weft_path_request *req,
 					    struct weft_why *why);
 	void			(*disconnect)(struct weft_path *path);
+	int			(*controller_create)(const struct weft_controller_request *req,
+						     char *name, size_t size,
+						     struct weft_why *why);
+	int			(*controller_delete)(const char *name,
+						     struct weft_why *why);
 	struct list_head	list;
 };
 
 int weft_transport_register(struct weft_transport_ops *ops);
 void weft_transport_unregister(struct weft_transport_ops *ops);
+
+int weft_path_open(struct weft_bdev *wb, const struct weft_path_request *req,
+		   struct weft_why *why);
+void weft_path_close(struct weft_bdev *wb);
 
 #endif /* WEFT_TRANSPORT_H */

@@ -11,12 +11,7 @@ static void weft_bdev_gone(struct weft_bdev *wb)
 {
 	struct weft_bdev_path *bp = container_of(wb, struct weft_bdev_path, wb);
 
-	void (*gone)(struct weft_path *path);
-
-	/* The device may go before connect has returned and set this. */
-	gone = smp_load_acquire(&bp->path.gone);
-	if (gone)
-		gone(&bp->path);
+	bp->path.events->gone(&bp->path);
 }
 
 static int weft_bdev_explain(const struct weft_path_request *req, int err,
@@ -41,6 +36,45 @@ static int weft_bdev_explain(const struct weft_path_request *req, int err,
 	}
 }
 
+/**
+ * weft_path_open() - claim the block device that a path is
+ * @wb: its gone is set
+ * @req: the path
+ * @why: gets the reason of a failure
+ *
+ * Context: process context, may sleep.
+ * Return: 0 or a negative errno; undo by weft_path_close().
+ */
+int weft_path_open(struct weft_bdev *wb, const struct weft_path_request *req,
+		   struct weft_why *why)
+{
+	int ret;
+
+	ret = weft_bdev_open(wb, req->address, req->writable);
+	if (ret)
+		return weft_bdev_explain(req, ret, why);
+	if (req->writable && bdev_read_only(wb->bdev))
+		ret = weft_bdev_explain(req, -EROFS, why);
+	else if (bdev_is_zoned(wb->bdev))
+		ret = weft_refuse(why, -EOPNOTSUPP,
+				  "member %s is a zoned device, which weft does not stripe over",
+				  req->address);
+	if (ret)
+		weft_bdev_close(wb);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(weft_path_open);
+
+/**
+ * weft_path_close() - undo weft_path_open()
+ * @wb: claimed
+ */
+void weft_path_close(struct weft_bdev *wb)
+{
+	weft_bdev_close(wb);
+}
+EXPORT_SYMBOL_GPL(weft_path_close);
+
 static struct weft_path *weft_bdev_connect(const struct weft_path_request *req,
 					   struct weft_why *why)
 {
@@ -51,36 +85,24 @@ static struct weft_path *weft_bdev_connect(const struct weft_path_request *req,
 	if (!bp)
 		return ERR_PTR(-ENOMEM);
 	bp->wb.gone = weft_bdev_gone;
-	ret = weft_bdev_open(&bp->wb, req->address, req->writable);
+	/* It may go before this returns. */
+	bp->path.events = req->events;
+	bp->path.owner_data = req->owner_data;
+	bp->path.usable = true;
+	ret = weft_path_open(&bp->wb, req, why);
 	if (ret) {
-		ret = weft_bdev_explain(req, ret, why);
-		goto out_free;
+		kfree(bp);
+		return ERR_PTR(ret);
 	}
 	bp->path.bdev = bp->wb.bdev;
-	if (req->writable && bdev_read_only(bp->path.bdev)) {
-		ret = weft_bdev_explain(req, -EROFS, why);
-		goto out_close;
-	}
-	if (bdev_is_zoned(bp->path.bdev)) {
-		ret = weft_refuse(why, -EOPNOTSUPP,
-				  "member %s is a zoned device, which weft does not stripe over",
-				  req->address);
-		goto out_close;
-	}
 	return &bp->path;
-
-out_close:
-	weft_bdev_close(&bp->wb);
-out_free:
-	kfree(bp);
-	return ERR_PTR(ret);
 }
 
 static void weft_bdev_disconnect(struct weft_path *path)
 {
 	struct weft_bdev_path *bp = container_of(path, struct weft_bdev_path, path);
 
-	weft_bdev_close(&bp->wb);
+	weft_path_close(&bp->wb);
 	kfree(bp);
 }
 

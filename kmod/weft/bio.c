@@ -293,6 +293,8 @@ static __always_inline void weft_send(struct weft_member *member,
 				      struct bio *bio, sector_t sector,
 				      struct weft_io *io)
 {
+	struct block_device *bdev;
+
 	trace_weft_map(member, bio, sector);
 	if (io) {
 		struct weft_stats __percpu *stats = member->stats;
@@ -305,8 +307,13 @@ static __always_inline void weft_send(struct weft_member *member,
 	if (trace_block_bio_remap_enabled())
 		trace_block_bio_remap(bio, disk_devt(member->volume->disk),
 				      bio->bi_iter.bi_sector);
-	bio_set_dev(bio, member->bdev);
 	bio->bi_iter.bi_sector = sector;
+	bdev = READ_ONCE(member->route);
+	if (unlikely(!bdev)) {
+		weft_route_submit(member, bio);
+		return;
+	}
+	bio_set_dev(bio, bdev);
 	submit_bio_noacct(bio);
 }
 

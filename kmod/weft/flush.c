@@ -20,11 +20,31 @@
 
 static void weft_flush_done(struct weft_volume *vol);
 
+static void weft_flush_member_end(struct bio *bio);
+
+static void weft_flush_init_bio(struct weft_member *member)
+{
+	bio_init(&member->flush, member->bdev, NULL, 0, REQ_OP_WRITE | REQ_PREFLUSH);
+	member->flush.bi_end_io = weft_flush_member_end;
+	member->flush.bi_private = member;
+}
+
 static void weft_flush_member_end(struct bio *bio)
 {
 	struct weft_member *member = bio->bi_private;
 	struct weft_volume *vol = member->volume;
 
+	/*
+	 * The block layer's own flush of a path that was lost: it fails, and is
+	 * done again by another, or when the path is back.
+	 */
+	if (bio->bi_status == BLK_STS_TRANSPORT && member->owns_requests &&
+	    member->flush_tries) {
+		member->flush_tries--;
+		weft_flush_init_bio(member);
+		weft_route_again(member, bio);
+		return;
+	}
 	if (bio->bi_status) {
 		WRITE_ONCE(vol->flush.status, bio->bi_status);
 		weft_volume_member_failed(member);
@@ -47,12 +67,10 @@ static void weft_flush_start(struct weft_volume *vol)
 		if (!bdev_write_cache(member->bdev))
 			continue;
 		atomic_inc(&flush->remaining);
-		bio_init(&member->flush, member->bdev, NULL, 0,
-			 REQ_OP_WRITE | REQ_PREFLUSH);
-		member->flush.bi_end_io = weft_flush_member_end;
-		member->flush.bi_private = member;
+		weft_flush_init_bio(member);
+		member->flush_tries = WEFT_FLUSH_TRIES;
 		this_cpu_inc(member->stats->ios[WEFT_STAT_FLUSH]);
-		submit_bio_noacct(&member->flush);
+		weft_route_submit(member, &member->flush);
 		sent++;
 	}
 	trace_weft_flush(vol, sent, bio_list_size(&flush->running));

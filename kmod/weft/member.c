@@ -2,6 +2,11 @@
 /* Members: opened, read, checked; their counters. */
 #include "weft.h"
 
+static void weft_member_rw_end(struct bio *bio)
+{
+	complete(bio->bi_private);
+}
+
 /**
  * weft_member_rw() - read or write 4 KiB of a member's own area, and wait
  * @member: opened
@@ -15,15 +20,25 @@
 int weft_member_rw(struct weft_member *member, blk_opf_t opf, u64 offset,
 		   struct page *page)
 {
+	DECLARE_COMPLETION_ONSTACK(done);
+	unsigned int tries = 3;
 	struct bio_vec vec;
 	struct bio bio;
 	int ret;
 
-	bio_init(&bio, member->path->bdev, &vec, 1, opf);
-	bio.bi_iter.bi_sector = offset >> SECTOR_SHIFT;
-	__bio_add_page(&bio, page, WEFT_SB_SIZE, 0);
-	ret = submit_bio_wait(&bio);
-	bio_uninit(&bio);
+	do {
+		bio_init(&bio, member->bdev, &vec, 1, opf);
+		bio.bi_iter.bi_sector = offset >> SECTOR_SHIFT;
+		bio.bi_end_io = weft_member_rw_end;
+		bio.bi_private = &done;
+		__bio_add_page(&bio, page, WEFT_SB_SIZE, 0);
+		weft_route_submit(member, &bio);
+		wait_for_completion_io(&done);
+		reinit_completion(&done);
+		ret = blk_status_to_errno(bio.bi_status);
+		bio_uninit(&bio);
+		/* A flush of the block layer's own making cannot be given to another path. */
+	} while (ret == -ENOLINK && --tries);
 	return ret;
 }
 
@@ -46,7 +61,7 @@ static int weft_member_read_sb(struct weft_member *member, u64 offset,
  */
 static int weft_member_load_sb(struct weft_member *member, struct weft_why *why)
 {
-	u64 size = bdev_nr_bytes(member->path->bdev);
+	u64 size = bdev_nr_bytes(member->bdev);
 	struct weft_why first = {}, second = {};
 	struct page *page;
 	int ret;
@@ -80,17 +95,21 @@ static int weft_member_load_sb(struct weft_member *member, struct weft_why *why)
 				   first.text);
 
 	ret = weft_sb_fits(&member->sb, size,
-			   bdev_logical_block_size(member->path->bdev), &first);
+			   bdev_logical_block_size(member->bdev), &first);
 	if (ret)
 		return weft_refuse(why, ret, "member %s: %s", member->address,
 				   first.text);
 	return 0;
 }
 
-static void weft_member_gone(struct weft_path *path)
+/**
+ * weft_member_gone() - no device that leads to a member is there any more
+ * @member: which
+ *
+ * Context: process context, may sleep. Told as often as one likes.
+ */
+void weft_member_gone(struct weft_member *member)
 {
-	struct weft_member *member = path->owner_data;
-
 	if (xchg(&member->gone, true))
 		return;
 	weft_warn(member->volume, "member %u (%s) is gone\n", member->index,
@@ -112,6 +131,7 @@ struct weft_member *weft_member_open(struct weft_volume *vol,
 				     const struct weft_member_request *req,
 				     bool writable, struct weft_why *why)
 {
+	struct weft_path *paths[WEFT_PATHS_MAX];
 	struct weft_path_request path_req;
 	struct weft_member *member;
 	struct weft_path *path;
@@ -128,19 +148,23 @@ struct weft_member *weft_member_open(struct weft_volume *vol,
 	if (!member->stats)
 		goto out_free_address;
 
+	if (weft_route_init(member))
+		goto out_free_stats;
 	path_req = (struct weft_path_request) {
 		.address	= member->address,
 		.writable	= writable,
-		.gone		= weft_member_gone,
+		.events		= &weft_route_events,
 		.owner_data	= member,
 	};
 	path = weft_path_connect(req->transport, &path_req, why);
 	if (IS_ERR(path)) {
 		ret = PTR_ERR(path);
-		goto out_free_stats;
+		goto out_exit_route;
 	}
-	member->path = path;
 	member->bdev = path->bdev;
+	strscpy(member->transport, path->ops->name, sizeof(member->transport));
+	member->owns_requests = path->ops->owns_requests;
+	weft_route_add(member, path);
 	ret = weft_member_load_sb(member, why);
 	if (ret)
 		goto out_disconnect;
@@ -148,7 +172,10 @@ struct weft_member *weft_member_open(struct weft_volume *vol,
 	return member;
 
 out_disconnect:
+	weft_route_take(member, paths);
 	weft_path_disconnect(path);
+out_exit_route:
+	weft_route_exit(member);
 out_free_stats:
 	free_percpu(member->stats);
 out_free_address:
@@ -159,12 +186,37 @@ out_free:
 }
 
 /**
+ * weft_member_drop_path() - give a path back
+ * @member: which had it
+ * @path: nobody uses it any more
+ *
+ * Context: process context; waits for the I/O on it.
+ */
+void weft_member_drop_path(struct weft_member *member, struct weft_path *path)
+{
+	const char *address = path->address;
+
+	weft_path_disconnect(path);
+	/* The first path's address is the member's own, too. */
+	if (address != member->address)
+		kfree(address);
+}
+
+/**
  * weft_member_close() - undo weft_member_open()
  * @member: no bio is in flight on it
  */
 void weft_member_close(struct weft_member *member)
 {
-	weft_path_disconnect(member->path);
+	struct weft_path *paths[WEFT_PATHS_MAX];
+	u32 i;
+
+	weft_route_take(member, paths);
+	for (i = 0; i < WEFT_PATHS_MAX; i++)
+		if (paths[i])
+			weft_member_drop_path(member, paths[i]);
+	/* Nobody tells of paths any more. */
+	weft_route_exit(member);
 	free_percpu(member->stats);
 	kfree(member->address);
 	kfree(member);

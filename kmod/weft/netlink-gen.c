@@ -12,7 +12,7 @@
 #include <uapi/weft.h>
 
 /* Common nested types */
-const struct nla_policy weft_member_nl_policy[WEFT_A_MEMBER_PAD + 1] = {
+const struct nla_policy weft_member_nl_policy[WEFT_A_MEMBER_RETRIED + 1] = {
 	[WEFT_A_MEMBER_INDEX] = { .type = NLA_U32, },
 	[WEFT_A_MEMBER_UUID] = NLA_POLICY_EXACT_LEN(WEFT_UUID_LEN),
 	[WEFT_A_MEMBER_TRANSPORT] = { .type = NLA_NUL_STRING, .len = 31, },
@@ -20,8 +20,17 @@ const struct nla_policy weft_member_nl_policy[WEFT_A_MEMBER_PAD + 1] = {
 	[WEFT_A_MEMBER_DISK] = { .type = NLA_NUL_STRING, },
 	[WEFT_A_MEMBER_MAJOR] = { .type = NLA_U32, },
 	[WEFT_A_MEMBER_MINOR] = { .type = NLA_U32, },
-	[WEFT_A_MEMBER_STATE] = NLA_POLICY_MAX(NLA_U32, 1),
+	[WEFT_A_MEMBER_STATE] = NLA_POLICY_MAX(NLA_U32, 2),
 	[WEFT_A_MEMBER_SIZE] = { .type = NLA_U64, },
+	[WEFT_A_MEMBER_PATH] = NLA_POLICY_NESTED(weft_path_nl_policy),
+	[WEFT_A_MEMBER_RETRIED] = { .type = NLA_U64, },
+};
+
+const struct nla_policy weft_path_nl_policy[WEFT_A_PATH_USABLE + 1] = {
+	[WEFT_A_PATH_ADDRESS] = { .type = NLA_NUL_STRING, .len = 1023, },
+	[WEFT_A_PATH_TRANSPORT] = { .type = NLA_NUL_STRING, .len = 31, },
+	[WEFT_A_PATH_DISK] = { .type = NLA_NUL_STRING, },
+	[WEFT_A_PATH_USABLE] = { .type = NLA_U32, },
 };
 
 /* WEFT_CMD_VOLUME_GET - do */
@@ -45,8 +54,44 @@ const struct nla_policy weft_volume_stop_nl_policy[WEFT_A_VOLUME_NAME + 1] = {
 	[WEFT_A_VOLUME_NAME] = { .type = NLA_NUL_STRING, .len = 255, },
 };
 
+/* WEFT_CMD_CONTROLLER_CREATE - do */
+const struct nla_policy weft_controller_create_nl_policy[WEFT_A_CONTROLLER_FAST_IO_FAIL_TIMEOUT + 1] = {
+	[WEFT_A_CONTROLLER_TRANSPORT] = { .type = NLA_NUL_STRING, .len = 31, },
+	[WEFT_A_CONTROLLER_SUBNQN] = { .type = NLA_NUL_STRING, .len = 223, },
+	[WEFT_A_CONTROLLER_HOST_NQN] = { .type = NLA_NUL_STRING, .len = 223, },
+	[WEFT_A_CONTROLLER_HOST_ID] = NLA_POLICY_EXACT_LEN(WEFT_UUID_LEN),
+	[WEFT_A_CONTROLLER_ADDRESS] = { .type = NLA_NUL_STRING, .len = 63, },
+	[WEFT_A_CONTROLLER_SERVICE] = { .type = NLA_NUL_STRING, .len = 7, },
+	[WEFT_A_CONTROLLER_HOST_ADDRESS] = { .type = NLA_NUL_STRING, .len = 63, },
+	[WEFT_A_CONTROLLER_IO_QUEUES] = { .type = NLA_U32, },
+	[WEFT_A_CONTROLLER_POLL_QUEUES] = { .type = NLA_U32, },
+	[WEFT_A_CONTROLLER_QUEUE_SIZE] = { .type = NLA_U32, },
+	[WEFT_A_CONTROLLER_KEEP_ALIVE] = { .type = NLA_U32, },
+	[WEFT_A_CONTROLLER_RECONNECT_DELAY] = { .type = NLA_U32, },
+	[WEFT_A_CONTROLLER_CTRL_LOSS_TIMEOUT] = { .type = NLA_S32, },
+	[WEFT_A_CONTROLLER_FAST_IO_FAIL_TIMEOUT] = { .type = NLA_S32, },
+};
+
+/* WEFT_CMD_CONTROLLER_DELETE - do */
+const struct nla_policy weft_controller_delete_nl_policy[WEFT_A_CONTROLLER_NAME + 1] = {
+	[WEFT_A_CONTROLLER_TRANSPORT] = { .type = NLA_NUL_STRING, .len = 31, },
+	[WEFT_A_CONTROLLER_NAME] = { .type = NLA_NUL_STRING, .len = 63, },
+};
+
+/* WEFT_CMD_PATH_ADD - do */
+const struct nla_policy weft_path_add_nl_policy[WEFT_A_VOLUME_MEMBER + 1] = {
+	[WEFT_A_VOLUME_NAME] = { .type = NLA_NUL_STRING, .len = 255, },
+	[WEFT_A_VOLUME_MEMBER] = NLA_POLICY_NESTED(weft_member_nl_policy),
+};
+
+/* WEFT_CMD_PATH_REMOVE - do */
+const struct nla_policy weft_path_remove_nl_policy[WEFT_A_VOLUME_MEMBER + 1] = {
+	[WEFT_A_VOLUME_NAME] = { .type = NLA_NUL_STRING, .len = 255, },
+	[WEFT_A_VOLUME_MEMBER] = NLA_POLICY_NESTED(weft_member_nl_policy),
+};
+
 /* Ops table for weft */
-const struct genl_ops weft_nl_ops[3] = {
+const struct genl_ops weft_nl_ops[7] = {
 	{
 		.cmd		= WEFT_CMD_VOLUME_GET,
 		.doit		= weft_nl_volume_get_doit,
@@ -65,6 +110,30 @@ const struct genl_ops weft_nl_ops[3] = {
 		.doit		= weft_nl_volume_stop_doit,
 		.policy		= weft_volume_stop_nl_policy,
 		.maxattr	= WEFT_A_VOLUME_NAME,
+	},
+	{
+		.cmd		= WEFT_CMD_CONTROLLER_CREATE,
+		.doit		= weft_nl_controller_create_doit,
+		.policy		= weft_controller_create_nl_policy,
+		.maxattr	= WEFT_A_CONTROLLER_FAST_IO_FAIL_TIMEOUT,
+	},
+	{
+		.cmd		= WEFT_CMD_CONTROLLER_DELETE,
+		.doit		= weft_nl_controller_delete_doit,
+		.policy		= weft_controller_delete_nl_policy,
+		.maxattr	= WEFT_A_CONTROLLER_NAME,
+	},
+	{
+		.cmd		= WEFT_CMD_PATH_ADD,
+		.doit		= weft_nl_path_add_doit,
+		.policy		= weft_path_add_nl_policy,
+		.maxattr	= WEFT_A_VOLUME_MEMBER,
+	},
+	{
+		.cmd		= WEFT_CMD_PATH_REMOVE,
+		.doit		= weft_nl_path_remove_doit,
+		.policy		= weft_path_remove_nl_policy,
+		.maxattr	= WEFT_A_VOLUME_MEMBER,
 	},
 };
 

@@ -13,7 +13,8 @@
 #include <uapi/weft.h>
 
 /* Common nested types */
-extern const struct nla_policy weft_member_nl_policy[WEFT_A_MEMBER_PAD + 1];
+extern const struct nla_policy weft_member_nl_policy[WEFT_A_MEMBER_RETRIED + 1];
+extern const struct nla_policy weft_path_nl_policy[WEFT_A_PATH_USABLE + 1];
 
 extern const struct nla_policy weft_volume_get_nl_policy[WEFT_A_VOLUME_NAME + 1];
 
@@ -21,13 +22,25 @@ extern const struct nla_policy weft_volume_assemble_nl_policy[WEFT_A_VOLUME_NO_I
 
 extern const struct nla_policy weft_volume_stop_nl_policy[WEFT_A_VOLUME_NAME + 1];
 
+extern const struct nla_policy weft_controller_create_nl_policy[WEFT_A_CONTROLLER_FAST_IO_FAIL_TIMEOUT + 1];
+
+extern const struct nla_policy weft_controller_delete_nl_policy[WEFT_A_CONTROLLER_NAME + 1];
+
+extern const struct nla_policy weft_path_add_nl_policy[WEFT_A_VOLUME_MEMBER + 1];
+
+extern const struct nla_policy weft_path_remove_nl_policy[WEFT_A_VOLUME_MEMBER + 1];
+
 /* Ops table for weft */
-extern const struct genl_ops weft_nl_ops[3];
+extern const struct genl_ops weft_nl_ops[7];
 
 int weft_nl_volume_get_doit(struct sk_buff *skb, struct genl_info *info);
 int weft_nl_volume_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb);
 int weft_nl_volume_assemble_doit(struct sk_buff *skb, struct genl_info *info);
 int weft_nl_volume_stop_doit(struct sk_buff *skb, struct genl_info *info);
+int weft_nl_controller_create_doit(struct sk_buff *skb, struct genl_info *info);
+int weft_nl_controller_delete_doit(struct sk_buff *skb, struct genl_info *info);
+int weft_nl_path_add_doit(struct sk_buff *skb, struct genl_info *info);
+int weft_nl_path_remove_doit(struct sk_buff *skb, struct genl_info *info);
 
 enum {
 	WEFT_NLGRP_EVENTS,

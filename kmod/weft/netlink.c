@@ -79,6 +79,36 @@ static const char *weft_nl_string(struct nlattr *attr)
 	return attr ? nla_data(attr) : NULL;	/* NUL checked by the policy */
 }
 
+static int weft_nl_put_paths(struct sk_buff *skb, const struct weft_member *member)
+{
+	u32 i;
+
+	for (i = 0; i < WEFT_PATHS_MAX; i++) {
+		const struct weft_path *path = weft_route_path(member, i);
+		struct nlattr *nest;
+
+		if (!path)
+			continue;
+		nest = nla_nest_start(skb, WEFT_A_MEMBER_PATH);
+		if (!nest ||
+		    nla_put_string(skb, WEFT_A_PATH_ADDRESS, path->address) ||
+		    nla_put_string(skb, WEFT_A_PATH_TRANSPORT, path->ops->name) ||
+		    nla_put_string(skb, WEFT_A_PATH_DISK, path->bdev->bd_disk->disk_name) ||
+		    nla_put_u32(skb, WEFT_A_PATH_USABLE, READ_ONCE(path->usable)))
+			return -EMSGSIZE;
+		nla_nest_end(skb, nest);
+	}
+	return 0;
+}
+
+static enum weft_member_state weft_nl_member_state(const struct weft_member *member)
+{
+	if (READ_ONCE(member->gone))
+		return WEFT_MEMBER_STATE_GONE;
+	return READ_ONCE(member->paths.stalled) ? WEFT_MEMBER_STATE_STALLED :
+						  WEFT_MEMBER_STATE_OK;
+}
+
 static int weft_nl_put_member(struct sk_buff *skb, const struct weft_member *member)
 {
 	struct nlattr *nest = nla_nest_start(skb, WEFT_A_VOLUME_MEMBER);
@@ -88,16 +118,17 @@ static int weft_nl_put_member(struct sk_buff *skb, const struct weft_member *mem
 		return -EMSGSIZE;
 	if (nla_put_u32(skb, WEFT_A_MEMBER_INDEX, member->index) ||
 	    nla_put(skb, WEFT_A_MEMBER_UUID, WEFT_UUID_SIZE, member->sb.member_uuid) ||
-	    nla_put_string(skb, WEFT_A_MEMBER_TRANSPORT, member->path->ops->name) ||
+	    nla_put_string(skb, WEFT_A_MEMBER_TRANSPORT, member->transport) ||
 	    nla_put_string(skb, WEFT_A_MEMBER_ADDRESS, member->address) ||
 	    nla_put_string(skb, WEFT_A_MEMBER_DISK, member->bdev->bd_disk->disk_name) ||
 	    nla_put_u32(skb, WEFT_A_MEMBER_MAJOR, MAJOR(dev)) ||
 	    nla_put_u32(skb, WEFT_A_MEMBER_MINOR, MINOR(dev)) ||
-	    nla_put_u32(skb, WEFT_A_MEMBER_STATE,
-			READ_ONCE(member->gone) ? WEFT_MEMBER_STATE_GONE :
-						  WEFT_MEMBER_STATE_OK) ||
+	    nla_put_u32(skb, WEFT_A_MEMBER_STATE, weft_nl_member_state(member)) ||
 	    nla_put_u64_64bit(skb, WEFT_A_MEMBER_SIZE, bdev_nr_bytes(member->bdev),
-			      WEFT_A_MEMBER_PAD)) {
+			      WEFT_A_MEMBER_PAD) ||
+	    nla_put_u64_64bit(skb, WEFT_A_MEMBER_RETRIED,
+			      READ_ONCE(member->paths.retried), WEFT_A_MEMBER_PAD) ||
+	    weft_nl_put_paths(skb, member)) {
 		nla_nest_cancel(skb, nest);
 		return -EMSGSIZE;
 	}
@@ -158,10 +189,17 @@ static int weft_nl_put_volume(struct sk_buff *skb, struct weft_volume *vol)
 static size_t weft_nl_volume_size(const struct weft_volume *vol)
 {
 	size_t size = 1024;
-	u32 i;
+	u32 i, j;
 
-	for (i = 0; i < vol->member_count; i++)
+	for (i = 0; i < vol->member_count; i++) {
 		size += 256 + strlen(vol->members[i]->address);
+		for (j = 0; j < WEFT_PATHS_MAX; j++) {
+			const struct weft_path *path = weft_route_path(vol->members[i], j);
+
+			if (path)
+				size += 128 + strlen(path->address);
+		}
+	}
 	return size;
 }
 
@@ -236,10 +274,10 @@ static int weft_nl_parse_member(struct nlattr *attr, struct genl_info *info,
 				struct weft_member_request *req,
 				struct weft_why *why)
 {
-	struct nlattr *tb[WEFT_A_MEMBER_PAD + 1];
+	struct nlattr *tb[WEFT_A_MEMBER_MAX + 1];
 	int ret;
 
-	ret = nla_parse_nested(tb, WEFT_A_MEMBER_PAD, attr, weft_member_nl_policy,
+	ret = nla_parse_nested(tb, WEFT_A_MEMBER_MAX, attr, weft_member_nl_policy,
 			       info->extack);
 	if (ret)
 		return ret;
@@ -334,6 +372,144 @@ int weft_nl_volume_stop_doit(struct sk_buff *skb, struct genl_info *info)
 	if (!ret)
 		ret = weft_volume_stop(name, &why);
 	return weft_nl_result(info, ret, name, &why);
+}
+
+static u32 weft_nl_u32(struct nlattr *attr)
+{
+	return attr ? nla_get_u32(attr) : 0;
+}
+
+static int weft_nl_seconds(struct nlattr *attr, int otherwise)
+{
+	return attr ? nla_get_s32(attr) : otherwise;
+}
+
+static int weft_nl_reply_name(struct genl_info *info, const char *name)
+{
+	struct sk_buff *reply;
+	void *hdr;
+
+	reply = genlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
+	if (!reply)
+		return -ENOMEM;
+	hdr = genlmsg_put_reply(reply, info, &weft_nl_family, 0,
+				WEFT_CMD_CONTROLLER_CREATE);
+	if (!hdr || nla_put_string(reply, WEFT_A_CONTROLLER_NAME, name)) {
+		nlmsg_free(reply);
+		return -EMSGSIZE;
+	}
+	genlmsg_end(reply, hdr);
+	return genlmsg_reply(reply, info);
+}
+
+int weft_nl_controller_create_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	struct nlattr **attrs = info->attrs;
+	struct weft_controller_request req = {
+		.subnqn		= weft_nl_string(attrs[WEFT_A_CONTROLLER_SUBNQN]),
+		.host_nqn	= weft_nl_string(attrs[WEFT_A_CONTROLLER_HOST_NQN]),
+		.address	= weft_nl_string(attrs[WEFT_A_CONTROLLER_ADDRESS]),
+		.service	= weft_nl_string(attrs[WEFT_A_CONTROLLER_SERVICE]),
+		.host_address	= weft_nl_string(attrs[WEFT_A_CONTROLLER_HOST_ADDRESS]),
+		.io_queues	= weft_nl_u32(attrs[WEFT_A_CONTROLLER_IO_QUEUES]),
+		.poll_queues	= weft_nl_u32(attrs[WEFT_A_CONTROLLER_POLL_QUEUES]),
+		.queue_size	= weft_nl_u32(attrs[WEFT_A_CONTROLLER_QUEUE_SIZE]),
+		.keep_alive	= weft_nl_u32(attrs[WEFT_A_CONTROLLER_KEEP_ALIVE]),
+		.reconnect_delay = weft_nl_u32(attrs[WEFT_A_CONTROLLER_RECONNECT_DELAY]),
+		.ctrl_loss_timeout =
+			weft_nl_seconds(attrs[WEFT_A_CONTROLLER_CTRL_LOSS_TIMEOUT],
+					WEFT_NO_PATH_TIMEOUT),
+		.fast_io_fail_timeout =
+			weft_nl_seconds(attrs[WEFT_A_CONTROLLER_FAST_IO_FAIL_TIMEOUT], -1),
+	};
+	const char *transport = weft_nl_string(attrs[WEFT_A_CONTROLLER_TRANSPORT]);
+	struct weft_why why = {};
+	char name[64];
+	int ret;
+
+	if (attrs[WEFT_A_CONTROLLER_HOST_ID])
+		req.host_id = nla_data(attrs[WEFT_A_CONTROLLER_HOST_ID]);
+	ret = weft_nl_may(skb, &why);
+	if (!ret && (!transport || !req.address || !req.service))
+		ret = weft_refuse(&why, -EINVAL,
+				  "the transport, the target's address and its port are needed");
+	if (!ret)
+		ret = weft_controller_create(transport, &req, name, sizeof(name), &why);
+	if (!ret)
+		return weft_nl_reply_name(info, name);
+	return weft_nl_result(info, ret, NULL, &why);
+}
+
+int weft_nl_controller_delete_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	const char *transport = weft_nl_string(info->attrs[WEFT_A_CONTROLLER_TRANSPORT]);
+	const char *name = weft_nl_string(info->attrs[WEFT_A_CONTROLLER_NAME]);
+	struct weft_why why = {};
+	int ret;
+
+	ret = weft_nl_may(skb, &why);
+	if (!ret && (!transport || !name))
+		ret = weft_refuse(&why, -EINVAL,
+				  "the transport and the controller's name are needed");
+	if (!ret)
+		ret = weft_controller_delete(transport, name, &why);
+	return weft_nl_result(info, ret, NULL, &why);
+}
+
+/* The one member that path-add and path-remove speak of. */
+static int weft_nl_path_request(struct sk_buff *skb, struct genl_info *info,
+				struct weft_path_change *change, struct weft_why *why)
+{
+	struct nlattr *tb[WEFT_A_MEMBER_MAX + 1];
+	int ret;
+
+	ret = weft_nl_may(skb, why);
+	if (ret)
+		return ret;
+	change->volume = weft_nl_string(info->attrs[WEFT_A_VOLUME_NAME]);
+	if (!change->volume)
+		return weft_refuse(why, -EINVAL, "the volume's name is missing");
+	if (!info->attrs[WEFT_A_VOLUME_MEMBER])
+		return weft_refuse(why, -EINVAL, "volume %s: the path is missing",
+				   change->volume);
+	ret = nla_parse_nested(tb, WEFT_A_MEMBER_MAX, info->attrs[WEFT_A_VOLUME_MEMBER],
+			       weft_member_nl_policy, info->extack);
+	if (ret)
+		return ret;
+	if (!tb[WEFT_A_MEMBER_INDEX])
+		return weft_refuse(why, -EINVAL, "volume %s: the member's index is missing",
+				   change->volume);
+	change->member = nla_get_u32(tb[WEFT_A_MEMBER_INDEX]);
+	change->transport = weft_nl_string(tb[WEFT_A_MEMBER_TRANSPORT]) ?: "bdev";
+	change->address = weft_nl_string(tb[WEFT_A_MEMBER_ADDRESS]);
+	if (!change->address || !change->address[0])
+		return weft_refuse(why, -EINVAL, "volume %s: the path has no address",
+				   change->volume);
+	return 0;
+}
+
+int weft_nl_path_add_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	struct weft_path_change change = {};
+	struct weft_why why = {};
+	int ret;
+
+	ret = weft_nl_path_request(skb, info, &change, &why);
+	if (!ret)
+		ret = weft_volume_path_add(&change, &why);
+	return weft_nl_result(info, ret, change.volume, &why);
+}
+
+int weft_nl_path_remove_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	struct weft_path_change change = {};
+	struct weft_why why = {};
+	int ret;
+
+	ret = weft_nl_path_request(skb, info, &change, &why);
+	if (!ret)
+		ret = weft_volume_path_remove(&change, &why);
+	return weft_nl_result(info, ret, change.volume, &why);
 }
 
 /**

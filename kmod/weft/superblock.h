@@ -4,22 +4,9 @@
 #define WEFT_SUPERBLOCK_H
 
 #include "portable.h"
+#include "../include/weft_why.h"
 
 #include "../../uapi/weft_format.h"
-
-/* Room for one sentence that says why something was refused. */
-#define WEFT_WHY_SIZE		512
-
-/**
- * struct weft_why - the sentence behind an error code
- * @text: empty, or one sentence without a full stop
- */
-struct weft_why {
-	char	text[WEFT_WHY_SIZE];
-};
-
-int __printf(3, 4) weft_refuse(struct weft_why *why, int err,
-			       const char *fmt, ...);
 
 /*
  * A superblock in the machine's own words; the fields are those of

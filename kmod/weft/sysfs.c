@@ -69,6 +69,32 @@ static ssize_t ownership_show(struct device *dev, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RO(ownership);
 
+static ssize_t no_path_timeout_show(struct device *dev, struct device_attribute *attr,
+				    char *buf)
+{
+	return sysfs_emit(buf, "%d\n", READ_ONCE(weft_dev_volume(dev)->no_path_timeout));
+}
+
+static ssize_t no_path_timeout_store(struct device *dev, struct device_attribute *attr,
+				     const char *buf, size_t count)
+{
+	struct weft_volume *vol = weft_dev_volume(dev);
+	int seconds, ret;
+	u32 i;
+
+	ret = kstrtoint(buf, 0, &seconds);
+	if (ret)
+		return ret;
+	if (seconds < -1 || seconds > WEFT_NO_PATH_TIMEOUT_MAX)
+		return -ERANGE;
+	WRITE_ONCE(vol->no_path_timeout, seconds);
+	/* What waits may have waited long enough now. */
+	for (i = 0; i < vol->member_count; i++)
+		weft_route_kick(vol->members[i]);
+	return count;
+}
+static DEVICE_ATTR_RW(no_path_timeout);
+
 static struct attribute *weft_attrs[] = {
 	&dev_attr_uuid.attr,
 	&dev_attr_chunk_size.attr,
@@ -76,6 +102,7 @@ static struct attribute *weft_attrs[] = {
 	&dev_attr_generation.attr,
 	&dev_attr_state.attr,
 	&dev_attr_ownership.attr,
+	&dev_attr_no_path_timeout.attr,
 	NULL
 };
 
@@ -117,13 +144,14 @@ WEFT_MEMBER_ATTR(address);
 
 static ssize_t weft_member_transport_show(struct weft_member *member, char *buf)
 {
-	return sysfs_emit(buf, "%s\n", member->path->ops->name);
+	return sysfs_emit(buf, "%s\n", member->transport);
 }
 WEFT_MEMBER_ATTR(transport);
 
 static ssize_t weft_member_state_show(struct weft_member *member, char *buf)
 {
-	return sysfs_emit(buf, "%s\n", READ_ONCE(member->gone) ? "gone" : "ok");
+	return sysfs_emit(buf, "%s\n", READ_ONCE(member->gone) ? "gone" :
+			  READ_ONCE(member->paths.stalled) ? "stalled" : "ok");
 }
 WEFT_MEMBER_ATTR(state);
 

@@ -2,6 +2,9 @@
 /* The transports, by name. */
 #include "weft.h"
 
+/* weft_refuse() itself is in a file that knows no modules. */
+EXPORT_SYMBOL_GPL(weft_refuse);
+
 static DEFINE_MUTEX(weft_transports_lock);
 static LIST_HEAD(weft_transports);
 
@@ -51,7 +54,7 @@ void weft_transport_unregister(struct weft_transport_ops *ops)
 }
 EXPORT_SYMBOL_GPL(weft_transport_unregister);
 
-static struct weft_transport_ops *weft_transport_get(const char *name)
+static struct weft_transport_ops *weft_transport_look(const char *name)
 {
 	struct weft_transport_ops *ops;
 
@@ -60,6 +63,18 @@ static struct weft_transport_ops *weft_transport_get(const char *name)
 	if (ops && !try_module_get(ops->owner))
 		ops = NULL;
 	mutex_unlock(&weft_transports_lock);
+	return ops;
+}
+
+/* Held until module_put(); the module is loaded where it is not there. */
+static struct weft_transport_ops *weft_transport_get(const char *name)
+{
+	struct weft_transport_ops *ops = weft_transport_look(name);
+
+	if (!ops) {
+		request_module("weft-transport-%s", name);
+		ops = weft_transport_look(name);
+	}
 	return ops;
 }
 
@@ -78,10 +93,6 @@ struct weft_path *weft_path_connect(const char *transport,
 	struct weft_transport_ops *ops = weft_transport_get(transport);
 	struct weft_path *path;
 
-	if (!ops) {
-		request_module("weft-transport-%s", transport);
-		ops = weft_transport_get(transport);
-	}
 	if (!ops)
 		return ERR_PTR(weft_refuse(why, -EPROTONOSUPPORT,
 					   "member %s: no transport is called '%s'",
@@ -94,9 +105,6 @@ struct weft_path *weft_path_connect(const char *transport,
 	path->ops = ops;
 	path->address = req->address;
 	path->writable = req->writable;
-	path->owner_data = req->owner_data;
-	/* The device may go at any time: who sees @gone sees the rest. */
-	smp_store_release(&path->gone, req->gone);
 	return path;
 }
 
@@ -110,4 +118,66 @@ void weft_path_disconnect(struct weft_path *path)
 
 	ops->disconnect(path);
 	module_put(ops->owner);
+}
+
+static struct weft_transport_ops *weft_controller_transport(const char *transport,
+							    struct weft_why *why)
+{
+	struct weft_transport_ops *ops = weft_transport_get(transport);
+
+	if (ops && !ops->controller_create) {
+		module_put(ops->owner);
+		ops = NULL;
+	}
+	if (!ops)
+		weft_refuse(why, -EPROTONOSUPPORT,
+			    "no transport that connects controllers is called '%s'; is its module installed?",
+			    transport);
+	return ops;
+}
+
+/**
+ * weft_controller_create() - have a transport connect a controller
+ * @transport: its name
+ * @req: the controller
+ * @name: gets the controller's name
+ * @size: of @name
+ * @why: gets the reason of a failure
+ *
+ * Context: process context; as long as the target needs.
+ * Return: 0 or a negative errno.
+ */
+int weft_controller_create(const char *transport,
+			   const struct weft_controller_request *req,
+			   char *name, size_t size, struct weft_why *why)
+{
+	struct weft_transport_ops *ops = weft_controller_transport(transport, why);
+	int ret;
+
+	if (!ops)
+		return -EPROTONOSUPPORT;
+	ret = ops->controller_create(req, name, size, why);
+	module_put(ops->owner);
+	return ret;
+}
+
+/**
+ * weft_controller_delete() - have a transport take a controller off
+ * @transport: its name
+ * @name: of the controller
+ * @why: gets the reason of a failure
+ *
+ * Return: 0 or a negative errno.
+ */
+int weft_controller_delete(const char *transport, const char *name,
+			   struct weft_why *why)
+{
+	struct weft_transport_ops *ops = weft_controller_transport(transport, why);
+	int ret;
+
+	if (!ops)
+		return -EPROTONOSUPPORT;
+	ret = ops->controller_delete(name, why);
+	module_put(ops->owner);
+	return ret;
 }

@@ -129,13 +129,10 @@ static void weft_volume_event_work(struct work_struct *work)
 	u32 i;
 
 	for_each_set_bit(i, vol->errored, vol->member_count) {
-		struct weft_path *path = vol->members[i]->path;
-
 		clear_bit(i, vol->errored);
 		weft_event(vol, WEFT_EVENT_TYPE_MEMBER_ERROR, vol->members[i],
 			   EIO, "the member failed an I/O");
-		if (test_bit(GD_DEAD, &path->bdev->bd_disk->state))
-			path->gone(path);
+		weft_route_look_for_dead(vol->members[i]);
 	}
 }
 
@@ -196,6 +193,7 @@ static struct weft_volume *weft_volume_alloc(const struct weft_assemble_request 
 	vol->read_only = req->read_only;
 	vol->state = WEFT_VOLUME_STATE_ASSEMBLING;
 	vol->stopping = true;
+	vol->no_path_timeout = WEFT_NO_PATH_TIMEOUT;
 	INIT_DELAYED_WORK(&vol->event_work, weft_volume_event_work);
 	weft_flush_init(vol);
 	weft_deferred_init(vol);
@@ -394,8 +392,16 @@ static int weft_volume_alloc_disk(struct weft_volume *vol, bool iostats)
 
 static void weft_volume_unlink_members(struct weft_volume *vol, u32 count)
 {
-	while (count--)
-		bd_unlink_disk_holder(vol->members[count]->bdev, vol->disk);
+	struct weft_path *path;
+	u32 i;
+
+	while (count--) {
+		for (i = 0; i < WEFT_PATHS_MAX; i++) {
+			path = weft_route_path(vol->members[count], i);
+			if (path)
+				bd_unlink_disk_holder(path->bdev, vol->disk);
+		}
+	}
 }
 
 /* What lsblk draws a tree of. */
@@ -562,6 +568,11 @@ static int weft_volume_close_door(struct weft_volume *vol, struct weft_why *why)
 
 static void weft_volume_take_down(struct weft_volume *vol)
 {
+	u32 i;
+
+	/* Nothing waits for a path from here on. */
+	for (i = 0; i < vol->member_count; i++)
+		weft_route_kick(vol->members[i]);
 	weft_sysfs_del_members(vol);
 	weft_volume_unlink_members(vol, vol->member_count);
 	del_gendisk(vol->disk);

@@ -49,27 +49,70 @@ struct weft_stats {
 	u64	errors;
 };
 
+#define WEFT_PATHS_MAX		8
+#define WEFT_FLUSH_TRIES	10
+/* Seconds; a server reboots within it. */
+#define WEFT_NO_PATH_TIMEOUT	600
+#define WEFT_NO_PATH_TIMEOUT_MAX (30 * 24 * 3600)
+
+/**
+ * struct weft_route - a member's paths
+ * @lock: protects the rest; taken in interrupts too
+ * @path: the paths, NULL where there is none
+ * @usable: those that can carry I/O, a bit each
+ * @held: bios that wait for a path
+ * @quiet: bios that wait until @quiet_until as well
+ * @quiet_until: in jiffies, 0 for not set
+ * @stalled: no path can carry I/O
+ * @stalled_at: since when, in jiffies
+ * @retried: times that a path gave bios back
+ * @turn: counts I/O by several paths, per cpu
+ * @work: sends on what waits, or fails it
+ */
+struct weft_route {
+	spinlock_t		lock;	/* see above */
+	struct weft_path	*path[WEFT_PATHS_MAX];
+	unsigned long		usable;
+	struct bio_list		held;
+	struct bio_list		quiet;
+	unsigned long		quiet_until;
+	bool			stalled;
+	unsigned long		stalled_at;
+	u64			retried;
+	unsigned int __percpu	*turn;
+	struct delayed_work	work;
+};
+
 /**
  * struct weft_member - one member of a volume
- * @bdev: where its bios go, same as @path->bdev; first, for the hot path
+ * @route: where its bios go, for the hot path; NULL while that is not one
+ *	device alone, see route.c
  * @stats: per cpu
  * @volume: it is a member of
  * @index: place in the stripe
  * @gone: its device was removed
  * @flush: the slot for its part of a flush, see flush.c
- * @path: how it is reached
+ * @bdev: a device that it is, for its size and limits
+ * @transport: name of the first path's
+ * @owns_requests: it gives back what a lost path could not carry
+ * @flush_tries: how often the flush in flight may be sent again
+ * @paths: how it is reached, see route.c
  * @sysfs: its folder, NULL before and after the disk is there
  * @address: as the user gave it, owned
  * @sb: its superblock
  */
 struct weft_member {
-	struct block_device		*bdev;
+	struct block_device		*route;
 	struct weft_stats __percpu	*stats;
 	struct weft_volume		*volume;
 	u32				index;
 	bool				gone;
 	struct bio			flush;
-	struct weft_path		*path;
+	struct block_device		*bdev;
+	char				transport[32];
+	bool				owns_requests;
+	u8				flush_tries;
+	struct weft_route		paths;
 	struct kobject			*sysfs;
 	char				*address;
 	struct weft_sb_info		sb;
@@ -148,6 +191,7 @@ struct weft_owner_claim {
  * @stopping: no new opener, before and after; protected by the disk's
  *	open_mutex
  * @read_only: no write passes
+ * @no_path_timeout: seconds that I/O waits for a path, -1 for ever
  * @name: of the volume
  * @uuid: of the volume
  * @sysfs_members: folder of the members' folders
@@ -175,6 +219,7 @@ struct weft_volume {
 	enum weft_volume_state	state;
 	bool			stopping;
 	bool			read_only;
+	int			no_path_timeout;
 	char			name[WEFT_NAME_SIZE];
 	u8			uuid[WEFT_UUID_SIZE];
 	struct kobject		*sysfs_members;
@@ -221,6 +266,24 @@ struct weft_assemble_request {
 	struct weft_member_request	members[];
 };
 
+/**
+ * struct weft_path_change - a path that comes or goes
+ * @volume: name
+ * @member: index
+ * @transport: name
+ * @address: what that transport takes
+ */
+struct weft_path_change {
+	const char	*volume;
+	u32		member;
+	const char	*transport;
+	const char	*address;
+};
+
+/* paths.c */
+int weft_volume_path_add(const struct weft_path_change *change, struct weft_why *why);
+int weft_volume_path_remove(const struct weft_path_change *change, struct weft_why *why);
+
 /* volume.c */
 extern struct mutex weft_volumes_lock;
 extern struct list_head weft_volumes;
@@ -237,6 +300,8 @@ struct weft_member *weft_member_open(struct weft_volume *vol,
 				     const struct weft_member_request *req,
 				     bool writable, struct weft_why *why);
 void weft_member_close(struct weft_member *member);
+void weft_member_gone(struct weft_member *member);
+void weft_member_drop_path(struct weft_member *member, struct weft_path *path);
 int weft_member_rw(struct weft_member *member, blk_opf_t opf, u64 offset,
 		   struct page *page);
 void weft_member_stats(struct weft_member *member, struct weft_stats *sum);
@@ -246,6 +311,25 @@ struct weft_path *weft_path_connect(const char *transport,
 				    const struct weft_path_request *req,
 				    struct weft_why *why);
 void weft_path_disconnect(struct weft_path *path);
+
+int weft_controller_create(const char *transport,
+			   const struct weft_controller_request *req,
+			   char *name, size_t size, struct weft_why *why);
+int weft_controller_delete(const char *transport, const char *name,
+			   struct weft_why *why);
+
+/* route.c */
+extern const struct weft_path_events weft_route_events;
+int weft_route_init(struct weft_member *member);
+void weft_route_exit(struct weft_member *member);
+int weft_route_add(struct weft_member *member, struct weft_path *path);
+struct weft_path *weft_route_path(const struct weft_member *member, u32 index);
+void weft_route_remove(struct weft_member *member, struct weft_path *path);
+void weft_route_submit(struct weft_member *member, struct bio *bio);
+void weft_route_kick(struct weft_member *member);
+void weft_route_again(struct weft_member *member, struct bio *bio);
+void weft_route_take(struct weft_member *member, struct weft_path **taken);
+void weft_route_look_for_dead(struct weft_member *member);
 
 /* bdev.c */
 int weft_bdev_init(void);

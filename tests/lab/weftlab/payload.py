@@ -9,7 +9,7 @@ from . import cache, image, kernel
 ROOT = Path(__file__).resolve().parents[3]
 
 MODULE_SOURCES = ("Kbuild", "Makefile", "LICENSE", "dkms.conf", "kmod/", "uapi/")
-TOOL_SOURCES = ("CMakeLists.txt", "Makefile", "cpp-tools/", "fio-jobs/", "kmod/weft/", "uapi/", "userspace/", "packaging/")
+TOOL_SOURCES = ("CMakeLists.txt", "Makefile", "cpp-tools/", "fio-jobs/", "kmod/weft/", "kmod/include/", "uapi/", "userspace/", "packaging/", "tests/hostile/")
 
 # Left behind by building, and nothing that a guest needs.
 _UNWANTED = ["./tmp", "./var/cache", "./var/log", "./run", "./root", "./dev", "./proc", "./etc/resolv.conf"]
@@ -80,9 +80,11 @@ def tools(release):
 
     def make(work):
         cache.say(f"building the tools in {release} (about a minute)")
-        _build(work, [base / "root"], names, "make tools install-tools PREFIX=/usr BUILD=/tmp/build")
+        _build(work, [base / "root"], names, "make tools install-tools PREFIX=/usr BUILD=/tmp/build"
+               "; g++ -std=c++20 -O1 -Wall -Wextra -Werror tests/hostile/target.cpp -o /usr/local/bin/weft-hostile"
+               " -lrdmacm -libverbs")
 
-    return cache.get(f"tools-{release}-{cache.key('tools 4', base.name, _source_key(names))}", make)
+    return cache.get(f"tools-{release}-{cache.key('tools 5', base.name, _source_key(names))}", make)
 
 
 def kernel_modules(built):

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Where kernels' blk-mq differs in shape: see blk_mq.h. */
+#include "blk_mq.h"
+
+/**
+ * weft_mq_disk_alloc() - a request-based disk
+ * @set: its tags
+ * @limits: what it takes
+ * @queuedata: of its queue
+ *
+ * Context: process context, may sleep.
+ * Return: a disk to be given back by put_disk(), or an ERR_PTR.
+ */
+struct gendisk *weft_mq_disk_alloc(struct blk_mq_tag_set *set,
+				   const struct weft_mq_limits *limits,
+				   void *queuedata)
+{
+#ifdef BLK_FEAT_WRITE_CACHE
+	struct queue_limits lim = {
+		.logical_block_size	= limits->block_size,
+		.physical_block_size	= limits->block_size,
+		.max_hw_sectors		= limits->max_sectors,
+		.max_segments		= limits->max_segments,
+		.max_segment_size	= UINT_MAX,
+		.virt_boundary_mask	= limits->virt_boundary,
+		.max_hw_discard_sectors	= limits->max_discard_sectors,
+		.discard_granularity	= limits->max_discard_sectors ? limits->block_size : 0,
+		.max_discard_segments	= 1,
+		.max_write_zeroes_sectors = limits->max_write_zeroes_sectors,
+		.features		= BLK_FEAT_NOWAIT | BLK_FEAT_IO_STAT,
+	};
+
+	if (limits->write_cache)
+		lim.features |= BLK_FEAT_WRITE_CACHE | BLK_FEAT_FUA;
+	if (limits->poll)
+		lim.features |= BLK_FEAT_POLL;
+	if (limits->p2pdma)
+		lim.features |= BLK_FEAT_PCI_P2PDMA;
+	return blk_mq_alloc_disk(set, &lim, queuedata);
+#else
+	struct gendisk *disk = blk_mq_alloc_disk(set, queuedata);
+	struct request_queue *q;
+
+	if (IS_ERR(disk))
+		return disk;
+	q = disk->queue;
+	blk_queue_logical_block_size(q, limits->block_size);
+	blk_queue_physical_block_size(q, limits->block_size);
+	blk_queue_max_hw_sectors(q, limits->max_sectors);
+	blk_queue_max_segments(q, limits->max_segments);
+	blk_queue_virt_boundary(q, limits->virt_boundary);
+	blk_queue_max_discard_sectors(q, limits->max_discard_sectors);
+	blk_queue_max_discard_segments(q, 1);
+	if (limits->max_discard_sectors)
+		q->limits.discard_granularity = limits->block_size;
+	blk_queue_max_write_zeroes_sectors(q, limits->max_write_zeroes_sectors);
+	blk_queue_write_cache(q, limits->write_cache, limits->write_cache);
+	blk_queue_flag_set(QUEUE_FLAG_NONROT, q);
+	if (limits->p2pdma)
+		blk_queue_flag_set(QUEUE_FLAG_PCI_P2PDMA, q);
+	return disk;
+#endif
+}
+
+/**
+ * weft_mq_alloc_queue() - a request queue without a disk
+ * @set: its tags
+ *
+ * Context: process context, may sleep.
+ * Return: the queue, for blk_mq_destroy_queue() and blk_put_queue(), or an
+ * ERR_PTR.
+ */
+struct request_queue *weft_mq_alloc_queue(struct blk_mq_tag_set *set)
+{
+#ifdef BLK_FEAT_WRITE_CACHE
+	return blk_mq_alloc_queue(set, NULL, NULL);
+#else
+	return blk_mq_init_queue(set);
+#endif
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Paths that are given to a member, and taken from it, while it is in use. */
+#include "weft.h"
+
+static int weft_path_read(struct weft_path *path, struct weft_sb_info *info,
+			  struct weft_why *why)
+{
+	struct weft_why detail = {};
+	struct bio_vec vec;
+	struct page *page;
+	struct bio bio;
+	int ret;
+
+	page = alloc_page(GFP_KERNEL);
+	if (!page)
+		return -ENOMEM;
+	bio_init(&bio, path->bdev, &vec, 1, REQ_OP_READ | REQ_META);
+	__bio_add_page(&bio, page, WEFT_SB_SIZE, 0);
+	ret = submit_bio_wait(&bio);
+	bio_uninit(&bio);
+	if (ret)
+		weft_refuse(&detail, ret, "cannot be read (error %d)", -ret);
+	else
+		ret = weft_sb_decode(page_address(page), info, &detail);
+	__free_page(page);
+	if (ret)
+		return weft_refuse(why, ret, "%s: %s", path->address, detail.text);
+	return 0;
+}
+
+/* A second way to the same bytes says the same of itself. */
+static int weft_path_check(struct weft_member *member, struct weft_path *path,
+			   struct weft_why *why)
+{
+	struct weft_sb_info info;
+	int ret;
+
+	/* Of a path that is down the member's others would answer. */
+	if (!READ_ONCE(path->usable))
+		return weft_refuse(why, -ENOTCONN, "%s is not connected now", path->address);
+	if (bdev_nr_bytes(path->bdev) != bdev_nr_bytes(member->bdev) ||
+	    bdev_logical_block_size(path->bdev) != bdev_logical_block_size(member->bdev))
+		return weft_refuse(why, -EINVAL, "%s is not of the size of member %u",
+				   path->address, member->index);
+	ret = weft_path_read(path, &info, why);
+	if (ret)
+		return ret;
+	/* Lost meanwhile, another path may have answered for it. */
+	if (!READ_ONCE(path->usable))
+		return weft_refuse(why, -ENOTCONN, "%s was lost while it was read",
+				   path->address);
+	if (memcmp(info.volume_uuid, member->sb.volume_uuid, WEFT_UUID_SIZE) ||
+	    memcmp(info.member_uuid, member->sb.member_uuid, WEFT_UUID_SIZE))
+		return weft_refuse(why, -EINVAL, "%s leads to another disk than member %u of volume %s",
+				   path->address, member->index, member->volume->name);
+	return 0;
+}
+
+/* Under weft_volumes_lock. */
+static struct weft_member *weft_path_member(const struct weft_path_change *change,
+					    struct weft_why *why)
+{
+	struct weft_volume *vol = weft_volume_find(change->volume);
+
+	if (!vol)
+		return ERR_PTR(weft_refuse(why, -ENOENT, "no volume is called %s",
+					   change->volume));
+	if (vol->state != WEFT_VOLUME_STATE_LIVE && vol->state != WEFT_VOLUME_STATE_FAILED)
+		return ERR_PTR(weft_refuse(why, -EBUSY,
+					   "volume %s is being worked on by another command",
+					   change->volume));
+	if (change->member >= vol->member_count)
+		return ERR_PTR(weft_refuse(why, -EINVAL, "volume %s has no member %u",
+					   change->volume, change->member));
+	return vol->members[change->member];
+}
+
+static int weft_path_attach(struct weft_member *member, struct weft_path *path,
+			    struct weft_why *why)
+{
+	struct weft_volume *vol = member->volume;
+	int ret;
+
+	ret = weft_path_check(member, path, why);
+	if (ret)
+		return ret;
+	ret = bd_link_disk_holder(path->bdev, vol->disk);
+	if (ret)
+		return ret;
+	ret = weft_route_add(member, path);
+	if (!ret)
+		return 0;
+	bd_unlink_disk_holder(path->bdev, vol->disk);
+	return weft_refuse(why, ret, "member %u has %d paths, more are not possible",
+			   member->index, WEFT_PATHS_MAX);
+}
+
+/**
+ * weft_volume_path_add() - one more way to reach a member
+ * @change: the path, from the user
+ * @why: gets the reason of a failure
+ *
+ * Context: process context; reads from the path.
+ * Return: 0 or a negative errno, with nothing left behind.
+ */
+int weft_volume_path_add(const struct weft_path_change *change, struct weft_why *why)
+{
+	struct weft_path_request req = { .events = &weft_route_events };
+	struct weft_member *member;
+	struct weft_path *path;
+	char *address;
+	int ret;
+
+	address = kstrdup(change->address, GFP_KERNEL);
+	if (!address)
+		return -ENOMEM;
+	mutex_lock(&weft_volumes_lock);
+	member = weft_path_member(change, why);
+	if (IS_ERR(member)) {
+		ret = PTR_ERR(member);
+		goto out_unlock;
+	}
+	req.address = address;
+	req.writable = !member->volume->read_only;
+	req.owner_data = member;
+	path = weft_path_connect(change->transport, &req, why);
+	if (IS_ERR(path)) {
+		ret = PTR_ERR(path);
+		goto out_unlock;
+	}
+	ret = weft_path_attach(member, path, why);
+	if (ret)
+		weft_path_disconnect(path);
+	else
+		weft_info(member->volume, "member %u has path %s as well\n", member->index,
+			  path->bdev->bd_disk->disk_name);
+out_unlock:
+	mutex_unlock(&weft_volumes_lock);
+	if (ret)
+		kfree(address);
+	return ret;
+}
+
+/**
+ * weft_volume_path_remove() - take a path from a member
+ * @change: the path, by the name of its disk
+ * @why: gets the reason of a failure
+ *
+ * Context: process context; waits for the I/O on it.
+ * Return: 0 or a negative errno.
+ */
+int weft_volume_path_remove(const struct weft_path_change *change, struct weft_why *why)
+{
+	struct weft_path *path = NULL, *other;
+	struct weft_member *member;
+	u32 i, count = 0;
+	int ret = 0;
+
+	mutex_lock(&weft_volumes_lock);
+	member = weft_path_member(change, why);
+	if (IS_ERR(member)) {
+		ret = PTR_ERR(member);
+		goto out_unlock;
+	}
+	for (i = 0; i < WEFT_PATHS_MAX; i++) {
+		other = weft_route_path(member, i);
+		if (!other)
+			continue;
+		count++;
+		if (!strcmp(other->bdev->bd_disk->disk_name, change->address))
+			path = other;
+	}
+	if (!path)
+		ret = weft_refuse(why, -ENOENT, "member %u of volume %s has no path %s",
+				  member->index, member->volume->name, change->address);
+	else if (count == 1)
+		ret = weft_refuse(why, -EBUSY, "%s is the last path of member %u of volume %s",
+				  change->address, member->index, member->volume->name);
+	if (ret)
+		goto out_unlock;
+	weft_route_remove(member, path);
+	bd_unlink_disk_holder(path->bdev, member->volume->disk);
+	weft_info(member->volume, "member %u has no path %s any more\n", member->index,
+		  path->bdev->bd_disk->disk_name);
+	weft_member_drop_path(member, path);
+out_unlock:
+	mutex_unlock(&weft_volumes_lock);
+	return ret;
+}
