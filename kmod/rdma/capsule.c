@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Commands, descriptors and identify data: see capsule.h. */
+#include "capsule.h"
+
+#include <linux/build_bug.h>
+#include <linux/errno.h>
+#include <linux/string.h>
+
+#include "../compat/compat.h"
+#include "../include/weft_why.h"
+
+/* SGL descriptor types and subtypes (NVMe base 2.1, figures 114 to 120). */
+#define WEFT_SGL_INLINE		0x01	/* data block, offset */
+#define WEFT_SGL_KEYED		0x40
+#define WEFT_SGL_KEYED_INVAL	0x4f
+
+/* NVMe/RDMA transport 1.1, figure 11; the kernel's enum lacks it on 6.1. */
+#define WEFT_CM_INVALID_CNTLID	0x0a
+
+#define WEFT_DATA_BYTES_MAX	(256 * 1024 * 1024)	/* an MDTS beyond is as none */
+
+/**
+ * weft_capsule_cm_request() - private data of a connection
+ * @req: set
+ * @qid: 0 for the admin queue
+ * @queue_size: entries, at least 2
+ * @cntlid: of the controller that the queue is for; 0xffff for the admin queue
+ */
+void weft_capsule_cm_request(struct weft_cm_request *req, u16 qid,
+			     u16 queue_size, u16 cntlid)
+{
+	BUILD_BUG_ON(sizeof(*req) != 32);
+	memset(req, 0, sizeof(*req));
+	req->recfmt = cpu_to_le16(NVME_RDMA_CM_FMT_1_0);
+	req->qid = cpu_to_le16(qid);
+	req->hrqsize = cpu_to_le16(queue_size);
+	req->hsqsize = cpu_to_le16(queue_size - 1);
+	req->cntlid = cpu_to_le16(cntlid);
+}
+
+/**
+ * weft_capsule_reject() - why a target turned a connection away
+ * @data: private data of the reject
+ * @len: its bytes
+ *
+ * Return: a sentence, or NULL where the data are no NVMe reject.
+ */
+const char *weft_capsule_reject(const void *data, u8 len)
+{
+	const struct nvme_rdma_cm_rej *rej = data;
+
+	if (!data || len < sizeof(*rej) ||
+	    rej->recfmt != cpu_to_le16(NVME_RDMA_CM_FMT_1_0))
+		return NULL;
+	switch (le16_to_cpu(rej->sts)) {
+	case NVME_RDMA_CM_INVALID_LEN:
+		return "the target cannot read our private data (length)";
+	case NVME_RDMA_CM_INVALID_RECFMT:
+		return "the target knows no such record format";
+	case NVME_RDMA_CM_INVALID_QID:
+		return "the target grants no such queue";
+	case NVME_RDMA_CM_INVALID_HSQSIZE:
+		return "the target refuses the queue's size (HSQSIZE)";
+	case NVME_RDMA_CM_INVALID_HRQSIZE:
+		return "the target refuses the queue's size (HRQSIZE)";
+	case NVME_RDMA_CM_NO_RSC:
+		return "the target has no resources left for a queue";
+	case NVME_RDMA_CM_INVALID_IRD:
+	case NVME_RDMA_CM_INVALID_ORD:
+		return "the target refuses the number of RDMA reads";
+	case WEFT_CM_INVALID_CNTLID:
+		return "the target has no such controller";
+	default:
+		return "the target refuses the queue for a reason unknown here";
+	}
+}
+
+/**
+ * weft_capsule_rw() - Read or Write (NVM command set 1.1, 3.2.4, 3.2.6)
+ * @cmd: set, all but its id and data pointer
+ * @nsid: namespace
+ * @write: or read
+ * @fua: past the controller's cache
+ * @lba: first block
+ * @blocks: 1 to 65536
+ */
+void weft_capsule_rw(struct nvme_command *cmd, u32 nsid, bool write, bool fua,
+		     u64 lba, u32 blocks)
+{
+	memset(cmd, 0, sizeof(*cmd));
+	cmd->rw.opcode = write ? nvme_cmd_write : nvme_cmd_read;
+	cmd->rw.nsid = cpu_to_le32(nsid);
+	cmd->rw.slba = cpu_to_le64(lba);
+	cmd->rw.length = cpu_to_le16(blocks - 1);
+	if (fua)
+		cmd->rw.control = cpu_to_le16(NVME_RW_FUA);
+}
+
+/**
+ * weft_capsule_flush() - Flush (NVMe base 2.1, 7.2)
+ * @cmd: set, all but its id
+ * @nsid: namespace
+ */
+void weft_capsule_flush(struct nvme_command *cmd, u32 nsid)
+{
+	memset(cmd, 0, sizeof(*cmd));
+	cmd->common.opcode = nvme_cmd_flush;
+	cmd->common.nsid = cpu_to_le32(nsid);
+}
+
+/**
+ * weft_capsule_discard() - Dataset Management, one range to deallocate
+ * @cmd: set, all but its id and data pointer
+ * @nsid: namespace
+ * @range: the data, set
+ * @lba: first block
+ * @blocks: how many
+ */
+void weft_capsule_discard(struct nvme_command *cmd, u32 nsid,
+			  struct nvme_dsm_range *range, u64 lba, u32 blocks)
+{
+	memset(cmd, 0, sizeof(*cmd));
+	cmd->dsm.opcode = nvme_cmd_dsm;
+	cmd->dsm.nsid = cpu_to_le32(nsid);
+	cmd->dsm.attributes = cpu_to_le32(NVME_DSMGMT_AD);
+	range->cattr = 0;
+	range->nlb = cpu_to_le32(blocks);
+	range->slba = cpu_to_le64(lba);
+}
+
+/**
+ * weft_capsule_write_zeroes() - Write Zeroes, blocks stay allocated
+ * @cmd: set, all but its id
+ * @nsid: namespace
+ * @lba: first block
+ * @blocks: 1 to 65536
+ */
+void weft_capsule_write_zeroes(struct nvme_command *cmd, u32 nsid, u64 lba,
+			       u32 blocks)
+{
+	memset(cmd, 0, sizeof(*cmd));
+	cmd->write_zeroes.opcode = nvme_cmd_write_zeroes;
+	cmd->write_zeroes.nsid = cpu_to_le32(nsid);
+	cmd->write_zeroes.slba = cpu_to_le64(lba);
+	cmd->write_zeroes.length = cpu_to_le16(blocks - 1);
+}
+
+/**
+ * weft_capsule_connect() - Fabrics Connect (NVMe base 2.1, 6.3)
+ * @cmd: set, all but its id and data pointer
+ * @qid: 0 for the admin queue
+ * @queue_size: entries, at least 2
+ * @kato_ms: keep-alive timeout, for the admin queue
+ */
+void weft_capsule_connect(struct nvme_command *cmd, u16 qid, u16 queue_size,
+			  u32 kato_ms)
+{
+	memset(cmd, 0, sizeof(*cmd));
+	cmd->connect.opcode = nvme_fabrics_command;
+	cmd->connect.fctype = nvme_fabrics_type_connect;
+	cmd->connect.qid = cpu_to_le16(qid);
+	cmd->connect.sqsize = cpu_to_le16(queue_size - 1);
+	if (!qid)
+		cmd->connect.kato = cpu_to_le32(kato_ms);
+}
+
+/**
+ * weft_capsule_property_get() - Property Get (NVMe base 2.1, 6.4)
+ * @cmd: set, all but its id
+ * @offset: of the property
+ * @wide: 8 bytes instead of 4
+ */
+void weft_capsule_property_get(struct nvme_command *cmd, u32 offset, bool wide)
+{
+	memset(cmd, 0, sizeof(*cmd));
+	cmd->prop_get.opcode = nvme_fabrics_command;
+	cmd->prop_get.fctype = nvme_fabrics_type_property_get;
+	cmd->prop_get.attrib = wide;
+	cmd->prop_get.offset = cpu_to_le32(offset);
+}
+
+/**
+ * weft_capsule_property_set() - Property Set (NVMe base 2.1, 6.6), 4 bytes
+ * @cmd: set, all but its id
+ * @offset: of the property
+ * @value: for it
+ */
+void weft_capsule_property_set(struct nvme_command *cmd, u32 offset, u32 value)
+{
+	memset(cmd, 0, sizeof(*cmd));
+	cmd->prop_set.opcode = nvme_fabrics_command;
+	cmd->prop_set.fctype = nvme_fabrics_type_property_set;
+	cmd->prop_set.offset = cpu_to_le32(offset);
+	cmd->prop_set.value = cpu_to_le64(value);
+}
+
+/**
+ * weft_capsule_identify() - Identify (NVMe base 2.1, 5.1.13)
+ * @cmd: set, all but its id and data pointer
+ * @cns: what is asked
+ * @nsid: of which namespace
+ */
+void weft_capsule_identify(struct nvme_command *cmd, u8 cns, u32 nsid)
+{
+	memset(cmd, 0, sizeof(*cmd));
+	cmd->identify.opcode = nvme_admin_identify;
+	cmd->identify.nsid = cpu_to_le32(nsid);
+	cmd->identify.cns = cns;
+}
+
+/**
+ * weft_capsule_log_page() - Get Log Page (NVMe base 2.1, 5.1.12)
+ * @cmd: set, all but its id and data pointer
+ * @lid: which
+ * @bytes: from its start, a multiple of 4
+ */
+void weft_capsule_log_page(struct nvme_command *cmd, u8 lid, u32 bytes)
+{
+	u32 dwords = bytes / 4 - 1;
+
+	memset(cmd, 0, sizeof(*cmd));
+	cmd->get_log_page.opcode = nvme_admin_get_log_page;
+	cmd->get_log_page.nsid = cpu_to_le32(NVME_NSID_ALL);
+	cmd->get_log_page.lid = lid;
+	cmd->get_log_page.numdl = cpu_to_le16(dwords & 0xffff);
+	cmd->get_log_page.numdu = cpu_to_le16(dwords >> 16);
+}
+
+/**
+ * weft_sgl_none() - a command without data
+ * @cmd: its data pointer is set
+ */
+void weft_sgl_none(struct nvme_command *cmd)
+{
+	weft_sgl_keyed(cmd, 0, 0, 0, false);
+}
+
+/**
+ * weft_sgl_inline() - data follow the command in its capsule
+ * @cmd: its data pointer is set
+ * @len: bytes
+ */
+void weft_sgl_inline(struct nvme_command *cmd, u32 len)
+{
+	struct nvme_sgl_desc *sgl = &cmd->common.dptr.sgl;
+
+	cmd->common.flags |= NVME_CMD_SGL_METABUF;
+	sgl->addr = 0;
+	sgl->length = cpu_to_le32(len);
+	memset(sgl->rsvd, 0, sizeof(sgl->rsvd));
+	sgl->type = WEFT_SGL_INLINE;
+}
+
+/**
+ * weft_sgl_keyed() - data are fetched or put by RDMA
+ * @cmd: its data pointer is set
+ * @addr: as registered
+ * @len: bytes, less than 16 MiB
+ * @key: remote key
+ * @invalidate: the target is to invalidate the key with its response
+ */
+void weft_sgl_keyed(struct nvme_command *cmd, u64 addr, u32 len, u32 key,
+		    bool invalidate)
+{
+	struct nvme_keyed_sgl_desc *sgl = &cmd->common.dptr.ksgl;
+
+	cmd->common.flags |= NVME_CMD_SGL_METABUF;
+	sgl->addr = cpu_to_le64(addr);
+	put_unaligned_le24(len, sgl->length);
+	put_unaligned_le32(key, sgl->key);
+	sgl->type = invalidate ? WEFT_SGL_KEYED_INVAL : WEFT_SGL_KEYED;
+}
+
+/* The wire's strings are padded with spaces, and may hold anything. */
+static void weft_info_string(char *to, const char *from, size_t len)
+{
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		to[i] = from[i] >= ' ' && from[i] <= '~' ? from[i] : ' ';
+	while (len && to[len - 1] == ' ')
+		len--;
+	to[len] = '\0';
+}
+
+/**
+ * weft_info_controller() - read and check Identify Controller
+ * @id: as it came
+ * @cap: the property CAP
+ * @page_bytes: of the smallest memory page by CAP.MPSMIN
+ * @info: set
+ * @why: gets what is wrong with it
+ *
+ * Return: 0, or -EPROTO when this host cannot work with it.
+ */
+int weft_info_controller(const struct nvme_id_ctrl *id, u64 cap, u32 page_bytes,
+			 struct weft_ctrl_info *info, struct weft_why *why)
+{
+	u32 sgls = le32_to_cpu(id->sgls);
+	u32 ioccsz = le32_to_cpu(id->ioccsz);
+	u32 maxcmd = le16_to_cpu(id->maxcmd);
+	u16 oncs = le16_to_cpu(id->oncs);
+
+	BUILD_BUG_ON(sizeof(struct nvme_command) != 64);
+	BUILD_BUG_ON(sizeof(struct nvme_completion) != 16);
+
+	memset(info, 0, sizeof(*info));
+	if (id->cntrltype && id->cntrltype != NVME_CTRL_IO)
+		return weft_refuse(why, -EPROTO,
+				   "it is no I/O controller (CNTRLTYPE %u)",
+				   id->cntrltype);
+	if (!(sgls & WEFT_SGLS_KEYED))
+		return weft_refuse(why, -EPROTO,
+				   "it takes no keyed SGLs (SGLS 0x%x), as NVMe over RDMA must",
+				   sgls);
+	/* In units of 16 bytes: a command alone is 4, a completion 1. */
+	if (ioccsz < 4 || le32_to_cpu(id->iorcsz) < 1)
+		return weft_refuse(why, -EPROTO,
+				   "its capsules are smaller than a command (IOCCSZ %u, IORCSZ %u)",
+				   ioccsz, le32_to_cpu(id->iorcsz));
+	if (sgls & WEFT_SGLS_OFFSET && !le16_to_cpu(id->icdoff))
+		info->inline_bytes = min_t(u64, (u64)(ioccsz - 4) * 16, SZ_64K);
+	info->cntlid = le16_to_cpu(id->cntlid);
+	info->max_bytes = WEFT_DATA_BYTES_MAX;
+	if (id->mdts && id->mdts < 16)
+		info->max_bytes = min_t(u64, (u64)page_bytes << id->mdts,
+					WEFT_DATA_BYTES_MAX);
+	info->max_queue_size = (cap & 0xffff) + 1;
+	if (maxcmd)
+		info->max_queue_size = min(info->max_queue_size, maxcmd);
+	if (info->max_queue_size < 2)
+		return weft_refuse(why, -EPROTO,
+				   "it takes one command at a time (MQES %llu, MAXCMD %u)",
+				   cap & 0xffff, maxcmd);
+	info->ready_ms = max_t(u32, (cap >> 24) & 0xff, 1) * 500;
+	/* RTD3E is in microseconds; a host waits at least 5 s and at most 60. */
+	info->shutdown_ms = clamp(le32_to_cpu(id->rtd3e) / 1000, 5000U, 60000U);
+	info->quiesce_ms = get_unaligned_le16((const u8 *)id + 386);
+	info->write_cache = id->vwc & NVME_CTRL_VWC_PRESENT;
+	info->discard = oncs & NVME_CTRL_ONCS_DSM;
+	info->write_zeroes = oncs & NVME_CTRL_ONCS_WRITE_ZEROES;
+	info->reservations = oncs & NVME_CTRL_ONCS_RESERVATIONS;
+	info->ns_events = le32_to_cpu(id->oaes) & NVME_AEN_CFG_NS_ATTR;
+	weft_info_string(info->model, id->mn, sizeof(id->mn));
+	weft_info_string(info->serial, id->sn, sizeof(id->sn));
+	weft_info_string(info->firmware, id->fr, sizeof(id->fr));
+	return 0;
+}
+
+/**
+ * weft_info_namespace() - read and check Identify Namespace
+ * @id: as it came
+ * @info: set, but for the UUID
+ * @why: gets what is wrong with it
+ *
+ * Return: 0; -ENODEV for a namespace that is not there; -EOPNOTSUPP for one
+ * that cannot be served.
+ */
+int weft_info_namespace(const struct nvme_id_ns *id, struct weft_ns_info *info,
+			struct weft_why *why)
+{
+	u8 format = (id->flbas & 0xf) | (id->flbas & 0x60) >> 1;
+	const struct nvme_lbaf *lbaf;
+
+	memset(info, 0, sizeof(*info));
+	info->blocks = le64_to_cpu(id->nsze);
+	if (!info->blocks)
+		return weft_refuse(why, -ENODEV, "the namespace is not active");
+	if (format >= ARRAY_SIZE(id->lbaf))
+		return weft_refuse(why, -EOPNOTSUPP,
+				   "it names format %u of %zu", format,
+				   ARRAY_SIZE(id->lbaf));
+	lbaf = &id->lbaf[format];
+	if (le16_to_cpu(lbaf->ms))
+		return weft_refuse(why, -EOPNOTSUPP,
+				   "its format has %u bytes of metadata a block, which weft does not serve; 'nvme format' can change that",
+				   le16_to_cpu(lbaf->ms));
+	if (lbaf->ds != WEFT_LBA_SHIFT_MIN && lbaf->ds != WEFT_LBA_SHIFT_MAX)
+		return weft_refuse(why, -EOPNOTSUPP,
+				   "its blocks are 2^%u bytes; weft serves 512 and 4096",
+				   lbaf->ds);
+	info->lba_shift = lbaf->ds;
+	/* What a sector number cannot say is no size. */
+	if (info->blocks > (u64)LLONG_MAX >> info->lba_shift)
+		return weft_refuse(why, -EOPNOTSUPP,
+				   "it claims to have %llu blocks", info->blocks);
+	info->read_only = id->nsattr & NVME_NS_ATTR_RO;
+	memcpy(info->id.eui64, id->eui64, sizeof(info->id.eui64));
+	memcpy(info->id.nguid, id->nguid, sizeof(info->id.nguid));
+	return 0;
+}
+
+/**
+ * weft_info_descriptors() - read and check the namespace descriptors
+ * @list: 4096 bytes
+ * @id: what the list says is set, the rest is left
+ * @why: gets what is wrong with it
+ *
+ * Return: 0 or -EPROTO.
+ */
+int weft_info_descriptors(const void *list, struct weft_ns_id *id,
+			  struct weft_why *why)
+{
+	size_t pos = 0;
+
+	while (pos + sizeof(struct nvme_ns_id_desc) <= NVME_IDENTIFY_DATA_SIZE) {
+		const struct nvme_ns_id_desc *desc = list + pos;
+		const void *value = desc + 1;
+		void *to = NULL;
+		size_t len = 0;
+
+		if (!desc->nidl)
+			break;
+		switch (desc->nidt) {
+		case NVME_NIDT_EUI64:
+			to = id->eui64;
+			len = sizeof(id->eui64);
+			break;
+		case NVME_NIDT_NGUID:
+			to = id->nguid;
+			len = sizeof(id->nguid);
+			break;
+		case NVME_NIDT_UUID:
+			to = id->uuid;
+			len = sizeof(id->uuid);
+			break;
+		}
+		pos += sizeof(*desc) + desc->nidl;
+		if (pos > NVME_IDENTIFY_DATA_SIZE || (to && desc->nidl != len))
+			return weft_refuse(why, -EPROTO,
+					   "its descriptor of type %u is %u bytes long",
+					   desc->nidt, desc->nidl);
+		if (to)
+			memcpy(to, value, len);
+	}
+	return 0;
+}

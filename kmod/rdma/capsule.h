@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What goes over the wire, built and checked: commands, SGL descriptors, the
+ * private data of a connection, and what a controller says of itself. Nothing
+ * here sleeps, allocates or knows of verbs.
+ */
+#ifndef WEFT_RDMA_CAPSULE_H
+#define WEFT_RDMA_CAPSULE_H
+
+#include <linux/nvme.h>
+#include <linux/nvme-rdma.h>
+#include <linux/types.h>
+
+struct weft_why;
+
+/*
+ * Private data of the CM request (NVMe/RDMA transport 1.1, figure 8). The
+ * kernel's struct nvme_rdma_cm_req has no cntlid on 6.1.
+ */
+struct weft_cm_request {
+	__le16	recfmt;
+	__le16	qid;
+	__le16	hrqsize;
+	__le16	hsqsize;
+	__le16	cntlid;
+	u8	rsvd[22];
+};
+
+/* Bits of SGLS in Identify Controller (NVMe base 2.1, figure 313). */
+#define WEFT_SGLS_KEYED		BIT(2)
+#define WEFT_SGLS_OFFSET	BIT(20)
+
+/* A command identifier: the tag, and above it a number that changes with use. */
+#define WEFT_CID_TAG_BITS	12
+#define WEFT_CID_TAG(cid)	((cid) & (BIT(WEFT_CID_TAG_BITS) - 1))
+#define WEFT_CID(tag, gen)	((u16)((tag) | ((gen) << WEFT_CID_TAG_BITS)))
+
+/* Namespaces are 512 and 4096 byte formats; the shift is what is kept. */
+#define WEFT_LBA_SHIFT_MIN	9
+#define WEFT_LBA_SHIFT_MAX	12
+
+/**
+ * struct weft_ctrl_info - what a controller said of itself, checked
+ * @cntlid: its id
+ * @inline_bytes: of data that a command capsule takes, 0 for none
+ * @max_bytes: of data in one command
+ * @max_queue_size: entries, from CAP.MQES and MAXCMD
+ * @ready_ms: how long it may take to become ready
+ * @shutdown_ms: and to shut down
+ * @quiesce_ms: how long commands may live on after the controller lost us
+ *	(CQT), 0 where it does not tell
+ * @write_cache: it has one
+ * @discard: knows Dataset Management
+ * @write_zeroes: knows Write Zeroes
+ * @reservations: knows them
+ * @ns_events: tells when a namespace changed
+ * @model: printable
+ * @serial: printable
+ * @firmware: printable
+ */
+struct weft_ctrl_info {
+	u16	cntlid;
+	u32	inline_bytes;
+	u32	max_bytes;
+	u32	max_queue_size;
+	u32	ready_ms;
+	u32	shutdown_ms;
+	u32	quiesce_ms;
+	bool	write_cache;
+	bool	discard;
+	bool	write_zeroes;
+	bool	reservations;
+	bool	ns_events;
+	char	model[41];
+	char	serial[21];
+	char	firmware[9];
+};
+
+/**
+ * struct weft_ns_id - who a namespace is (NVMe base 2.1, 5.1.13.2.3)
+ * @eui64: or zeroes
+ * @nguid: or zeroes
+ * @uuid: or zeroes
+ */
+struct weft_ns_id {
+	u8	eui64[8];
+	u8	nguid[16];
+	u8	uuid[16];
+};
+
+/**
+ * struct weft_ns_info - what a namespace is like, checked
+ * @id: who it is
+ * @blocks: its size
+ * @lba_shift: of a block
+ * @read_only: write protected
+ */
+struct weft_ns_info {
+	struct weft_ns_id	id;
+	u64			blocks;
+	u8			lba_shift;
+	bool			read_only;
+};
+
+void weft_capsule_cm_request(struct weft_cm_request *req, u16 qid,
+			     u16 queue_size, u16 cntlid);
+const char *weft_capsule_reject(const void *data, u8 len);
+
+void weft_capsule_rw(struct nvme_command *cmd, u32 nsid, bool write, bool fua,
+		     u64 lba, u32 blocks);
+void weft_capsule_flush(struct nvme_command *cmd, u32 nsid);
+void weft_capsule_discard(struct nvme_command *cmd, u32 nsid,
+			  struct nvme_dsm_range *range, u64 lba, u32 blocks);
+void weft_capsule_write_zeroes(struct nvme_command *cmd, u32 nsid, u64 lba,
+			       u32 blocks);
+void weft_capsule_connect(struct nvme_command *cmd, u16 qid, u16 queue_size,
+			  u32 kato_ms);
+void weft_capsule_property_get(struct nvme_command *cmd, u32 offset, bool wide);
+void weft_capsule_property_set(struct nvme_command *cmd, u32 offset, u32 value);
+void weft_capsule_identify(struct nvme_command *cmd, u8 cns, u32 nsid);
+void weft_capsule_log_page(struct nvme_command *cmd, u8 lid, u32 bytes);
+
+void weft_sgl_none(struct nvme_command *cmd);
+void weft_sgl_inline(struct nvme_command *cmd, u32 len);
+void weft_sgl_keyed(struct nvme_command *cmd, u64 addr, u32 len, u32 key,
+		    bool invalidate);
+
+int weft_info_controller(const struct nvme_id_ctrl *id, u64 cap, u32 page_bytes,
+			 struct weft_ctrl_info *info, struct weft_why *why);
+int weft_info_namespace(const struct nvme_id_ns *id, struct weft_ns_info *info,
+			struct weft_why *why);
+int weft_info_descriptors(const void *list, struct weft_ns_id *id,
+			  struct weft_why *why);
+
+#endif /* WEFT_RDMA_CAPSULE_H */

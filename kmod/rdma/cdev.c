@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /dev/weft-rdmaN and its attributes: what nvme-cli and people ask of a
+ * controller. Attributes are called as the stock host calls them.
+ */
+#include "rdma.h"
+
+#include <linux/compat.h>
+#include <linux/nvme_ioctl.h>
+
+#define WEFT_RDMA_MINORS	BIT(MINORBITS)
+/* As much as anybody reads of a log page at once. */
+#define WEFT_ADMIN_DATA_MAX	SZ_1M
+
+static dev_t weft_rdma_devt;
+
+/*
+ * What a command from outside may be: it reads, or it changes nothing but what
+ * the target keeps for this host. Anything else could pull the ground from
+ * under volumes (Format, Sanitize, Namespace Management, vendor commands).
+ */
+static bool weft_admin_allowed(u8 opcode)
+{
+	switch (opcode) {
+	case nvme_admin_get_log_page:
+	case nvme_admin_identify:
+	case nvme_admin_get_features:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Of a namespace, by its controller: reservations are read, not changed. */
+static bool weft_io_allowed(u8 opcode)
+{
+	return opcode == nvme_cmd_resv_report;
+}
+
+static int weft_user_command(struct weft_rdma_ctrl *ctrl, struct request_queue *q,
+			     struct nvme_passthru_cmd __user *ucmd)
+{
+	struct nvme_passthru_cmd in;
+	union nvme_result result = {};
+	struct nvme_command cmd = {};
+	void *data = NULL;
+	int ret;
+
+	if (copy_from_user(&in, ucmd, sizeof(in)))
+		return -EFAULT;
+	if (in.flags || in.metadata_len || in.data_len > WEFT_ADMIN_DATA_MAX)
+		return -EINVAL;
+	if (!(q ? weft_io_allowed(in.opcode) : weft_admin_allowed(in.opcode)))
+		return -EACCES;
+	if (weft_rdma_state(ctrl) != WEFT_RDMA_LIVE)
+		return -ENOTCONN;
+	cmd.common.opcode = in.opcode;
+	cmd.common.nsid = cpu_to_le32(in.nsid);
+	cmd.common.cdw2[0] = cpu_to_le32(in.cdw2);
+	cmd.common.cdw2[1] = cpu_to_le32(in.cdw3);
+	cmd.common.cdw10 = cpu_to_le32(in.cdw10);
+	cmd.common.cdw11 = cpu_to_le32(in.cdw11);
+	cmd.common.cdw12 = cpu_to_le32(in.cdw12);
+	cmd.common.cdw13 = cpu_to_le32(in.cdw13);
+	cmd.common.cdw14 = cpu_to_le32(in.cdw14);
+	cmd.common.cdw15 = cpu_to_le32(in.cdw15);
+	if (in.data_len) {
+		/* Zeroed: a target that sends less shows nothing of ours. */
+		data = kvzalloc(in.data_len, GFP_KERNEL);
+		if (!data)
+			return -ENOMEM;
+	}
+	ret = weft_rdma_command(q ?: ctrl->admin_q, &cmd, data, in.data_len, &result,
+				min(msecs_to_jiffies(in.timeout_ms), 600UL * HZ), 0, 0);
+	if (ret >= 0 && data &&
+	    copy_to_user(u64_to_user_ptr(in.addr), data, in.data_len))
+		ret = -EFAULT;
+	kvfree(data);
+	if (ret >= 0 && put_user(le32_to_cpu(result.u32), &ucmd->result))
+		ret = -EFAULT;
+	return ret;
+}
+
+/* The queues are freed when nobody is in here. */
+static int weft_guarded_command(struct weft_rdma_ctrl *ctrl, struct request_queue *q,
+				struct nvme_passthru_cmd __user *ucmd)
+{
+	int ret = -ENODEV;
+
+	if (!capable(CAP_SYS_ADMIN))
+		return -EACCES;
+	down_read(&ctrl->gone_lock);
+	if (!ctrl->gone)
+		ret = weft_user_command(ctrl, q, ucmd);
+	up_read(&ctrl->gone_lock);
+	return ret;
+}
+
+/**
+ * weft_rdma_ioctl() - NVMe commands from outside, those that are allowed
+ * @ctrl: the controller
+ * @ns: by whose disk, or NULL
+ * @cmd: of linux/nvme_ioctl.h
+ * @arg: its argument
+ *
+ * Return: 0, a positive NVMe status, or a negative errno.
+ */
+int weft_rdma_ioctl(struct weft_rdma_ctrl *ctrl, struct weft_rdma_ns *ns,
+		    unsigned int cmd, unsigned long arg)
+{
+	void __user *argp = (void __user *)arg;
+
+	switch (cmd) {
+	case NVME_IOCTL_ID:
+		return ns ? ns->nsid : -ENOTTY;
+	case NVME_IOCTL_ADMIN_CMD:
+		return weft_guarded_command(ctrl, NULL, argp);
+	case NVME_IOCTL_IO_CMD:
+		return ns ? weft_guarded_command(ctrl, ns->disk->queue, argp) : -ENOTTY;
+	default:
+		return -ENOTTY;
+	}
+}
+
+static int weft_cdev_open(struct inode *inode, struct file *file)
+{
+	struct weft_rdma_ctrl *ctrl = container_of(inode->i_cdev, struct weft_rdma_ctrl, cdev);
+
+	file->private_data = ctrl;
+	return 0;
+}
+
+static long weft_cdev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	return weft_rdma_ioctl(file->private_data, NULL, cmd, arg);
+}
+
+static const struct file_operations weft_cdev_fops = {
+	.owner		= THIS_MODULE,
+	.open		= weft_cdev_open,
+	.unlocked_ioctl	= weft_cdev_ioctl,
+	.compat_ioctl	= compat_ptr_ioctl,
+};
+
+#define WEFT_ATTR(name, fmt, value)						\
+static ssize_t name##_show(struct device *dev, struct device_attribute *attr,	\
+			   char *buf)						\
+{										\
+	struct weft_rdma_ctrl *ctrl = container_of(dev, struct weft_rdma_ctrl, dev); \
+										\
+	return sysfs_emit(buf, fmt "\n", value);				\
+}										\
+static DEVICE_ATTR_RO(name)
+
+WEFT_ATTR(state, "%s", weft_rdma_state_text(weft_rdma_state(ctrl)));
+WEFT_ATTR(subsysnqn, "%s", ctrl->opts.subnqn);
+WEFT_ATTR(hostnqn, "%s", ctrl->opts.host_nqn);
+WEFT_ATTR(hostid, "%pUb", ctrl->opts.host_id);
+WEFT_ATTR(cntlid, "%u", ctrl->info.cntlid);
+WEFT_ATTR(model, "%s", ctrl->info.model);
+WEFT_ATTR(serial, "%s", ctrl->info.serial);
+WEFT_ATTR(firmware_rev, "%s", ctrl->info.firmware);
+WEFT_ATTR(queue_count, "%u", ctrl->queue_count);
+WEFT_ATTR(sqsize, "%u", ctrl->set.queue_depth);
+WEFT_ATTR(kato, "%u", ctrl->opts.kato_ms / 1000);
+WEFT_ATTR(reconnect_delay, "%u", ctrl->opts.reconnect_delay);
+WEFT_ATTR(ctrl_loss_tmo, "%d", ctrl->opts.ctrl_loss_timeout);
+WEFT_ATTR(fast_io_fail_tmo, "%d", ctrl->opts.fast_io_fail_timeout);
+WEFT_ATTR(reconnects, "%u", ctrl->reconnects);
+WEFT_ATTR(errors, "%u", ctrl->errors);
+WEFT_ATTR(reason, "%s", ctrl->reason);
+
+static ssize_t transport_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "rdma\n");
+}
+static DEVICE_ATTR_RO(transport);
+
+static ssize_t address_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct weft_rdma_ctrl *ctrl = container_of(dev, struct weft_rdma_ctrl, dev);
+	const struct weft_rdma_options *opts = &ctrl->opts;
+
+	return sysfs_emit(buf, "traddr=%s,trsvcid=%s%s%s\n", opts->traddr, opts->trsvcid,
+			  opts->host_traddr[0] ? ",host_traddr=" : "", opts->host_traddr);
+}
+static DEVICE_ATTR_RO(address);
+
+/* The local RDMA device and port that the path leaves by. */
+static ssize_t rail_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct weft_rdma_ctrl *ctrl = container_of(dev, struct weft_rdma_ctrl, dev);
+	int len;
+
+	down_read(&ctrl->gone_lock);
+	len = sysfs_emit(buf, "%s\n", ctrl->rail);
+	up_read(&ctrl->gone_lock);
+	return len;
+}
+static DEVICE_ATTR_RO(rail);
+
+static struct attribute *weft_ctrl_attrs[] = {
+	&dev_attr_state.attr,
+	&dev_attr_transport.attr,
+	&dev_attr_address.attr,
+	&dev_attr_rail.attr,
+	&dev_attr_subsysnqn.attr,
+	&dev_attr_hostnqn.attr,
+	&dev_attr_hostid.attr,
+	&dev_attr_cntlid.attr,
+	&dev_attr_model.attr,
+	&dev_attr_serial.attr,
+	&dev_attr_firmware_rev.attr,
+	&dev_attr_queue_count.attr,
+	&dev_attr_sqsize.attr,
+	&dev_attr_kato.attr,
+	&dev_attr_reconnect_delay.attr,
+	&dev_attr_ctrl_loss_tmo.attr,
+	&dev_attr_fast_io_fail_tmo.attr,
+	&dev_attr_reconnects.attr,
+	&dev_attr_errors.attr,
+	&dev_attr_reason.attr,
+	NULL
+};
+ATTRIBUTE_GROUPS(weft_ctrl);
+
+static ssize_t nsid_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct weft_rdma_ns *ns = dev_to_disk(dev)->private_data;
+
+	return sysfs_emit(buf, "%u\n", ns->nsid);
+}
+static DEVICE_ATTR_RO(nsid);
+
+/* The same order as the stock host's: UUID, NGUID, EUI-64. */
+static ssize_t wwid_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct weft_rdma_ns *ns = dev_to_disk(dev)->private_data;
+	const struct weft_ns_id *id = &ns->info.id;
+
+	if (memchr_inv(id->uuid, 0, sizeof(id->uuid)))
+		return sysfs_emit(buf, "uuid.%pUb\n", id->uuid);
+	if (memchr_inv(id->nguid, 0, sizeof(id->nguid)))
+		return sysfs_emit(buf, "eui.%16phN\n", id->nguid);
+	if (memchr_inv(id->eui64, 0, sizeof(id->eui64)))
+		return sysfs_emit(buf, "eui.%8phN\n", id->eui64);
+	return sysfs_emit(buf, "weft.%s-%08x\n", ns->ctrl->info.serial, ns->nsid);
+}
+static DEVICE_ATTR_RO(wwid);
+
+static struct attribute *weft_ns_attrs[] = {
+	&dev_attr_nsid.attr,
+	&dev_attr_wwid.attr,
+	NULL
+};
+
+static const struct attribute_group weft_ns_group = {
+	.attrs = weft_ns_attrs,
+};
+
+const struct attribute_group *weft_ns_groups[] = {
+	&weft_ns_group,
+	NULL
+};
+
+static struct class *weft_rdma_class;
+
+/**
+ * weft_rdma_cdev_add() - the controller appears
+ * @ctrl: connected
+ *
+ * Return: 0 or a negative errno.
+ */
+int weft_rdma_cdev_add(struct weft_rdma_ctrl *ctrl)
+{
+	ctrl->dev.class = weft_rdma_class;
+	ctrl->dev.groups = weft_ctrl_groups;
+	ctrl->dev.devt = MKDEV(MAJOR(weft_rdma_devt), ctrl->instance);
+	cdev_init(&ctrl->cdev, &weft_cdev_fops);
+	ctrl->cdev.owner = THIS_MODULE;
+	return cdev_device_add(&ctrl->cdev, &ctrl->dev);
+}
+
+/**
+ * weft_rdma_cdev_del() - the controller disappears
+ * @ctrl: torn down; open files of it get ENODEV from here on
+ *
+ * Context: process context; waits for commands on it.
+ */
+void weft_rdma_cdev_del(struct weft_rdma_ctrl *ctrl)
+{
+	cdev_device_del(&ctrl->cdev, &ctrl->dev);
+	down_write(&ctrl->gone_lock);
+	ctrl->gone = true;
+	up_write(&ctrl->gone_lock);
+}
+
+int weft_rdma_cdev_init(void)
+{
+	int ret;
+
+	ret = alloc_chrdev_region(&weft_rdma_devt, 0, WEFT_RDMA_MINORS, "weft-rdma");
+	if (ret)
+		return ret;
+	weft_rdma_class = weft_class_create("weft-rdma");
+	if (!IS_ERR(weft_rdma_class))
+		return 0;
+	unregister_chrdev_region(weft_rdma_devt, WEFT_RDMA_MINORS);
+	return PTR_ERR(weft_rdma_class);
+}
+
+void weft_rdma_cdev_exit(void)
+{
+	class_destroy(weft_rdma_class);
+	unregister_chrdev_region(weft_rdma_devt, WEFT_RDMA_MINORS);
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Commands of our own: sent as requests of the queue's tag set, as all are. */
+#include "rdma.h"
+
+const char *weft_rdma_status_text(u16 status)
+{
+	switch (status & 0x7ff) {
+	case NVME_SC_CONNECT_FORMAT:
+		return "the target knows no such record format";
+	case NVME_SC_CONNECT_CTRL_BUSY:
+		return "the target's controller is busy";
+	case NVME_SC_CONNECT_INVALID_PARAM:
+		return "the target refuses a parameter: is there a subsystem of that name?";
+	case NVME_SC_CONNECT_RESTART_DISC:
+		return "the target wants the host to discover again";
+	case NVME_SC_CONNECT_INVALID_HOST:
+		return "the target does not allow this host NQN";
+	case NVME_SC_AUTH_REQUIRED:
+		return "the target wants authentication, which weft does not do";
+	case WEFT_SC_HOST_PATH_ERROR:
+	case WEFT_SC_HOST_ABORTED:
+		return "the connection was lost or timed out";
+	default:
+		return NULL;
+	}
+}
+
+static struct request *weft_command_alloc(struct request_queue *q,
+					  struct nvme_command *cmd,
+					  blk_mq_req_flags_t flags, int qid)
+{
+	blk_opf_t op = nvme_is_write(cmd) ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN;
+	struct weft_rdma_pdu *pdu;
+	struct request *rq;
+
+	if (qid > 0)
+		rq = blk_mq_alloc_request_hctx(q, op, flags, qid - 1);
+	else
+		rq = blk_mq_alloc_request(q, op, flags);
+	if (IS_ERR(rq))
+		return rq;
+	pdu = blk_mq_rq_to_pdu(rq);
+	pdu->cmd = cmd;
+	pdu->retries = 0;
+	pdu->status = WEFT_SC_HOST_ABORTED;
+	return rq;
+}
+
+/**
+ * weft_rdma_command() - send a command and wait for it
+ * @q: the admin queue, connect queue, or a disk's
+ * @cmd: without id and data pointer
+ * @data: for it, or NULL; from kmalloc()
+ * @len: bytes
+ * @result: gets the completion's result, or NULL
+ * @timeout: in jiffies, 0 for the queue's
+ * @flags: BLK_MQ_REQ_RESERVED for what must get through
+ * @qid: queue to send it on, 0 for any
+ *
+ * Context: process context, may sleep.
+ * Return: 0, a positive NVMe status, or a negative errno.
+ */
+int weft_rdma_command(struct request_queue *q, struct nvme_command *cmd,
+		      void *data, unsigned int len, union nvme_result *result,
+		      unsigned long timeout, blk_mq_req_flags_t flags, int qid)
+{
+	struct weft_rdma_pdu *pdu;
+	struct request *rq;
+	blk_status_t blk;
+	int ret = 0;
+
+	rq = weft_command_alloc(q, cmd, flags, qid);
+	if (IS_ERR(rq))
+		return PTR_ERR(rq);
+	if (timeout)
+		rq->timeout = timeout;
+	if (data && len)
+		ret = weft_rq_map_kern(rq, data, len, GFP_NOIO);
+	if (ret)
+		goto out_free;
+	blk = blk_execute_rq(rq, false);
+	pdu = blk_mq_rq_to_pdu(rq);
+	ret = pdu->status & 0x7fff;
+	/* Turned away before it was sent. */
+	if (!ret && blk)
+		ret = -EIO;
+	if (result)
+		*result = pdu->result;
+out_free:
+	blk_mq_free_request(rq);
+	return ret;
+}
+
+static int weft_property(struct weft_rdma_ctrl *ctrl, struct nvme_command *cmd,
+			 union nvme_result *result)
+{
+	int ret = weft_rdma_command(ctrl->admin_q, cmd, NULL, 0, result,
+				    WEFT_RDMA_SETUP_TIMEOUT, 0, 0);
+
+	return ret > 0 ? -EIO : ret;
+}
+
+/**
+ * weft_rdma_property_read() - Property Get
+ * @ctrl: its admin queue is connected
+ * @offset: NVME_REG_*
+ * @wide: 8 bytes
+ * @value: set
+ *
+ * Return: 0 or a negative errno.
+ */
+int weft_rdma_property_read(struct weft_rdma_ctrl *ctrl, u32 offset, bool wide,
+			    u64 *value)
+{
+	union nvme_result result = {};
+	struct nvme_command cmd;
+	int ret;
+
+	weft_capsule_property_get(&cmd, offset, wide);
+	ret = weft_property(ctrl, &cmd, &result);
+	if (!ret)
+		*value = wide ? le64_to_cpu(result.u64) : le32_to_cpu(result.u32);
+	return ret;
+}
+
+/**
+ * weft_rdma_property_write() - Property Set
+ * @ctrl: its admin queue is connected
+ * @offset: NVME_REG_*
+ * @value: 4 bytes
+ *
+ * Return: 0 or a negative errno.
+ */
+int weft_rdma_property_write(struct weft_rdma_ctrl *ctrl, u32 offset, u32 value)
+{
+	struct nvme_command cmd;
+
+	weft_capsule_property_set(&cmd, offset, value);
+	return weft_property(ctrl, &cmd, NULL);
+}
+
+/* A command that nobody waits for: the request carries its own copy. */
+struct weft_async {
+	struct nvme_command	cmd;
+	struct weft_rdma_ctrl	*ctrl;
+};
+
+static void weft_async_end(struct request *rq)
+{
+	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
+	struct weft_async *async = rq->end_io_data;
+	struct weft_rdma_ctrl *ctrl = async->ctrl;
+
+	if (async->cmd.common.opcode == nvme_admin_async_event && !pdu->status &&
+	    weft_rdma_state(ctrl) == WEFT_RDMA_LIVE) {
+		WRITE_ONCE(ctrl->notice, le32_to_cpu(pdu->result.u32));
+		queue_work(ctrl->wq, &ctrl->event_work);
+	}
+	if (async->cmd.common.opcode == nvme_admin_abort_cmd)
+		clear_bit(0, &ctrl->abort_busy);
+	kfree(async);
+}
+
+static WEFT_END_IO(weft_async_end_io, rq)
+{
+	weft_async_end(rq);
+	return RQ_END_IO_FREE;
+}
+
+static bool weft_async_send(struct weft_rdma_ctrl *ctrl,
+			    const struct nvme_command *cmd)
+{
+	struct weft_async *async;
+	struct request *rq;
+
+	/* Both are best effort: without, the timeout or a scan does the work. */
+	async = kmalloc_obj(*async, GFP_ATOMIC);
+	if (!async)
+		return false;
+	async->cmd = *cmd;
+	async->ctrl = ctrl;
+	rq = weft_command_alloc(ctrl->admin_q, &async->cmd,
+				BLK_MQ_REQ_NOWAIT | BLK_MQ_REQ_RESERVED, 0);
+	if (IS_ERR(rq)) {
+		kfree(async);
+		return false;
+	}
+	rq->timeout = WEFT_RDMA_ADMIN_TIMEOUT;
+	rq->end_io = weft_async_end_io;
+	rq->end_io_data = async;
+	blk_execute_rq_nowait(rq, false);
+	return true;
+}
+
+/**
+ * weft_rdma_abort() - ask the target to give a command up
+ * @queue: it was sent on
+ * @cid: its id
+ *
+ * Context: any that may not sleep as well. The command's next timeout begins
+ * recovery, whatever becomes of this.
+ */
+void weft_rdma_abort(struct weft_rdma_queue *queue, u16 cid)
+{
+	struct nvme_command cmd = {};
+
+	cmd.abort.opcode = nvme_admin_abort_cmd;
+	cmd.abort.cid = cid;
+	cmd.abort.sqid = cpu_to_le16(queue->index);
+	/* One at a time: the keep-alive needs a tag, too. */
+	if (!test_and_set_bit(0, &queue->ctrl->abort_busy) &&
+	    !weft_async_send(queue->ctrl, &cmd))
+		clear_bit(0, &queue->ctrl->abort_busy);
+}
+
+/**
+ * weft_rdma_listen() - ask for the next asynchronous event
+ * @ctrl: live
+ */
+void weft_rdma_listen(struct weft_rdma_ctrl *ctrl)
+{
+	struct nvme_command cmd = {};
+
+	cmd.common.opcode = nvme_admin_async_event;
+	weft_async_send(ctrl, &cmd);
+}

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Controllers: made, found by name, given back; the one place of their state. */
+#include "rdma.h"
+
+#include <linux/idr.h>
+#include <linux/inet.h>
+#include <net/net_namespace.h>
+
+/* Protects weft_rdma_ctrls. */
+DEFINE_MUTEX(weft_rdma_ctrls_lock);
+LIST_HEAD(weft_rdma_ctrls);
+static DEFINE_IDA(weft_rdma_instances);
+
+static bool weft_rdma_may(enum weft_rdma_state from, enum weft_rdma_state to)
+{
+	switch (to) {
+	case WEFT_RDMA_NEW:
+		return false;
+	case WEFT_RDMA_CONNECTING:
+		return from == WEFT_RDMA_NEW || from == WEFT_RDMA_RECOVERING ||
+		       from == WEFT_RDMA_AUTHENTICATING;
+	case WEFT_RDMA_AUTHENTICATING:
+		return from == WEFT_RDMA_CONNECTING;
+	case WEFT_RDMA_LIVE:
+		return from == WEFT_RDMA_CONNECTING ||
+		       from == WEFT_RDMA_AUTHENTICATING;
+	case WEFT_RDMA_RECOVERING:
+		return from == WEFT_RDMA_LIVE;
+	case WEFT_RDMA_DELETING:
+		return from != WEFT_RDMA_DELETING && from != WEFT_RDMA_DEAD;
+	case WEFT_RDMA_DEAD:
+		return from == WEFT_RDMA_DELETING;
+	}
+	return false;
+}
+
+/**
+ * weft_rdma_state_text() - a state as people and sysfs read it
+ * @state: the state
+ *
+ * Return: a word, the stock host's where it has the state too.
+ */
+const char *weft_rdma_state_text(enum weft_rdma_state state)
+{
+	switch (state) {
+	case WEFT_RDMA_NEW:
+		return "new";
+	case WEFT_RDMA_CONNECTING:
+		return "connecting";
+	case WEFT_RDMA_AUTHENTICATING:
+		return "authenticating";
+	case WEFT_RDMA_LIVE:
+		return "live";
+	case WEFT_RDMA_RECOVERING:
+		return "resetting";
+	case WEFT_RDMA_DELETING:
+		return "deleting";
+	case WEFT_RDMA_DEAD:
+		return "dead";
+	}
+	return "?";
+}
+
+/**
+ * weft_rdma_set_state() - the one place where a controller's state changes
+ * @ctrl: the controller
+ * @to: wanted
+ *
+ * Context: any.
+ * Return: whether it changed.
+ */
+bool weft_rdma_set_state(struct weft_rdma_ctrl *ctrl, enum weft_rdma_state to)
+{
+	unsigned long flags;
+	bool ok;
+
+	spin_lock_irqsave(&ctrl->lock, flags);
+	ok = weft_rdma_may(ctrl->state, to);
+	if (ok)
+		WRITE_ONCE(ctrl->state, to);
+	spin_unlock_irqrestore(&ctrl->lock, flags);
+	return ok;
+}
+
+enum weft_rdma_state weft_rdma_state(struct weft_rdma_ctrl *ctrl)
+{
+	return READ_ONCE(ctrl->state);
+}
+
+static void weft_rdma_ctrl_free(struct kref *ref)
+{
+	struct weft_rdma_ctrl *ctrl = container_of(ref, struct weft_rdma_ctrl, ref);
+
+	/* The device's own reference goes last; its release frees. */
+	put_device(&ctrl->dev);
+}
+
+/**
+ * weft_rdma_ctrl_put() - give a reference back
+ * @ctrl: not to be used any more
+ *
+ * Context: any.
+ */
+void weft_rdma_ctrl_put(struct weft_rdma_ctrl *ctrl)
+{
+	kref_put(&ctrl->ref, weft_rdma_ctrl_free);
+}
+
+static void weft_rdma_dev_release(struct device *dev)
+{
+	struct weft_rdma_ctrl *ctrl = container_of(dev, struct weft_rdma_ctrl, dev);
+
+	ida_free(&weft_rdma_instances, ctrl->instance);
+	kfree(ctrl->queues);
+	kfree(ctrl);
+}
+
+static void weft_rdma_event_work(struct work_struct *work)
+{
+	struct weft_rdma_ctrl *ctrl = container_of(work, struct weft_rdma_ctrl, event_work);
+	u32 notice = READ_ONCE(ctrl->notice);
+	struct nvme_command cmd;
+	void *log;
+
+	/* Type 2: notice; 0: namespace attributes changed (NVMe base 2.1, 5.1.2). */
+	if ((notice & 7) == 2 && !(notice >> 8 & 0xff)) {
+		log = kmalloc(SZ_4K, GFP_KERNEL);
+		if (log) {
+			/* To read the list is what re-arms the event. */
+			weft_capsule_log_page(&cmd, NVME_LOG_CHANGED_NS, SZ_4K);
+			weft_rdma_command(ctrl->admin_q, &cmd, log, SZ_4K, NULL,
+					  WEFT_RDMA_ADMIN_TIMEOUT, 0, 0);
+			kfree(log);
+		}
+		weft_rdma_scan(ctrl);
+	}
+	if (weft_rdma_state(ctrl) == WEFT_RDMA_LIVE)
+		weft_rdma_listen(ctrl);
+}
+
+static int weft_parse_address(struct weft_rdma_options *opts, struct weft_why *why)
+{
+	if (inet_pton_with_scope(&init_net, AF_UNSPEC, opts->traddr, opts->trsvcid,
+				 &opts->remote))
+		return weft_refuse(why, -EINVAL,
+				   "'%s' port '%s' is no IP address and port",
+				   opts->traddr, opts->trsvcid);
+	if (opts->host_traddr[0] &&
+	    inet_pton_with_scope(&init_net, AF_UNSPEC, opts->host_traddr, NULL,
+				 &opts->local))
+		return weft_refuse(why, -EINVAL, "the host address '%s' is no IP address",
+				   opts->host_traddr);
+	return 0;
+}
+
+static int weft_copy_option(char *to, const char *from, size_t size,
+			    const char *name, struct weft_why *why)
+{
+	if (strscpy(to, from ?: "", size) < 0)
+		return weft_refuse(why, -EINVAL, "the %s is longer than %zu bytes", name,
+				   size - 1);
+	return 0;
+}
+
+static int weft_read_options(struct weft_rdma_options *opts,
+			     const struct weft_controller_request *req,
+			     struct weft_why *why)
+{
+	int ret;
+
+	ret = weft_copy_option(opts->subnqn, req->subnqn, sizeof(opts->subnqn),
+			       "subsystem's NQN", why);
+	if (!ret)
+		ret = weft_copy_option(opts->host_nqn, req->host_nqn,
+				       sizeof(opts->host_nqn), "host's NQN", why);
+	if (!ret)
+		ret = weft_copy_option(opts->traddr, req->address, sizeof(opts->traddr),
+				       "target's address", why);
+	if (!ret)
+		ret = weft_copy_option(opts->trsvcid, req->service, sizeof(opts->trsvcid),
+				       "target's port", why);
+	if (!ret)
+		ret = weft_copy_option(opts->host_traddr, req->host_address,
+				       sizeof(opts->host_traddr), "host's address", why);
+	if (ret)
+		return ret;
+	if (!opts->subnqn[0] || !opts->host_nqn[0] || !req->host_id)
+		return weft_refuse(why, -EINVAL,
+				   "the subsystem's NQN, the host's NQN and its id are all needed");
+	memcpy(opts->host_id, req->host_id, sizeof(opts->host_id));
+	opts->io_queues = clamp(req->io_queues ?: num_online_cpus(), 1U, 1024U);
+	opts->poll_queues = min(req->poll_queues, 1024U);
+	opts->queue_size = clamp(req->queue_size ?: 128U, 8U, (u32)WEFT_RDMA_QUEUE_MAX);
+	/* A keep-alive of 0 would leave a dead target unnoticed, and writes unprovable. */
+	opts->kato_ms = clamp(req->keep_alive ?: 5U, 1U, 3600U) * 1000;
+	opts->reconnect_delay = clamp(req->reconnect_delay ?: 2U, 1U, 3600U);
+	opts->ctrl_loss_timeout = clamp(req->ctrl_loss_timeout, -1, WEFT_RDMA_SECONDS_MAX);
+	opts->fast_io_fail_timeout = clamp(req->fast_io_fail_timeout, -1,
+					   WEFT_RDMA_SECONDS_MAX);
+	return weft_parse_address(opts, why);
+}
+
+static struct weft_rdma_ctrl *weft_rdma_ctrl_alloc(const struct weft_controller_request *req,
+						   struct weft_why *why)
+{
+	struct weft_rdma_ctrl *ctrl;
+	int ret = -ENOMEM;
+	u32 i;
+
+	ctrl = kzalloc_obj(*ctrl);
+	if (!ctrl)
+		return ERR_PTR(-ENOMEM);
+	spin_lock_init(&ctrl->lock);
+	kref_init(&ctrl->ref);
+	init_rwsem(&ctrl->gone_lock);
+	mutex_init(&ctrl->create_lock);
+	mutex_init(&ctrl->attempt_lock);
+	mutex_init(&ctrl->ns_lock);
+	mutex_init(&ctrl->scan_lock);
+	INIT_LIST_HEAD(&ctrl->list);
+	INIT_LIST_HEAD(&ctrl->namespaces);
+	INIT_WORK(&ctrl->recover_work, weft_rdma_recover_work);
+	INIT_DELAYED_WORK(&ctrl->connect_work, weft_rdma_connect_work);
+	INIT_DELAYED_WORK(&ctrl->fail_fast_work, weft_rdma_fail_fast_work);
+	INIT_DELAYED_WORK(&ctrl->keep_alive_work, weft_rdma_keep_alive_work);
+	INIT_WORK(&ctrl->scan_work, weft_rdma_scan_work);
+	INIT_WORK(&ctrl->event_work, weft_rdma_event_work);
+	ret = weft_read_options(&ctrl->opts, req, why);
+	if (ret)
+		goto out_free;
+	ctrl->quiet_at = jiffies;
+	ctrl->max_queues = 1 + min(ctrl->opts.io_queues, num_online_cpus()) +
+			   min(ctrl->opts.poll_queues, num_online_cpus());
+	ctrl->queues = kcalloc(ctrl->max_queues, sizeof(*ctrl->queues), GFP_KERNEL);
+	ret = -ENOMEM;
+	if (!ctrl->queues)
+		goto out_free;
+	for (i = 0; i < ctrl->max_queues; i++) {
+		mutex_init(&ctrl->queues[i].lock);
+		spin_lock_init(&ctrl->queues[i].poll_lock);
+	}
+	ctrl->instance = ida_alloc(&weft_rdma_instances, GFP_KERNEL);
+	if (ctrl->instance < 0) {
+		ret = ctrl->instance;
+		goto out_free;
+	}
+	device_initialize(&ctrl->dev);
+	ctrl->dev.release = weft_rdma_dev_release;
+	ret = dev_set_name(&ctrl->dev, "weft-rdma%d", ctrl->instance);
+	if (ret)
+		goto out_put;
+	return ctrl;
+
+out_put:
+	weft_rdma_ctrl_put(ctrl);
+	return ERR_PTR(ret);
+out_free:
+	kfree(ctrl->queues);
+	kfree(ctrl);
+	return ERR_PTR(ret);
+}
+
+static int weft_rdma_ctrl_queues(struct weft_rdma_ctrl *ctrl)
+{
+	struct blk_mq_tag_set *set = &ctrl->admin_set;
+	int ret = -ENOMEM;
+
+	/* Unbound: setup and recovery wait for the target, long. */
+	ctrl->wq = alloc_workqueue("%s", WQ_MEM_RECLAIM | WQ_UNBOUND, 0,
+				   dev_name(&ctrl->dev));
+	if (!ctrl->wq)
+		return -ENOMEM;
+	set->ops = &weft_rdma_admin_ops;
+	set->queue_depth = WEFT_RDMA_ADMIN_SIZE - 1;
+	set->reserved_tags = WEFT_RDMA_ADMIN_RESERVED;
+	set->numa_node = NUMA_NO_NODE;
+	set->cmd_size = sizeof(struct weft_rdma_pdu);
+	set->driver_data = ctrl;
+	set->nr_hw_queues = 1;
+	set->nr_maps = 1;
+	set->timeout = WEFT_RDMA_ADMIN_TIMEOUT;
+	ret = blk_mq_alloc_tag_set(set);
+	if (ret)
+		goto out_wq;
+	ctrl->admin_q = weft_mq_alloc_queue(set);
+	if (IS_ERR(ctrl->admin_q)) {
+		ret = PTR_ERR(ctrl->admin_q);
+		goto out_set;
+	}
+	return 0;
+
+out_set:
+	blk_mq_free_tag_set(set);
+out_wq:
+	destroy_workqueue(ctrl->wq);
+	return ret;
+}
+
+static void weft_rdma_ctrl_free_queues(struct weft_rdma_ctrl *ctrl)
+{
+	weft_rdma_free_sets(ctrl);
+	blk_mq_destroy_queue(ctrl->admin_q);
+	blk_put_queue(ctrl->admin_q);
+	blk_mq_free_tag_set(&ctrl->admin_set);
+	destroy_workqueue(ctrl->wq);
+}
+
+/**
+ * weft_rdma_ctrl_create() - connect a controller
+ * @req: from the user, its strings bounded; the rest is checked here
+ * @name: gets the controller's name
+ * @size: of @name
+ * @why: gets the reason of a failure
+ *
+ * Context: process context; waits for the target, and until its namespaces
+ * are there.
+ * Return: 0; or a negative errno, with nothing left behind.
+ */
+int weft_rdma_ctrl_create(const struct weft_controller_request *req,
+			  char *name, size_t size, struct weft_why *why)
+{
+	struct weft_rdma_ctrl *ctrl;
+	int ret;
+
+	ctrl = weft_rdma_ctrl_alloc(req, why);
+	if (IS_ERR(ctrl))
+		return PTR_ERR(ctrl);
+	ret = weft_rdma_ctrl_queues(ctrl);
+	if (ret)
+		goto out_put;
+	weft_rdma_set_state(ctrl, WEFT_RDMA_CONNECTING);
+	ret = weft_rdma_setup(ctrl, why);
+	if (ret)
+		goto out_teardown;
+	ret = weft_rdma_cdev_add(ctrl);
+	if (ret)
+		goto out_teardown;
+	/* Whoever finds it on the list may remove it, but waits until this is done with it. */
+	kref_get(&ctrl->ref);
+	mutex_lock(&ctrl->create_lock);
+	mutex_lock(&weft_rdma_ctrls_lock);
+	list_add_tail(&ctrl->list, &weft_rdma_ctrls);
+	mutex_unlock(&weft_rdma_ctrls_lock);
+	strscpy(name, dev_name(&ctrl->dev), size);
+	weft_rdma_set_state(ctrl, WEFT_RDMA_LIVE);
+	weft_ctrl_info(ctrl, "connected to %s at %s:%s by %s, %u I/O queues of %u\n",
+		       ctrl->opts.subnqn, ctrl->opts.traddr, ctrl->opts.trsvcid,
+		       ctrl->rail, ctrl->queue_count - 1, ctrl->set.queue_depth);
+	weft_rdma_went_live(ctrl);
+	flush_work(&ctrl->scan_work);
+	mutex_unlock(&ctrl->create_lock);
+	weft_rdma_ctrl_put(ctrl);
+	return 0;
+
+out_teardown:
+	weft_rdma_set_state(ctrl, WEFT_RDMA_DELETING);
+	weft_rdma_teardown(ctrl, false);
+	weft_rdma_ctrl_free_queues(ctrl);
+out_put:
+	weft_rdma_ctrl_put(ctrl);
+	return ret;
+}
+
+/**
+ * weft_rdma_ctrl_remove() - take a controller off
+ * @ctrl: off the list, so that nobody else does; the list's reference is put
+ *
+ * I/O on its disks fails from now on, unless the association is up: then what
+ * is in their caches is written first.
+ *
+ * Context: process context, may sleep; not from the controller's workqueue.
+ */
+void weft_rdma_ctrl_remove(struct weft_rdma_ctrl *ctrl)
+{
+	bool live;
+
+	mutex_lock(&ctrl->create_lock);
+	mutex_unlock(&ctrl->create_lock);
+	/* No recovery begins from here on; one that runs comes to its end. */
+	weft_rdma_set_state(ctrl, WEFT_RDMA_DELETING);
+	flush_work(&ctrl->recover_work);
+	cancel_delayed_work_sync(&ctrl->connect_work);
+	cancel_delayed_work_sync(&ctrl->fail_fast_work);
+	live = test_bit(WEFT_QUEUE_LIVE, &ctrl->queues[0].flags);
+	cancel_work_sync(&ctrl->scan_work);
+	cancel_work_sync(&ctrl->event_work);
+	/* Those that a scan would have resumed have nobody who does, now. */
+	weft_rdma_ns_kill_all(ctrl, live);
+	weft_rdma_ns_remove_all(ctrl);
+	weft_rdma_teardown(ctrl, live);
+	cancel_work_sync(&ctrl->event_work);	/* the last event came meanwhile */
+	weft_rdma_cdev_del(ctrl);
+	weft_rdma_ctrl_free_queues(ctrl);
+	weft_rdma_set_state(ctrl, WEFT_RDMA_DEAD);
+	weft_ctrl_info(ctrl, "disconnected from %s\n", ctrl->opts.subnqn);
+	weft_rdma_ctrl_put(ctrl);
+}
+
+/**
+ * weft_rdma_ctrl_delete() - take a controller off by its name
+ * @name: of the controller
+ * @why: gets the reason of a failure
+ *
+ * Return: 0; -ENOENT; -EBUSY while a disk of it is in use.
+ */
+int weft_rdma_ctrl_delete(const char *name, struct weft_why *why)
+{
+	struct weft_rdma_ctrl *ctrl, *found = NULL;
+	int ret = 0;
+
+	mutex_lock(&weft_rdma_ctrls_lock);
+	list_for_each_entry(ctrl, &weft_rdma_ctrls, list)
+		if (!strcmp(dev_name(&ctrl->dev), name))
+			found = ctrl;
+	if (!found)
+		ret = weft_refuse(why, -ENOENT, "no controller is called %s", name);
+	else if (weft_rdma_ns_in_use(found))
+		ret = weft_refuse(why, -EBUSY, "a disk of %s is a member of a volume", name);
+	else
+		list_del_init(&found->list);
+	mutex_unlock(&weft_rdma_ctrls_lock);
+	if (!ret)
+		weft_rdma_ctrl_remove(found);
+	return ret;
+}

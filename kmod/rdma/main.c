@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* weft_rdma.ko: comes and goes. */
+#include "rdma.h"
+
+static int weft_rdma_ib_add(struct ib_device *ib)
+{
+	return 0;
+}
+
+/*
+ * An RDMA device is being removed: whoever has something of it gives it back
+ * now. The controllers stay, and try to connect by whatever device leads to
+ * their targets then.
+ */
+static void weft_rdma_ib_remove(struct ib_device *ib, void *client_data)
+{
+	struct weft_rdma_ctrl *ctrl;
+
+	mutex_lock(&weft_rdma_ctrls_lock);
+	list_for_each_entry(ctrl, &weft_rdma_ctrls, list)
+		if (READ_ONCE(ctrl->ib) == ib)
+			weft_rdma_error(ctrl, "the RDMA device %s is being removed",
+					dev_name(&ib->dev));
+	list_for_each_entry(ctrl, &weft_rdma_ctrls, list) {
+		if (READ_ONCE(ctrl->ib) != ib)
+			continue;
+		flush_work(&ctrl->recover_work);
+		/* An attempt to reconnect that was under way. */
+		flush_delayed_work(&ctrl->connect_work);
+	}
+	mutex_unlock(&weft_rdma_ctrls_lock);
+}
+
+static struct ib_client weft_rdma_ib_client = {
+	.name	= "weft_rdma",
+	.add	= weft_rdma_ib_add,
+	.remove	= weft_rdma_ib_remove,
+};
+
+static int __init weft_rdma_init(void)
+{
+	int ret;
+
+	ret = weft_rdma_cdev_init();
+	if (ret)
+		return ret;
+	ret = ib_register_client(&weft_rdma_ib_client);
+	if (ret)
+		goto out_cdev;
+	ret = weft_transport_register(&weft_rdma_transport);
+	if (ret)
+		goto out_client;
+	return 0;
+
+out_client:
+	ib_unregister_client(&weft_rdma_ib_client);
+out_cdev:
+	weft_rdma_cdev_exit();
+	return ret;
+}
+
+static void __exit weft_rdma_exit(void)
+{
+	struct weft_rdma_ctrl *ctrl;
+
+	/* No controller is made from here on. */
+	weft_transport_unregister(&weft_rdma_transport);
+	for (;;) {
+		mutex_lock(&weft_rdma_ctrls_lock);
+		ctrl = list_first_entry_or_null(&weft_rdma_ctrls, struct weft_rdma_ctrl, list);
+		if (ctrl)
+			list_del_init(&ctrl->list);
+		mutex_unlock(&weft_rdma_ctrls_lock);
+		if (!ctrl)
+			break;
+		weft_rdma_ctrl_remove(ctrl);
+	}
+	ib_unregister_client(&weft_rdma_ib_client);
+	weft_rdma_cdev_exit();
+}
+
+module_init(weft_rdma_init);
+module_exit(weft_rdma_exit);
+
+MODULE_DESCRIPTION("NVMe over RDMA host for striped volumes");
+MODULE_AUTHOR("the weft authors");
+MODULE_LICENSE("GPL");
+MODULE_ALIAS("weft-transport-rdma");

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The transport: a volume's path is a disk of ours, and what becomes of its
+ * requests when the association fails.
+ *
+ * A disk that is a volume's path never keeps a request that its association
+ * cannot carry: the bios are taken out of the request and given to the volume
+ * (weft_route_requeue() there), which knows other paths or waits.
+ */
+#include "rdma.h"
+
+struct weft_rdma_path {
+	struct weft_path	path;
+	struct weft_bdev	wb;
+	struct weft_rdma_ns	*ns;
+};
+
+/* Protects the pointers from namespaces to paths. */
+static DEFINE_MUTEX(weft_rdma_paths_lock);
+
+/**
+ * weft_rdma_failover() - give a request's bios to the volume it is for
+ * @rq: of a disk of ours, cannot be carried
+ * @sent: it may have reached the target
+ *
+ * Context: any; where requests complete or are sent.
+ * Return: false where the disk is no volume's, and nothing was done; otherwise
+ * the request has ended.
+ */
+bool weft_rdma_failover(struct request *rq, bool sent)
+{
+	struct weft_rdma_ns *ns = rq->q->queuedata;
+	struct bio_list bios = BIO_EMPTY_LIST;
+	unsigned long after = jiffies;
+	struct weft_rdma_path *rp;
+
+	rcu_read_lock();
+	rp = ns ? READ_ONCE(ns->path) : NULL;
+	/* A flush of the block layer's own making has no bio: it fails, and its bio with it. */
+	if (!rp || !rq->bio) {
+		rcu_read_unlock();
+		return false;
+	}
+	if (sent && op_is_write(req_op(rq)))
+		after = ns->ctrl->quiet_at;
+	blk_steal_bios(&bios, rq);
+	rp->path.events->requeue(&rp->path, &bios, after);
+	rcu_read_unlock();
+	if (!sent)
+		blk_mq_set_request_complete(rq);
+	blk_mq_end_request(rq, BLK_STS_OK);
+	return true;
+}
+
+/**
+ * weft_rdma_path_gone() - a namespace does not come back
+ * @ns: the namespace
+ *
+ * Context: process context, may sleep.
+ */
+void weft_rdma_path_gone(struct weft_rdma_ns *ns)
+{
+	mutex_lock(&weft_rdma_paths_lock);
+	if (ns->path)
+		ns->path->path.events->gone(&ns->path->path);
+	mutex_unlock(&weft_rdma_paths_lock);
+}
+
+/**
+ * weft_rdma_paths_tell() - tell volumes whether their paths carry I/O
+ * @ctrl: its ns_lock is held
+ * @up: they do, and the disks are what they were; or they do not
+ *
+ * Context: process context, may sleep.
+ */
+void weft_rdma_paths_tell(struct weft_rdma_ctrl *ctrl, bool up)
+{
+	struct weft_rdma_ns *ns;
+
+	lockdep_assert_held(&ctrl->ns_lock);
+	mutex_lock(&weft_rdma_paths_lock);
+	list_for_each_entry(ns, &ctrl->namespaces, list) {
+		struct weft_path *path;
+
+		if (!ns->path || ns->dead)
+			continue;
+		path = &ns->path->path;
+		if (up)
+			path->events->up(path);
+		else
+			path->events->down(path, ctrl->reason);
+	}
+	mutex_unlock(&weft_rdma_paths_lock);
+}
+
+static struct weft_path *weft_rdma_path_connect(const struct weft_path_request *req,
+						struct weft_why *why)
+{
+	struct weft_rdma_path *rp;
+	struct weft_rdma_ns *ns;
+	int ret;
+
+	rp = kzalloc_obj(*rp);
+	if (!rp)
+		return ERR_PTR(-ENOMEM);
+	rp->path.events = req->events;
+	rp->path.owner_data = req->owner_data;
+	rp->path.usable = true;
+	ret = weft_path_open(&rp->wb, req, why);
+	if (ret)
+		goto out_free;
+	ns = weft_rdma_ns_of(rp->wb.bdev->bd_disk);
+	if (!ns || bdev_is_partition(rp->wb.bdev)) {
+		ret = weft_refuse(why, -EINVAL,
+				  "member %s is no disk of weft's own RDMA initiator",
+				  req->address);
+		goto out_close;
+	}
+	rp->ns = ns;
+	rp->path.bdev = rp->wb.bdev;
+	/* With the lock under which up and down are told: neither is missed. */
+	mutex_lock(&ns->ctrl->ns_lock);
+	mutex_lock(&weft_rdma_paths_lock);
+	/* The disk is claimed, so nobody else's is there. */
+	WRITE_ONCE(ns->path, rp);
+	mutex_unlock(&weft_rdma_paths_lock);
+	rp->path.usable = weft_rdma_state(ns->ctrl) == WEFT_RDMA_LIVE && !ns->paused;
+	mutex_unlock(&ns->ctrl->ns_lock);
+	return &rp->path;
+
+out_close:
+	weft_path_close(&rp->wb);
+out_free:
+	kfree(rp);
+	return ERR_PTR(ret);
+}
+
+static void weft_rdma_path_disconnect(struct weft_path *path)
+{
+	struct weft_rdma_path *rp = container_of(path, struct weft_rdma_path, path);
+	struct request_queue *q = rp->wb.bdev->bd_disk->queue;
+
+	/* What is in flight still goes to the volume's other paths if it fails here. */
+	weft_queue_settle(q);
+	mutex_lock(&weft_rdma_paths_lock);
+	WRITE_ONCE(rp->ns->path, NULL);
+	mutex_unlock(&weft_rdma_paths_lock);
+	synchronize_rcu();
+	weft_path_close(&rp->wb);
+	kfree(rp);
+}
+
+struct weft_transport_ops weft_rdma_transport = {
+	.name			= "rdma",
+	.owner			= THIS_MODULE,
+	.owns_requests		= true,
+	.connect		= weft_rdma_path_connect,
+	.disconnect		= weft_rdma_path_disconnect,
+	.controller_create	= weft_rdma_ctrl_create,
+	.controller_delete	= weft_rdma_ctrl_delete,
+};

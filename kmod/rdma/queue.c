@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Queue pairs: connected, torn down.
+ *
+ * DOC: a queue's life
+ *
+ * weft_rdma_queue_start() makes the connection step by step in the caller's
+ * context: the CM's handler only tells what happened. Receives are posted
+ * before the connection is asked for. weft_rdma_queue_stop() puts the queue
+ * pair in error and returns when it is drained: from then on nothing that the
+ * target does reaches this host's memory through it, and the requests that
+ * were in flight may be ended. weft_rdma_queue_free() gives everything back.
+ */
+#include "rdma.h"
+
+#include <net/net_namespace.h>
+
+/* REG_MR, SEND and LOCAL_INV for each command; one more to drain. */
+#define WEFT_SEND_WRS	3
+
+static const char *weft_cm_event_text(int event)
+{
+	switch (event) {
+	case RDMA_CM_EVENT_ADDR_ERROR:
+		return "there is no route to the address by an RDMA device";
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		return "the RDMA fabric knows no path to the address";
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+		return "the target does not answer";
+	case RDMA_CM_EVENT_REJECTED:
+		return "nobody listens there, or the target refuses this host";
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		return "the RDMA device was removed";
+	default:
+		return "the connection was lost";
+	}
+}
+
+/* Context: the CM's. Tells who waits, or begins recovery where nobody does. */
+static int weft_rdma_cm_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
+{
+	struct weft_rdma_queue *queue = id->context;
+
+	switch (event->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+	case RDMA_CM_EVENT_ESTABLISHED:
+		queue->cm_status = 0;
+		break;
+	case RDMA_CM_EVENT_REJECTED: {
+		u8 len = 0;
+		const void *data = rdma_consumer_reject_data(id, event, &len);
+
+		queue->cm_why = weft_capsule_reject(data, len);
+		queue->cm_status = -ECONNREFUSED;
+		break;
+	}
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		queue->cm_status = -EHOSTUNREACH;
+		break;
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+		queue->cm_status = -ETIMEDOUT;
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+	case RDMA_CM_EVENT_ADDR_CHANGE:
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		queue->cm_status = -ECONNRESET;
+		/* Read when the association is up, where that is not the case yet. */
+		WRITE_ONCE(queue->ctrl->lost, true);
+		weft_rdma_error(queue->ctrl, "queue %u: %s", queue->index,
+				event->event == RDMA_CM_EVENT_DISCONNECTED ?
+				"the target ended the connection" :
+				event->event == RDMA_CM_EVENT_DEVICE_REMOVAL ?
+				"the RDMA device is being removed" :
+				"the address moved to another device");
+		break;
+	default:
+		return 0;	/* TIMEWAIT_EXIT and what newer kernels tell */
+	}
+	queue->cm_event = event->event;
+	complete(&queue->cm_done);
+	return 0;	/* the id is ours to destroy */
+}
+
+static int weft_cm_wait(struct weft_rdma_queue *queue, int wanted,
+			struct weft_why *why)
+{
+	/* The CM's own timeouts come first; this is for a connect never answered. */
+	if (!wait_for_completion_timeout(&queue->cm_done,
+					 msecs_to_jiffies(3 * WEFT_RDMA_CM_TIMEOUT_MS)))
+		return weft_refuse(why, -ETIMEDOUT, "the target does not answer");
+	if (!queue->cm_status && queue->cm_event == wanted)
+		return 0;
+	return weft_refuse(why, queue->cm_status ?: -EPROTO, "%s",
+			   queue->cm_why ?: weft_cm_event_text(queue->cm_event));
+}
+
+static void weft_queue_qp_event(struct ib_event *event, void *context)
+{
+	struct weft_rdma_queue *queue = context;
+
+	if (event->event == IB_EVENT_QP_FATAL ||
+	    event->event == IB_EVENT_QP_REQ_ERR ||
+	    event->event == IB_EVENT_QP_ACCESS_ERR)
+		weft_rdma_error(queue->ctrl, "queue %u: %s", queue->index,
+				ib_event_msg(event->event));
+}
+
+/* The device of the first queue is that of all. */
+static int weft_ctrl_device(struct weft_rdma_ctrl *ctrl, struct ib_device *ib,
+			    struct weft_why *why)
+{
+	u32 pages = min_t(u32, ib->attrs.max_fast_reg_page_list_len, WEFT_RDMA_MR_PAGES);
+	struct ib_pd *pd;
+
+	if (ctrl->ib)
+		return ctrl->ib == ib ? 0 :
+		       weft_refuse(why, -EXDEV,
+				   "the route moved from RDMA device %s to %s",
+				   dev_name(&ctrl->ib->dev), dev_name(&ib->dev));
+	if (!(ib->attrs.device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS))
+		return weft_refuse(why, -EOPNOTSUPP,
+				   "the RDMA device %s cannot register memory by work requests",
+				   dev_name(&ib->dev));
+	/* The disks' limits are those of the first device. */
+	if (pages < 2 || (ctrl->set_ready && pages < ctrl->mr_pages))
+		return weft_refuse(why, -EOPNOTSUPP,
+				   "the RDMA device %s registers %u pages at once, which is too few",
+				   dev_name(&ib->dev), pages);
+	pd = ib_alloc_pd(ib, 0);
+	if (IS_ERR(pd))
+		return weft_refuse(why, PTR_ERR(pd),
+				   "the RDMA device %s gives no protection domain",
+				   dev_name(&ib->dev));
+	ctrl->pd = pd;
+	ctrl->mr_pages = pages;
+	WRITE_ONCE(ctrl->ib, ib);
+	return 0;
+}
+
+/*
+ * With the admin queue's connection, the last one: until that is destroyed the
+ * CM keeps a device that is being removed.
+ */
+static void weft_ctrl_put_device(struct weft_rdma_ctrl *ctrl)
+{
+	if (!ctrl->pd)
+		return;
+	ib_dealloc_pd(ctrl->pd);
+	ctrl->pd = NULL;
+	WRITE_ONCE(ctrl->ib, NULL);
+}
+
+static void weft_queue_free_memory(struct weft_rdma_queue *queue)
+{
+	struct ib_device *ib = queue->ctrl->ib;
+	u32 i;
+
+	for (i = 0; i < queue->size; i++)
+		if (queue->slots && queue->slots[i].mr)
+			ib_dereg_mr(queue->slots[i].mr);
+	if (queue->capsules_addr)
+		ib_dma_unmap_single(ib, queue->capsules_addr,
+				    queue->size * sizeof(*queue->capsules),
+				    DMA_TO_DEVICE);
+	if (queue->responses_addr)
+		ib_dma_unmap_single(ib, queue->responses_addr,
+				    queue->size * sizeof(*queue->responses),
+				    DMA_FROM_DEVICE);
+	queue->capsules_addr = 0;
+	queue->responses_addr = 0;
+	kvfree(queue->slots);
+	kvfree(queue->recvs);
+	kfree(queue->capsules);
+	kfree(queue->responses);
+	queue->slots = NULL;
+	queue->recvs = NULL;
+	queue->capsules = NULL;
+	queue->responses = NULL;
+}
+
+static int weft_queue_map(struct ib_device *ib, void *buf, size_t len,
+			  enum dma_data_direction dir, u64 *addr)
+{
+	u64 mapped = ib_dma_map_single(ib, buf, len, dir);
+
+	if (ib_dma_mapping_error(ib, mapped))
+		return -ENOMEM;
+	*addr = mapped;
+	return 0;
+}
+
+static int weft_queue_alloc_memory(struct weft_rdma_queue *queue)
+{
+	struct ib_device *ib = queue->ctrl->ib;
+	u32 i, n = queue->size;
+	int ret;
+
+	queue->slots = kvcalloc(n, sizeof(*queue->slots), GFP_KERNEL);
+	queue->recvs = kvcalloc(n, sizeof(*queue->recvs), GFP_KERNEL);
+	queue->capsules = kcalloc(n, sizeof(*queue->capsules), GFP_KERNEL);
+	queue->responses = kcalloc(n, sizeof(*queue->responses), GFP_KERNEL);
+	ret = -ENOMEM;
+	if (!queue->slots || !queue->recvs || !queue->capsules || !queue->responses)
+		goto out_free;
+	ret = weft_queue_map(ib, queue->capsules, n * sizeof(*queue->capsules),
+			     DMA_TO_DEVICE, &queue->capsules_addr);
+	if (!ret)
+		ret = weft_queue_map(ib, queue->responses,
+				     n * sizeof(*queue->responses),
+				     DMA_FROM_DEVICE, &queue->responses_addr);
+	if (ret)
+		goto out_free;
+	for (i = 0; i < n; i++) {
+		struct weft_rdma_slot *slot = &queue->slots[i];
+		struct weft_rdma_recv *recv = &queue->recvs[i];
+		struct ib_mr *mr;
+
+		mr = ib_alloc_mr(queue->ctrl->pd, IB_MR_TYPE_MEM_REG,
+				 queue->ctrl->mr_pages);
+		if (IS_ERR(mr)) {
+			ret = PTR_ERR(mr);
+			goto out_free;
+		}
+		slot->mr = mr;
+		slot->send_cqe.done = weft_rdma_send_done;
+		slot->reg_cqe.done = weft_rdma_reg_done;
+		slot->inv_cqe.done = weft_rdma_inv_done;
+		recv->cqe.done = weft_rdma_recv_done;
+		recv->nvme = &queue->responses[i];
+		recv->addr = queue->responses_addr + i * sizeof(*queue->responses);
+	}
+	return 0;
+
+out_free:
+	weft_queue_free_memory(queue);
+	return ret;
+}
+
+static int weft_queue_alloc_qp(struct weft_rdma_queue *queue)
+{
+	struct weft_rdma_ctrl *ctrl = queue->ctrl;
+	struct ib_qp_init_attr attr = {
+		.event_handler	= weft_queue_qp_event,
+		.qp_context	= queue,
+		.sq_sig_type	= IB_SIGNAL_REQ_WR,
+		.qp_type	= IB_QPT_RC,
+		.cap		= {
+			.max_send_wr	= WEFT_SEND_WRS * queue->size + 1,
+			.max_recv_wr	= queue->size + 1,
+			.max_recv_sge	= 1,
+			.max_send_sge	= min_t(u32, 1 + WEFT_RDMA_INLINE_SEGS,
+						ctrl->ib->attrs.max_send_sge),
+		},
+	};
+	int vector, ret;
+
+	/* I/O queues take the device's vectors in turn; flushed WRs complete too. */
+	vector = queue->index ? (queue->index - 1) % ctrl->ib->num_comp_vectors : 0;
+	queue->cq = ib_alloc_cq(ctrl->ib, queue,
+				(WEFT_SEND_WRS + 1) * queue->size + 2, vector,
+				queue->poll ? IB_POLL_DIRECT : IB_POLL_SOFTIRQ);
+	if (IS_ERR(queue->cq)) {
+		ret = PTR_ERR(queue->cq);
+		queue->cq = NULL;
+		return ret;
+	}
+	attr.send_cq = queue->cq;
+	attr.recv_cq = queue->cq;
+	ret = rdma_create_qp(queue->cm_id, ctrl->pd, &attr);
+	if (ret) {
+		ib_free_cq(queue->cq);
+		queue->cq = NULL;
+		return ret;
+	}
+	queue->qp = queue->cm_id->qp;
+	return 0;
+}
+
+static int weft_queue_connect(struct weft_rdma_queue *queue, struct weft_why *why)
+{
+	struct weft_rdma_ctrl *ctrl = queue->ctrl;
+	struct weft_cm_request req;
+	struct rdma_conn_param param = {
+		.qp_num			= queue->qp->qp_num,
+		.flow_control		= 1,
+		.responder_resources	= min(ctrl->ib->attrs.max_qp_rd_atom, 255),
+		/* The transport binding wants both at their most. */
+		.retry_count		= 7,
+		.rnr_retry_count	= 7,
+		.private_data		= &req,
+		.private_data_len	= sizeof(req),
+	};
+	int ret;
+
+	weft_capsule_cm_request(&req, queue->index, queue->size,
+				queue->index ? ctrl->info.cntlid : 0xffff);
+	ret = rdma_connect(queue->cm_id, &param);
+	if (ret)
+		return weft_refuse(why, ret, "the connection cannot be asked for (error %d)",
+				   -ret);
+	return weft_cm_wait(queue, RDMA_CM_EVENT_ESTABLISHED, why);
+}
+
+static int weft_queue_resolve(struct weft_rdma_queue *queue, struct weft_why *why)
+{
+	struct weft_rdma_options *opts = &queue->ctrl->opts;
+	struct sockaddr *local = opts->local.ss_family ?
+				 (struct sockaddr *)&opts->local : NULL;
+	int ret;
+
+	ret = rdma_resolve_addr(queue->cm_id, local,
+				(struct sockaddr *)&opts->remote,
+				WEFT_RDMA_CM_TIMEOUT_MS);
+	if (ret)
+		return weft_refuse(why, ret, "%s",
+				   ret == -EADDRNOTAVAIL && local ?
+				   "the host address is none of this host's" :
+				   weft_cm_event_text(RDMA_CM_EVENT_ADDR_ERROR));
+	ret = weft_cm_wait(queue, RDMA_CM_EVENT_ADDR_RESOLVED, why);
+	if (ret)
+		return ret;
+	ret = weft_ctrl_device(queue->ctrl, queue->cm_id->device, why);
+	if (ret)
+		return ret;
+	ret = rdma_resolve_route(queue->cm_id, WEFT_RDMA_CM_TIMEOUT_MS);
+	if (ret)
+		return weft_refuse(why, ret, "%s",
+				   weft_cm_event_text(RDMA_CM_EVENT_ROUTE_ERROR));
+	return weft_cm_wait(queue, RDMA_CM_EVENT_ROUTE_RESOLVED, why);
+}
+
+/**
+ * weft_rdma_queue_start() - connect a queue pair
+ * @queue: its ctrl, index, size and poll are set, the rest is not
+ * @why: gets the reason of a failure
+ *
+ * Context: process context, waits for the target, at most some seconds.
+ * Return: 0; undo by weft_rdma_queue_stop() and weft_rdma_queue_free().
+ */
+int weft_rdma_queue_start(struct weft_rdma_queue *queue, struct weft_why *why)
+{
+	int ret;
+	u32 i;
+
+	init_completion(&queue->cm_done);
+	queue->cm_status = -ETIMEDOUT;
+	queue->cm_why = NULL;
+	queue->flags = 0;
+	queue->cm_id = rdma_create_id(&init_net, weft_rdma_cm_handler, queue,
+				      RDMA_PS_TCP, IB_QPT_RC);
+	if (IS_ERR(queue->cm_id)) {
+		ret = PTR_ERR(queue->cm_id);
+		queue->cm_id = NULL;
+		return weft_refuse(why, ret, "no connection can be made (error %d)", -ret);
+	}
+	ret = weft_queue_resolve(queue, why);
+	if (ret)
+		goto out_destroy_id;
+	ret = weft_queue_alloc_memory(queue);
+	if (ret) {
+		weft_refuse(why, ret, "no memory for queue %u (error %d)", queue->index, -ret);
+		goto out_destroy_id;
+	}
+	ret = weft_queue_alloc_qp(queue);
+	if (ret) {
+		weft_refuse(why, ret, "the RDMA device gives no queue pair (error %d)", -ret);
+		goto out_free_memory;
+	}
+	for (i = 0; i < queue->size; i++) {
+		ret = weft_rdma_post_recv(queue, &queue->recvs[i]);
+		if (ret) {
+			weft_refuse(why, ret, "receives cannot be posted (error %d)", -ret);
+			goto out_destroy_qp;
+		}
+	}
+	ret = weft_queue_connect(queue, why);
+	if (ret)
+		goto out_destroy_qp;
+	set_bit(WEFT_QUEUE_CONNECTED, &queue->flags);
+	return 0;
+
+out_destroy_qp:
+	/* The receives are flushed to handlers that must still be there. */
+	ib_drain_qp(queue->qp);
+	rdma_destroy_qp(queue->cm_id);
+	ib_free_cq(queue->cq);
+	queue->qp = NULL;
+	queue->cq = NULL;
+out_free_memory:
+	weft_queue_free_memory(queue);
+out_destroy_id:
+	if (!queue->index)
+		weft_ctrl_put_device(queue->ctrl);
+	rdma_destroy_id(queue->cm_id);
+	queue->cm_id = NULL;
+	return ret;
+}
+
+/**
+ * weft_rdma_queue_stop() - put a queue pair in error and drain it
+ * @queue: started or not
+ *
+ * No request is being sent on it. Can be called twice.
+ *
+ * Context: process context, may sleep.
+ */
+void weft_rdma_queue_stop(struct weft_rdma_queue *queue)
+{
+	bool connected;
+
+	/* The timeout handler may be at it: both return when it is drained. */
+	mutex_lock(&queue->lock);
+	clear_bit(WEFT_QUEUE_LIVE, &queue->flags);
+	connected = test_and_clear_bit(WEFT_QUEUE_CONNECTED, &queue->flags);
+	/* Who polls sees that it is not connected, or has left before this goes on. */
+	spin_lock(&queue->poll_lock);
+	spin_unlock(&queue->poll_lock);
+	if (connected) {
+		rdma_disconnect(queue->cm_id);
+		ib_drain_qp(queue->qp);
+	}
+	mutex_unlock(&queue->lock);
+}
+
+/**
+ * weft_rdma_queue_free() - give back what a stopped queue has
+ * @queue: stopped; its requests have ended
+ *
+ * Context: process context, may sleep.
+ */
+void weft_rdma_queue_free(struct weft_rdma_queue *queue)
+{
+	if (!queue->cm_id)
+		return;
+	rdma_destroy_qp(queue->cm_id);
+	ib_free_cq(queue->cq);
+	queue->qp = NULL;
+	queue->cq = NULL;
+	weft_queue_free_memory(queue);
+	if (!queue->index)
+		weft_ctrl_put_device(queue->ctrl);
+	rdma_destroy_id(queue->cm_id);
+	queue->cm_id = NULL;
+}

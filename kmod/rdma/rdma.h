@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * weft_rdma.ko inside: the host side of NVMe over RDMA.
+ *
+ * A controller is one association with a subsystem over one path: an admin
+ * queue and I/O queues, each a queue pair of its own. A namespace of it is a
+ * blk-mq disk. What the target sends is not believed: see io.c.
+ */
+#ifndef WEFT_RDMA_H
+#define WEFT_RDMA_H
+
+#ifdef pr_fmt
+#undef pr_fmt
+#endif
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include "../compat/compat.h"
+#include "../compat/blk_mq.h"
+
+#include <linux/blk-mq.h>
+#include <linux/cdev.h>
+#include <linux/completion.h>
+#include <linux/device.h>
+#include <linux/kref.h>
+#include <linux/mutex.h>
+#include <linux/pr.h>
+#include <linux/rwsem.h>
+#include <linux/scatterlist.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/rdma_cm.h>
+
+#include "../include/weft_transport.h"
+#include "../include/weft_why.h"
+#include "capsule.h"
+
+#define WEFT_RDMA_ADMIN_SIZE	32	/* entries of the admin queue */
+/* Reserved for Connect, Keep Alive, an asynchronous event, and Abort. */
+#define WEFT_RDMA_ADMIN_RESERVED 4
+#define WEFT_RDMA_QUEUE_MAX	256	/* entries of an I/O queue */
+#define WEFT_RDMA_INLINE_SEGS	4
+/* 1 MiB in 4 KiB pages, and one more for a start within a page. */
+#define WEFT_RDMA_MR_PAGES	257
+#define WEFT_RDMA_PDU_SEGS	4
+
+/* How long a command of ours may take before we do something about it. */
+#define WEFT_RDMA_SETUP_TIMEOUT	(10 * HZ)
+#define WEFT_RDMA_ADMIN_TIMEOUT	(60 * HZ)
+#define WEFT_RDMA_CM_TIMEOUT_MS	3000
+/* What a write may live longer than the keep-alive timeout, see recovery.c. */
+#define WEFT_RDMA_QUIET_MARGIN_MS 1000
+#define WEFT_RDMA_RETRIES	5
+#define WEFT_RDMA_SECONDS_MAX	(7 * 24 * 3600)
+
+struct weft_rdma_ctrl;
+struct weft_rdma_path;
+struct weft_rdma_queue;
+
+/**
+ * struct weft_rdma_slot - what a queue keeps for each of its command ids
+ * @rq: the request in flight, NULL when the target owes nothing for this id
+ * @mr: its memory registration
+ * @pending: WEFT_SLOT_*, what the request still waits for; touched where
+ *	completions are polled, and before the request is sent
+ * @generation: of the command id, counts uses
+ * @aborted: an Abort was sent for it
+ * @mapped: @mr is registered with the target's knowledge
+ * @send_cqe: completion of the SEND
+ * @reg_cqe: completion of REG_MR, if it fails
+ * @inv_cqe: completion of a local invalidation
+ */
+struct weft_rdma_slot {
+	struct request		*rq;
+	struct ib_mr		*mr;
+	u8			pending;
+	u8			generation;
+	bool			aborted;
+	bool			mapped;
+	struct ib_cqe		send_cqe;
+	struct ib_cqe		reg_cqe;
+	struct ib_cqe		inv_cqe;
+};
+
+#define WEFT_SLOT_SEND		BIT(0)
+#define WEFT_SLOT_RESPONSE	BIT(1)
+#define WEFT_SLOT_INVALIDATE	BIT(2)
+
+/**
+ * struct weft_rdma_recv - one posted receive
+ * @cqe: its completion
+ * @addr: of the buffer, for the device
+ * @nvme: the buffer
+ */
+struct weft_rdma_recv {
+	struct ib_cqe		cqe;
+	u64			addr;
+	struct nvme_completion	*nvme;
+};
+
+#define WEFT_QUEUE_LIVE		0	/* requests may be sent */
+#define WEFT_QUEUE_CONNECTED	1	/* a queue pair is there to be torn down */
+
+/**
+ * struct weft_rdma_queue - a queue pair, and all that belongs to it
+ * @ctrl: its controller
+ * @qp: queue pair
+ * @cq: completion queue of sends and receives alike, so that they are handled
+ *	in one context at a time
+ * @capsules: commands, one for each slot
+ * @capsules_addr: for the device
+ * @slots: by tag
+ * @flags: WEFT_QUEUE_*
+ * @size: entries as told to the target; one command less may be in flight
+ * @index: 0 is the admin queue
+ * @inline_bytes: of data a capsule takes
+ * @poll: nobody gets interrupts, io_uring polls
+ * @poll_lock: one poller at a time
+ * @recvs: receives
+ * @responses: their buffers
+ * @responses_addr: for the device
+ * @lock: who stops it waits for whoever else does
+ * @cm_id: connection
+ * @cm_done: the connection made a step, or failed
+ * @cm_status: 0 or why not
+ * @cm_event: the step, enum rdma_cm_event_type
+ * @cm_why: what the target said with it
+ */
+struct weft_rdma_queue {
+	struct weft_rdma_ctrl	*ctrl;
+	struct ib_qp		*qp;
+	struct ib_cq		*cq;
+	struct nvme_command	*capsules;
+	u64			capsules_addr;
+	struct weft_rdma_slot	*slots;
+	unsigned long		flags;
+	u32			inline_bytes;
+	u16			size;
+	u16			index;
+	bool			poll;
+	spinlock_t		poll_lock;	/* one poller at a time */
+
+	struct weft_rdma_recv	*recvs;
+	struct nvme_completion	*responses;
+	u64			responses_addr;
+
+	struct mutex		lock;	/* stopping */
+	struct rdma_cm_id	*cm_id;
+	struct completion	cm_done;
+	int			cm_status;
+	int			cm_event;
+	const char		*cm_why;
+};
+
+/**
+ * struct weft_rdma_pdu - what follows each request
+ * @queue: it was sent on
+ * @cmd: for passthrough: the command, without id and data pointer
+ * @result: of the completion
+ * @status: of the completion, as in the specification, without the phase bit
+ * @retries: so far
+ * @nents: of @table
+ * @dma_nents: mapped
+ * @table: data
+ * @sgl: its first entries
+ */
+struct weft_rdma_pdu {
+	struct weft_rdma_queue	*queue;
+	struct nvme_command	*cmd;
+	union nvme_result	result;
+	u16			status;
+	u8			retries;
+	int			nents;
+	int			dma_nents;
+	struct sg_table		table;
+	struct scatterlist	sgl[WEFT_RDMA_PDU_SEGS];
+};
+
+/* Completion statuses of our own making: path related, as the spec numbers them. */
+#define WEFT_SC_HOST_PATH_ERROR	0x370
+#define WEFT_SC_HOST_ABORTED	0x371
+#define WEFT_SC_DNR		0x4000
+
+/*
+ * Life of a controller; weft_rdma_set_state() knows what may follow what.
+ * AUTHENTICATING is passed through on the way up, where the target asks for it.
+ */
+enum weft_rdma_state {
+	WEFT_RDMA_NEW,
+	WEFT_RDMA_CONNECTING,
+	WEFT_RDMA_AUTHENTICATING,
+	WEFT_RDMA_LIVE,
+	WEFT_RDMA_RECOVERING,
+	WEFT_RDMA_DELETING,
+	WEFT_RDMA_DEAD,
+};
+
+/**
+ * struct weft_rdma_options - how a controller is to be connected
+ * @subnqn: subsystem
+ * @host_nqn: this host
+ * @host_id: this host
+ * @traddr: target's address, numeric
+ * @trsvcid: target's port
+ * @host_traddr: ours, or empty
+ * @remote: the same as a socket address
+ * @local: the same, family 0 where none is given
+ * @io_queues: wanted, without poll queues
+ * @poll_queues: wanted beside
+ * @queue_size: entries of an I/O queue
+ * @kato_ms: keep-alive timeout
+ * @reconnect_delay: seconds before the second attempt; doubles up to 8 times
+ * @ctrl_loss_timeout: seconds until it is given up, -1 for never
+ * @fast_io_fail_timeout: seconds until I/O fails, -1 for never
+ */
+struct weft_rdma_options {
+	char			subnqn[224];
+	char			host_nqn[224];
+	u8			host_id[16];
+	char			traddr[64];
+	char			trsvcid[8];
+	char			host_traddr[64];
+	struct sockaddr_storage	remote;
+	struct sockaddr_storage	local;
+	u32			io_queues;
+	u32			poll_queues;
+	u32			queue_size;
+	u32			kato_ms;
+	u32			reconnect_delay;
+	int			ctrl_loss_timeout;
+	int			fast_io_fail_timeout;
+};
+
+/**
+ * struct weft_rdma_ctrl - a controller
+ * @state: changed by weft_rdma_set_state() alone, under @lock
+ * @lock: @state
+ * @ref: put by weft_rdma_ctrl_put()
+ * @list: protected by weft_rdma_ctrls_lock
+ * @dev: /dev/weft-rdmaN
+ * @cdev: the same
+ * @instance: N
+ * @opts: how it is connected
+ * @info: what it said of itself
+ * @cap: its property CAP
+ * @ib: the RDMA device while any queue has one
+ * @pd: protection domain, of this controller alone, while @ib is set
+ * @mr_pages: pages of a registration
+ * @queues: [0] is the admin queue
+ * @queue_count: how many are in use, with the admin queue
+ * @max_queues: length of @queues
+ * @poll_from: index of the first poll queue
+ * @admin_set: tags of the admin queue
+ * @admin_q: its request queue
+ * @set: tags of the I/O queues
+ * @connect_q: request queue on @set for Connect
+ * @set_ready: @set is there: after the first success
+ * @recover_work: takes everything down after an error
+ * @connect_work: tries to come back
+ * @fail_fast_work: ends the patience of fast_io_fail_timeout
+ * @keep_alive_work: does what it says
+ * @scan_work: looks for namespaces
+ * @event_work: asks for the next asynchronous event
+ * @wq: for all of these
+ * @attempts: to reconnect since the loss
+ * @reconnects: that succeeded
+ * @errors: recoveries that were begun
+ * @lost_at: when the last association ended, jiffies
+ * @quiet_at: from then on no command of an ended association can execute
+ * @lost: a connection ended, or its device, while the others were being made
+ * @fail_fast: fast_io_fail_timeout is over
+ * @notice: last asynchronous event
+ * @namespaces: under @ns_lock
+ * @ns_lock: the list, and what is paused; held for no command's sake
+ * @scan_lock: one scan at a time
+ * @create_lock: held until a new one is ready; removal waits for it
+ * @attempt_lock: held while an attempt to connect is under way
+ * @abort_busy: bit 0: an Abort is under way, one at a time
+ * @reason: why the association was ended, for people
+ * @rail: RDMA device and port that the path leaves by
+ * @gone_lock: held for reading while a command from outside runs
+ * @gone: no more of these
+ */
+struct weft_rdma_ctrl {
+	enum weft_rdma_state	state;
+	spinlock_t		lock;	/* @state */
+	struct kref		ref;
+	struct list_head	list;
+	struct device		dev;
+	struct cdev		cdev;
+	int			instance;
+	struct weft_rdma_options opts;
+	struct weft_ctrl_info	info;
+	u64			cap;
+
+	struct ib_device	*ib;
+	struct ib_pd		*pd;
+	u32			mr_pages;
+
+	struct weft_rdma_queue	*queues;
+	u32			queue_count;
+	u32			max_queues;
+	u32			poll_from;
+	struct blk_mq_tag_set	admin_set;
+	struct request_queue	*admin_q;
+	struct blk_mq_tag_set	set;
+	struct request_queue	*connect_q;
+	bool			set_ready;
+
+	struct workqueue_struct	*wq;
+	struct work_struct	recover_work;
+	struct delayed_work	connect_work;
+	struct delayed_work	fail_fast_work;
+	struct delayed_work	keep_alive_work;
+	struct work_struct	scan_work;
+	struct work_struct	event_work;
+	u32			attempts;
+	u32			reconnects;
+	u32			errors;
+	unsigned long		lost_at;
+	unsigned long		quiet_at;
+	bool			lost;
+	bool			fail_fast;
+	u32			notice;
+
+	struct list_head	namespaces;
+	struct mutex		ns_lock;	/* namespaces */
+	struct mutex		scan_lock;	/* one scan at a time */
+	struct mutex		create_lock;	/* being made */
+	struct mutex		attempt_lock;	/* an attempt to connect */
+	unsigned long		abort_busy;
+	char			reason[128];
+	char			rail[IB_DEVICE_NAME_MAX + 8];
+	struct rw_semaphore	gone_lock;	/* commands from outside */
+	bool			gone;
+};
+
+/**
+ * struct weft_rdma_ns - a namespace of a controller, a disk
+ * @ctrl: holds a reference
+ * @disk: the disk
+ * @nsid: its number
+ * @info: what it is
+ * @list: in the controller's, under its ns_lock
+ * @path: a volume's path that it is, or NULL
+ * @paused: nothing is sent; under the controller's ns_lock
+ * @dead: removed, or not what it was; I/O fails
+ */
+struct weft_rdma_ns {
+	struct weft_rdma_ctrl	*ctrl;
+	struct gendisk		*disk;
+	u32			nsid;
+	struct weft_ns_info	info;
+	struct list_head	list;
+	struct weft_rdma_path	*path;
+	bool			paused;
+	bool			dead;
+};
+
+#define weft_ctrl_err(ctrl, fmt, ...) \
+	pr_err("%s: " fmt, dev_name(&(ctrl)->dev), ##__VA_ARGS__)
+#define weft_ctrl_warn(ctrl, fmt, ...) \
+	pr_warn("%s: " fmt, dev_name(&(ctrl)->dev), ##__VA_ARGS__)
+#define weft_ctrl_info(ctrl, fmt, ...) \
+	pr_info("%s: " fmt, dev_name(&(ctrl)->dev), ##__VA_ARGS__)
+
+/* ctrl.c */
+extern struct mutex weft_rdma_ctrls_lock;
+extern struct list_head weft_rdma_ctrls;
+bool weft_rdma_set_state(struct weft_rdma_ctrl *ctrl, enum weft_rdma_state to);
+enum weft_rdma_state weft_rdma_state(struct weft_rdma_ctrl *ctrl);
+const char *weft_rdma_state_text(enum weft_rdma_state state);
+int weft_rdma_ctrl_create(const struct weft_controller_request *req,
+			  char *name, size_t size, struct weft_why *why);
+int weft_rdma_ctrl_delete(const char *name, struct weft_why *why);
+void weft_rdma_ctrl_remove(struct weft_rdma_ctrl *ctrl);
+void weft_rdma_ctrl_put(struct weft_rdma_ctrl *ctrl);
+
+/* setup.c */
+int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why);
+void weft_rdma_teardown(struct weft_rdma_ctrl *ctrl, bool shutdown);
+void weft_rdma_free_sets(struct weft_rdma_ctrl *ctrl);
+
+/* command.c */
+int weft_rdma_command(struct request_queue *q, struct nvme_command *cmd,
+		      void *data, unsigned int len, union nvme_result *result,
+		      unsigned long timeout, blk_mq_req_flags_t flags, int qid);
+int weft_rdma_property_read(struct weft_rdma_ctrl *ctrl, u32 offset, bool wide, u64 *value);
+int weft_rdma_property_write(struct weft_rdma_ctrl *ctrl, u32 offset, u32 value);
+void weft_rdma_abort(struct weft_rdma_queue *queue, u16 cid);
+void weft_rdma_listen(struct weft_rdma_ctrl *ctrl);
+const char *weft_rdma_status_text(u16 status);
+
+/* queue.c */
+int weft_rdma_queue_start(struct weft_rdma_queue *queue, struct weft_why *why);
+void weft_rdma_queue_stop(struct weft_rdma_queue *queue);
+void weft_rdma_queue_free(struct weft_rdma_queue *queue);
+
+/* io.c */
+extern const struct blk_mq_ops weft_rdma_admin_ops;
+extern const struct blk_mq_ops weft_rdma_io_ops;
+void weft_rdma_recv_done(struct ib_cq *cq, struct ib_wc *wc);
+void weft_rdma_send_done(struct ib_cq *cq, struct ib_wc *wc);
+void weft_rdma_reg_done(struct ib_cq *cq, struct ib_wc *wc);
+void weft_rdma_inv_done(struct ib_cq *cq, struct ib_wc *wc);
+int weft_rdma_post_recv(struct weft_rdma_queue *queue, struct weft_rdma_recv *recv);
+void weft_rdma_cancel_all(struct blk_mq_tag_set *set);
+
+/* recovery.c */
+__printf(2, 3)
+void weft_rdma_error(struct weft_rdma_ctrl *ctrl, const char *fmt, ...);
+void weft_rdma_recover_work(struct work_struct *work);
+void weft_rdma_connect_work(struct work_struct *work);
+void weft_rdma_fail_fast_work(struct work_struct *work);
+void weft_rdma_keep_alive_work(struct work_struct *work);
+void weft_rdma_went_live(struct weft_rdma_ctrl *ctrl);
+
+/* ns.c */
+void weft_rdma_scan(struct weft_rdma_ctrl *ctrl);
+void weft_rdma_scan_work(struct work_struct *work);
+void weft_rdma_pause(struct weft_rdma_ctrl *ctrl);
+void weft_rdma_resume(struct weft_rdma_ctrl *ctrl, bool paths_only);
+void weft_rdma_ns_remove_all(struct weft_rdma_ctrl *ctrl);
+bool weft_rdma_ns_in_use(struct weft_rdma_ctrl *ctrl);
+struct weft_rdma_ns *weft_rdma_ns_of(struct gendisk *disk);
+void weft_rdma_ns_kill_all(struct weft_rdma_ctrl *ctrl, bool paused_only);
+void weft_rdma_ns_sync(struct weft_rdma_ctrl *ctrl);
+
+/* path.c */
+extern struct weft_transport_ops weft_rdma_transport;
+bool weft_rdma_failover(struct request *rq, bool sent);
+void weft_rdma_path_gone(struct weft_rdma_ns *ns);
+void weft_rdma_paths_tell(struct weft_rdma_ctrl *ctrl, bool up);
+
+/* cdev.c */
+extern const struct attribute_group *weft_ns_groups[];
+int weft_rdma_ioctl(struct weft_rdma_ctrl *ctrl, struct weft_rdma_ns *ns,
+		    unsigned int cmd, unsigned long arg);
+int weft_rdma_cdev_init(void);
+void weft_rdma_cdev_exit(void);
+int weft_rdma_cdev_add(struct weft_rdma_ctrl *ctrl);
+void weft_rdma_cdev_del(struct weft_rdma_ctrl *ctrl);
+
+/* pr.c */
+extern const struct pr_ops weft_rdma_pr_ops;
+
+#endif /* WEFT_RDMA_H */

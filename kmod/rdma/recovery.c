@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What becomes of an association that fails: taken down, tried again, given up.
+ *
+ * DOC: recovery
+ *
+ * weft_rdma_error() may be called from anywhere, any number of times; the
+ * first one takes the controller from LIVE to RECOVERING and says why. The
+ * work then pauses the disks, drains the queue pairs and only then ends the
+ * requests that were in flight. Those of a volume's path are given to the
+ * volume, which has others; those of a disk used by itself wait.
+ *
+ * DOC: when a write may be sent again
+ *
+ * A drained queue pair takes nothing from the target any more, but what the
+ * target had taken before, it may still execute: a write that is sent again
+ * could be followed by its older self. The target gives an association up when
+ * the keep-alive timeout is over (NVMe base 2.1, 3.9), and its commands at
+ * most CQT later. So writes that may have reached the target wait until both,
+ * and a margin, are over since the queue pair was torn down: @quiet_at. Reads
+ * and writes that were never sent need not.
+ */
+#include "rdma.h"
+
+#include <linux/random.h>
+
+/**
+ * weft_rdma_error() - an association cannot go on
+ * @ctrl: the controller
+ * @fmt: why, for people
+ *
+ * Context: any.
+ */
+void weft_rdma_error(struct weft_rdma_ctrl *ctrl, const char *fmt, ...)
+{
+	char reason[sizeof(ctrl->reason)];
+	unsigned long flags;
+	bool first;
+	va_list args;
+
+	if (weft_rdma_state(ctrl) != WEFT_RDMA_LIVE)
+		return;
+	va_start(args, fmt);
+	vscnprintf(reason, sizeof(reason), fmt, args);
+	va_end(args);
+	/* Who removes the controller sets its own state, and finds the work queued or never. */
+	spin_lock_irqsave(&ctrl->lock, flags);
+	first = ctrl->state == WEFT_RDMA_LIVE;
+	if (first) {
+		WRITE_ONCE(ctrl->state, WEFT_RDMA_RECOVERING);
+		memcpy(ctrl->reason, reason, sizeof(reason));
+		ctrl->errors++;
+		queue_work(ctrl->wq, &ctrl->recover_work);
+	}
+	spin_unlock_irqrestore(&ctrl->lock, flags);
+	if (first)
+		weft_ctrl_warn(ctrl, "%s; recovering\n", reason);
+}
+
+/* Doubling from the first, with a tenth of chance, so that hosts do not come at once. */
+static unsigned long weft_backoff(struct weft_rdma_ctrl *ctrl)
+{
+	u32 ms = ctrl->opts.reconnect_delay * 1000;
+
+	if (!ctrl->attempts)
+		ms = min(ms, 1000U);
+	else
+		ms <<= min(ctrl->attempts - 1, 3U);
+	return msecs_to_jiffies(ms - ms / 10 + get_random_u32_below(ms / 5 + 1));
+}
+
+static void weft_connect_later(struct weft_rdma_ctrl *ctrl)
+{
+	unsigned long delay = weft_backoff(ctrl);
+	unsigned long now = jiffies;
+
+	/* Nothing is replayed before the old association is provably silent. */
+	if (time_before(now + delay, ctrl->quiet_at))
+		delay = ctrl->quiet_at - now;
+	queue_delayed_work(ctrl->wq, &ctrl->connect_work, delay);
+}
+
+void weft_rdma_recover_work(struct work_struct *work)
+{
+	struct weft_rdma_ctrl *ctrl = container_of(work, struct weft_rdma_ctrl, recover_work);
+
+	weft_rdma_pause(ctrl);
+	/* A volume sends no more from here on. */
+	mutex_lock(&ctrl->ns_lock);
+	weft_rdma_paths_tell(ctrl, false);
+	mutex_unlock(&ctrl->ns_lock);
+	weft_rdma_teardown(ctrl, false);
+	ctrl->lost_at = jiffies;
+	ctrl->attempts = 0;
+	ctrl->fail_fast = false;
+	/* What volumes had sent, and was not on its way yet, goes back to them. */
+	weft_rdma_resume(ctrl, true);
+	if (!weft_rdma_set_state(ctrl, WEFT_RDMA_CONNECTING))
+		return;	/* it is being removed */
+	if (ctrl->opts.fast_io_fail_timeout >= 0)
+		queue_delayed_work(ctrl->wq, &ctrl->fail_fast_work,
+				   (unsigned long)ctrl->opts.fast_io_fail_timeout * HZ);
+	weft_connect_later(ctrl);
+}
+
+/* Patience is over: what waits fails, and what comes does at once. */
+void weft_rdma_fail_fast_work(struct work_struct *work)
+{
+	struct weft_rdma_ctrl *ctrl = container_of(to_delayed_work(work),
+						   struct weft_rdma_ctrl, fail_fast_work);
+
+	/* Not while an attempt makes queues live: nothing may be sent before the scan. */
+	mutex_lock(&ctrl->attempt_lock);
+	if (weft_rdma_state(ctrl) != WEFT_RDMA_LIVE) {
+		weft_ctrl_warn(ctrl, "still not connected after %d s, I/O fails\n",
+			       ctrl->opts.fast_io_fail_timeout);
+		ctrl->fail_fast = true;
+		weft_rdma_resume(ctrl, false);
+	}
+	mutex_unlock(&ctrl->attempt_lock);
+}
+
+static bool weft_give_up(struct weft_rdma_ctrl *ctrl)
+{
+	return ctrl->opts.ctrl_loss_timeout >= 0 &&
+	       time_after(jiffies, ctrl->lost_at +
+				   (unsigned long)ctrl->opts.ctrl_loss_timeout * HZ);
+}
+
+struct weft_removal {
+	struct work_struct	work;
+	struct weft_rdma_ctrl	*ctrl;
+};
+
+/* On a queue that is not the controller's, which removal destroys. */
+static void weft_rdma_remove_later(struct work_struct *work)
+{
+	struct weft_removal *removal = container_of(work, struct weft_removal, work);
+
+	struct weft_rdma_ctrl *ctrl = removal->ctrl;
+	bool ours;
+
+	mutex_lock(&weft_rdma_ctrls_lock);
+	ours = !list_empty(&ctrl->list);
+	list_del_init(&ctrl->list);
+	mutex_unlock(&weft_rdma_ctrls_lock);
+	if (ours)	/* or somebody removes it already */
+		weft_rdma_ctrl_remove(ctrl);
+	weft_rdma_ctrl_put(ctrl);
+	kfree(removal);
+	module_put(THIS_MODULE);
+}
+
+static void weft_rdma_lost(struct weft_rdma_ctrl *ctrl)
+{
+	struct weft_removal *removal;
+
+	removal = kzalloc_obj(*removal);
+	if (!removal || !try_module_get(THIS_MODULE)) {
+		kfree(removal);
+		weft_connect_later(ctrl);
+		return;
+	}
+	weft_ctrl_err(ctrl, "not connected again within %d s, giving it up\n",
+		      ctrl->opts.ctrl_loss_timeout);
+	/* Not taken off the list here: who removes a device holds its lock, and waits for us. */
+	kref_get(&ctrl->ref);
+	removal->ctrl = ctrl;
+	INIT_WORK(&removal->work, weft_rdma_remove_later);
+	queue_work(system_long_wq, &removal->work);
+}
+
+void weft_rdma_connect_work(struct work_struct *work)
+{
+	struct weft_rdma_ctrl *ctrl = container_of(to_delayed_work(work),
+						   struct weft_rdma_ctrl, connect_work);
+	struct weft_why why = {};
+	bool live;
+	int ret;
+
+	if (weft_rdma_state(ctrl) != WEFT_RDMA_CONNECTING)
+		return;
+	/* Somebody flushed this work before its time. */
+	if (time_before(jiffies, ctrl->quiet_at)) {
+		queue_delayed_work(ctrl->wq, &ctrl->connect_work, ctrl->quiet_at - jiffies);
+		return;
+	}
+	mutex_lock(&ctrl->attempt_lock);
+	ctrl->attempts++;
+	/* Nothing is sent before the scan has seen that it is the same disk. */
+	weft_rdma_pause(ctrl);
+	ret = weft_rdma_setup(ctrl, &why);
+	live = !ret && weft_rdma_set_state(ctrl, WEFT_RDMA_LIVE);
+	if (!live) {
+		weft_rdma_teardown(ctrl, false);
+		weft_rdma_resume(ctrl, !ctrl->fail_fast);
+	}
+	mutex_unlock(&ctrl->attempt_lock);
+	if (live) {
+		cancel_delayed_work_sync(&ctrl->fail_fast_work);
+		ctrl->fail_fast = false;
+		ctrl->reconnects++;
+		weft_ctrl_info(ctrl, "connected again, attempt %u\n", ctrl->attempts);
+		weft_rdma_went_live(ctrl);
+		return;
+	}
+	if (!ret)
+		return;	/* it is being removed */
+	/* Where the target wants what we cannot do, the next attempt says so again. */
+	if (weft_rdma_state(ctrl) == WEFT_RDMA_AUTHENTICATING)
+		weft_rdma_set_state(ctrl, WEFT_RDMA_CONNECTING);
+	if (weft_rdma_state(ctrl) != WEFT_RDMA_CONNECTING)
+		return;
+	weft_ctrl_warn(ctrl, "attempt %u to connect: %s\n", ctrl->attempts, why.text);
+	if (weft_give_up(ctrl))
+		weft_rdma_lost(ctrl);
+	else
+		weft_connect_later(ctrl);
+}
+
+/**
+ * weft_rdma_went_live() - what follows each time an association is up
+ * @ctrl: LIVE
+ *
+ * Context: process context, may sleep. The disks resume when the scan has
+ * seen that they are what they were.
+ */
+void weft_rdma_went_live(struct weft_rdma_ctrl *ctrl)
+{
+	if (READ_ONCE(ctrl->lost)) {
+		weft_rdma_error(ctrl, "a connection was lost while the others were made");
+		return;
+	}
+	if (ctrl->info.ns_events)
+		weft_rdma_listen(ctrl);
+	queue_work(ctrl->wq, &ctrl->scan_work);
+}
+
+void weft_rdma_keep_alive_work(struct work_struct *work)
+{
+	struct weft_rdma_ctrl *ctrl = container_of(to_delayed_work(work),
+						   struct weft_rdma_ctrl, keep_alive_work);
+	struct nvme_command cmd = {};
+	int ret;
+
+	if (!test_bit(WEFT_QUEUE_LIVE, &ctrl->queues[0].flags))
+		return;
+	cmd.common.opcode = nvme_admin_keep_alive;
+	ret = weft_rdma_command(ctrl->admin_q, &cmd, NULL, 0, NULL,
+				msecs_to_jiffies(ctrl->opts.kato_ms),
+				BLK_MQ_REQ_RESERVED | BLK_MQ_REQ_NOWAIT, 0);
+	if (ret) {
+		weft_rdma_error(ctrl, "the keep-alive was not answered (%d)", ret);
+		return;
+	}
+	queue_delayed_work(ctrl->wq, &ctrl->keep_alive_work,
+			   msecs_to_jiffies(ctrl->opts.kato_ms / 2));
+}

@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Bringing an association up and taking it down: admin queue, Connect,
+ * properties, Identify, number of queues, I/O queues, and back.
+ */
+#include "rdma.h"
+
+#include <linux/delay.h>
+
+static unsigned int weft_io_timeout = 30;
+
+static int weft_io_timeout_set(const char *val, const struct kernel_param *kp)
+{
+	return param_set_uint_minmax(val, kp, 1, 3600);
+}
+
+static const struct kernel_param_ops weft_io_timeout_ops = {
+	.set	= weft_io_timeout_set,
+	.get	= param_get_uint,
+};
+
+module_param_cb(io_timeout, &weft_io_timeout_ops, &weft_io_timeout, 0644);
+MODULE_PARM_DESC(io_timeout,
+		 "seconds until an I/O command is aborted, and as long again until the association is; for controllers connected from now on (default 30)");
+
+static int weft_refuse_status(struct weft_why *why, int status, const char *what)
+{
+	const char *text;
+
+	if (status < 0)
+		return weft_refuse(why, status, "%s cannot be sent (error %d)", what, -status);
+	text = weft_rdma_status_text(status);
+	if (text)
+		return weft_refuse(why, -ECONNREFUSED, "%s", text);
+	return weft_refuse(why, -EPROTO, "the target refuses %s (status 0x%x)", what,
+			   status);
+}
+
+static int weft_fabrics_connect(struct weft_rdma_queue *queue, struct weft_why *why)
+{
+	struct weft_rdma_ctrl *ctrl = queue->ctrl;
+	struct nvmf_connect_data *data;
+	union nvme_result result = {};
+	struct nvme_command cmd;
+	int ret;
+
+	data = kzalloc_obj(*data);
+	if (!data)
+		return -ENOMEM;
+	memcpy(&data->hostid, ctrl->opts.host_id, sizeof(data->hostid));
+	data->cntlid = cpu_to_le16(queue->index ? ctrl->info.cntlid : 0xffff);
+	strscpy(data->subsysnqn, ctrl->opts.subnqn, sizeof(data->subsysnqn));
+	strscpy(data->hostnqn, ctrl->opts.host_nqn, sizeof(data->hostnqn));
+	weft_capsule_connect(&cmd, queue->index, queue->size, ctrl->opts.kato_ms);
+	ret = weft_rdma_command(queue->index ? ctrl->connect_q : ctrl->admin_q, &cmd,
+				data, sizeof(*data), &result, WEFT_RDMA_SETUP_TIMEOUT,
+				BLK_MQ_REQ_RESERVED | BLK_MQ_REQ_NOWAIT, queue->index);
+	kfree(data);
+	if (ret)
+		return weft_refuse_status(why, ret, "Connect");
+	/* Bits 16 and 17: the target wants the host to authenticate. */
+	if (le32_to_cpu(result.u32) & 0x30000) {
+		weft_rdma_set_state(ctrl, WEFT_RDMA_AUTHENTICATING);
+		return weft_refuse(why, -EOPNOTSUPP,
+				   "the target wants authentication, which weft does not do");
+	}
+	if (!queue->index)
+		ctrl->info.cntlid = le32_to_cpu(result.u32) & 0xffff;
+	return 0;
+}
+
+static int weft_wait_ready(struct weft_rdma_ctrl *ctrl, u32 mask, u32 wanted,
+			   u32 timeout_ms, struct weft_why *why)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(timeout_ms);
+	u64 csts = 0;
+	int ret;
+
+	for (;;) {
+		ret = weft_rdma_property_read(ctrl, NVME_REG_CSTS, false, &csts);
+		if (ret)
+			return weft_refuse(why, ret, "the controller's status cannot be read");
+		if ((csts & mask) == wanted)
+			return 0;
+		if (csts & NVME_CSTS_CFS)
+			return weft_refuse(why, -EIO, "the controller has failed (CSTS 0x%llx)", csts);
+		if (time_after(jiffies, end))
+			return weft_refuse(why, -ETIMEDOUT,
+					   "the controller was not ready after %u ms (CSTS 0x%llx)",
+					   timeout_ms, csts);
+		msleep(20);
+	}
+}
+
+static int weft_enable(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
+{
+	u32 cc = NVME_CC_CSS_NVM | NVME_CC_AMS_RR | NVME_CC_SHN_NONE |
+		 NVME_CC_IOSQES | NVME_CC_IOCQES | NVME_CC_ENABLE;
+	int ret;
+
+	ret = weft_rdma_property_read(ctrl, NVME_REG_CAP, true, &ctrl->cap);
+	if (ret)
+		return weft_refuse(why, ret, "the controller's capabilities cannot be read");
+	if (NVME_CAP_MPSMIN(ctrl->cap) > PAGE_SHIFT - 12)
+		return weft_refuse(why, -EPROTO, "its smallest page is larger than this host's");
+	ret = weft_rdma_property_write(ctrl, NVME_REG_CC, cc);
+	if (ret)
+		return weft_refuse(why, ret, "the controller cannot be enabled");
+	return weft_wait_ready(ctrl, NVME_CSTS_RDY, NVME_CSTS_RDY,
+			       max_t(u32, NVME_CAP_TIMEOUT(ctrl->cap), 1) * 500, why);
+}
+
+/* The disks' limits are those of the first association. */
+static int weft_check_again(struct weft_rdma_ctrl *ctrl, const struct weft_ctrl_info *info,
+			    struct weft_why *why)
+{
+	if (!ctrl->set_ready)
+		return 0;
+	if (info->max_bytes < ctrl->info.max_bytes ||
+	    info->max_queue_size < ctrl->set.queue_depth + 1)
+		return weft_refuse(why, -EPROTO,
+				   "it takes less than before (%u bytes a command, %u entries a queue)",
+				   info->max_bytes, info->max_queue_size);
+	return 0;
+}
+
+static int weft_identify(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
+{
+	struct weft_ctrl_info info;
+	struct nvme_id_ctrl *id;
+	struct nvme_command cmd;
+	int ret;
+
+	id = kzalloc_obj(*id);
+	if (!id)
+		return -ENOMEM;
+	weft_capsule_identify(&cmd, NVME_ID_CNS_CTRL, 0);
+	ret = weft_rdma_command(ctrl->admin_q, &cmd, id, sizeof(*id), NULL,
+				WEFT_RDMA_SETUP_TIMEOUT, 0, 0);
+	if (ret)
+		ret = weft_refuse_status(why, ret, "Identify Controller");
+	else
+		ret = weft_info_controller(id, ctrl->cap,
+					   SZ_4K << NVME_CAP_MPSMIN(ctrl->cap), &info, why);
+	if (!ret && info.cntlid != ctrl->info.cntlid)
+		ret = weft_refuse(why, -EPROTO,
+				  "it says to be controller %u after it connected as %u",
+				  info.cntlid, ctrl->info.cntlid);
+	if (!ret)
+		ret = weft_check_again(ctrl, &info, why);
+	if (!ret)
+		ctrl->info = info;
+	kfree(id);
+	return ret;
+}
+
+static int weft_set_features(struct weft_rdma_ctrl *ctrl, u8 fid, u32 value,
+			     u32 *result)
+{
+	union nvme_result got = {};
+	struct nvme_command cmd = {};
+	int ret;
+
+	cmd.features.opcode = nvme_admin_set_features;
+	cmd.features.fid = cpu_to_le32(fid);
+	cmd.features.dword11 = cpu_to_le32(value);
+	ret = weft_rdma_command(ctrl->admin_q, &cmd, NULL, 0, &got,
+				WEFT_RDMA_SETUP_TIMEOUT, 0, 0);
+	if (!ret && result)
+		*result = le32_to_cpu(got.u32);
+	return ret;
+}
+
+/* How many I/O queues: what is wanted or what the target grants, with poll queues last. */
+static int weft_count_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
+{
+	u32 io = min(ctrl->opts.io_queues, num_online_cpus());
+	u32 poll = min(ctrl->opts.poll_queues, num_online_cpus());
+	u32 wanted, granted, result = 0;
+	int ret;
+
+	/* Processors may have come since there were queues made for them. */
+	poll = min(poll, ctrl->max_queues - 1 - min(io, ctrl->max_queues - 1));
+	io = min(io, ctrl->max_queues - 1);
+	wanted = io + poll;
+
+	/* 0's based, submission queues below, completion queues above. */
+	ret = weft_set_features(ctrl, NVME_FEAT_NUM_QUEUES,
+				(wanted - 1) | (wanted - 1) << 16, &result);
+	if (ret)
+		return weft_refuse_status(why, ret, "Set Features (Number of Queues)");
+	granted = min(result & 0xffff, result >> 16) + 1;
+	if (ctrl->set_ready) {
+		/* Requests wait that are mapped to the queues there were. */
+		if (granted < ctrl->queue_count - 1)
+			return weft_refuse(why, -EBUSY,
+					   "the target grants %u I/O queues, before it were %u",
+					   granted, ctrl->queue_count - 1);
+		return 0;
+	}
+	if (granted < wanted) {
+		poll = min(poll, granted - 1);
+		io = granted - poll;
+		weft_ctrl_info(ctrl, "the target grants %u I/O queues of %u\n",
+			       granted, wanted);
+	}
+	ctrl->poll_from = io + 1;
+	ctrl->queue_count = io + poll + 1;
+	return 0;
+}
+
+/* A command of the setup that timed out has stopped the queue, even if it was answered after all. */
+static int weft_set_live(struct weft_rdma_queue *queue, struct weft_why *why)
+{
+	if (!test_bit(WEFT_QUEUE_CONNECTED, &queue->flags))
+		return weft_refuse(why, -ETIMEDOUT, "queue %u: the target answers too late",
+				   queue->index);
+	set_bit(WEFT_QUEUE_LIVE, &queue->flags);
+	return 0;
+}
+
+static int weft_start_admin(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
+{
+	struct weft_rdma_queue *admin = &ctrl->queues[0];
+	int ret;
+
+	admin->ctrl = ctrl;
+	admin->index = 0;
+	admin->size = WEFT_RDMA_ADMIN_SIZE;
+	admin->inline_bytes = 0;
+	WRITE_ONCE(ctrl->lost, false);
+	ret = weft_rdma_queue_start(admin, why);
+	if (ret)
+		return ret;
+	snprintf(ctrl->rail, sizeof(ctrl->rail), "%s/%u", dev_name(&ctrl->ib->dev),
+		 admin->cm_id->port_num);
+	ret = weft_fabrics_connect(admin, why);
+	if (!ret)
+		ret = weft_enable(ctrl, why);
+	if (!ret)
+		ret = weft_identify(ctrl, why);
+	if (!ret)
+		ret = weft_set_live(admin, why);
+	/* Connecting all queues may take longer than the target waits for us. */
+	if (!ret)
+		queue_delayed_work(ctrl->wq, &ctrl->keep_alive_work,
+				   msecs_to_jiffies(ctrl->opts.kato_ms / 2));
+	return ret;
+}
+
+static int weft_start_io_queue(struct weft_rdma_ctrl *ctrl, u32 index,
+			       struct weft_why *why)
+{
+	struct weft_rdma_queue *queue = &ctrl->queues[index];
+	int ret;
+
+	queue->ctrl = ctrl;
+	queue->index = index;
+	queue->size = ctrl->set.queue_depth + 1;
+	queue->inline_bytes = ctrl->info.inline_bytes;
+	queue->poll = index >= ctrl->poll_from;
+	ret = weft_rdma_queue_start(queue, why);
+	if (!ret)
+		ret = weft_fabrics_connect(queue, why);
+	if (!ret)
+		ret = weft_set_live(queue, why);
+	return ret;
+}
+
+static int weft_alloc_set(struct weft_rdma_ctrl *ctrl)
+{
+	u32 size = min3(ctrl->opts.queue_size, ctrl->info.max_queue_size,
+			(u32)WEFT_RDMA_QUEUE_MAX);
+	struct blk_mq_tag_set *set = &ctrl->set;
+	int ret;
+
+	memset(set, 0, sizeof(*set));
+	set->ops = &weft_rdma_io_ops;
+	/* One less than there are entries: a full queue cannot be told from an empty one. */
+	set->queue_depth = min(size, (u32)ctrl->ib->attrs.max_qp_wr / 4) - 1;
+	set->reserved_tags = 1;
+	set->numa_node = NUMA_NO_NODE;
+	set->cmd_size = sizeof(struct weft_rdma_pdu);
+	set->driver_data = ctrl;
+	set->nr_hw_queues = ctrl->queue_count - 1;
+	set->timeout = READ_ONCE(weft_io_timeout) * HZ;
+	set->nr_maps = ctrl->queue_count > ctrl->poll_from ? HCTX_MAX_TYPES : 1;
+	set->flags = WEFT_MQ_F_DEFAULT;
+	ret = blk_mq_alloc_tag_set(set);
+	if (ret)
+		return ret;
+	ctrl->connect_q = weft_mq_alloc_queue(set);
+	if (IS_ERR(ctrl->connect_q)) {
+		ret = PTR_ERR(ctrl->connect_q);
+		blk_mq_free_tag_set(set);
+		return ret;
+	}
+	ctrl->set_ready = true;
+	return 0;
+}
+
+/**
+ * weft_rdma_free_sets() - undo what the first weft_rdma_setup() made to stay
+ * @ctrl: torn down, without namespaces
+ */
+void weft_rdma_free_sets(struct weft_rdma_ctrl *ctrl)
+{
+	if (!ctrl->set_ready)
+		return;
+	blk_mq_destroy_queue(ctrl->connect_q);
+	blk_put_queue(ctrl->connect_q);
+	blk_mq_free_tag_set(&ctrl->set);
+	ctrl->set_ready = false;
+}
+
+/**
+ * weft_rdma_setup() - bring an association up
+ * @ctrl: CONNECTING, nothing of it is up; its disks are paused
+ * @why: gets the reason of a failure
+ *
+ * Context: process context, takes as long as the target does, bounded by our
+ * timeouts.
+ * Return: 0; or a negative errno, and weft_rdma_teardown() is needed as well.
+ */
+int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
+{
+	u32 i;
+	int ret;
+
+	ret = weft_start_admin(ctrl, why);
+	if (!ret)
+		ret = weft_count_queues(ctrl, why);
+	if (!ret && !ctrl->set_ready) {
+		ret = weft_alloc_set(ctrl);
+		if (ret)
+			weft_refuse(why, ret, "no memory for %u queues (error %d)",
+				    ctrl->queue_count - 1, -ret);
+	}
+	if (ret)
+		return ret;
+	for (i = 1; i < ctrl->queue_count; i++) {
+		ret = weft_start_io_queue(ctrl, i, why);
+		if (ret)
+			return ret;
+	}
+	if (ctrl->info.ns_events)
+		weft_set_features(ctrl, NVME_FEAT_ASYNC_EVENT, NVME_AEN_CFG_NS_ATTR, NULL);
+	return 0;
+}
+
+static void weft_shutdown(struct weft_rdma_ctrl *ctrl)
+{
+	u32 cc = NVME_CC_CSS_NVM | NVME_CC_IOSQES | NVME_CC_IOCQES |
+		 NVME_CC_ENABLE | NVME_CC_SHN_NORMAL;
+	struct weft_why why = {};
+
+	if (weft_rdma_property_write(ctrl, NVME_REG_CC, cc))
+		return;
+	if (weft_wait_ready(ctrl, NVME_CSTS_SHST_MASK, NVME_CSTS_SHST_CMPLT,
+			    ctrl->info.shutdown_ms, &why))
+		weft_ctrl_warn(ctrl, "shutting down: %s\n", why.text);
+}
+
+/**
+ * weft_rdma_teardown() - take an association down
+ * @ctrl: its disks are paused, or dead; any part of it may be up
+ * @shutdown: tell the controller, which still answers
+ *
+ * When this returns no command of it can reach this host's memory, every
+ * request that was sent has ended, and nothing of the RDMA device is held.
+ *
+ * Context: process context, may sleep.
+ */
+void weft_rdma_teardown(struct weft_rdma_ctrl *ctrl, bool shutdown)
+{
+	u32 quiet_ms = ctrl->opts.kato_ms + ctrl->info.quiesce_ms + WEFT_RDMA_QUIET_MARGIN_MS;
+	u32 i;
+
+	if (shutdown)
+		weft_shutdown(ctrl);
+	if (ctrl->set_ready)
+		blk_mq_quiesce_queue(ctrl->connect_q);
+	blk_mq_quiesce_queue(ctrl->admin_q);
+
+	/* Every queue pair before any request: a key of one is good on all of them. */
+	for (i = ctrl->max_queues; i-- > 0;)
+		if (ctrl->queues[i].cm_id)
+			weft_rdma_queue_stop(&ctrl->queues[i]);
+	/* From here on nothing keeps the association alive. Set before requests look at it. */
+	if (weft_rdma_state(ctrl) == WEFT_RDMA_RECOVERING)
+		ctrl->quiet_at = jiffies + msecs_to_jiffies(quiet_ms);
+
+	/* No timeout handler is at work on what is ended now. */
+	if (ctrl->set_ready) {
+		blk_sync_queue(ctrl->connect_q);
+		weft_rdma_ns_sync(ctrl);
+		weft_rdma_cancel_all(&ctrl->set);
+	}
+	blk_sync_queue(ctrl->admin_q);
+	weft_rdma_cancel_all(&ctrl->admin_set);
+
+	/* What waits to be sent is turned away, and so nobody waits for it. */
+	if (ctrl->set_ready)
+		blk_mq_unquiesce_queue(ctrl->connect_q);
+	blk_mq_unquiesce_queue(ctrl->admin_q);
+	cancel_delayed_work_sync(&ctrl->keep_alive_work);
+
+	/* The admin queue last: the device goes with it. */
+	for (i = ctrl->max_queues; i-- > 0;)
+		weft_rdma_queue_free(&ctrl->queues[i]);
+}
