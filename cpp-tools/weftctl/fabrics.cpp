@@ -3,6 +3,7 @@
 
 #include "fd.hpp"
 #include "host.hpp"
+#include "netlink.hpp"
 #include "process.hpp"
 #include "sysfile.hpp"
 
@@ -17,6 +18,7 @@
 #include <memory>
 #include <syslog.h>
 #include <thread>
+#include <uuid/uuid.h>
 
 namespace weft
 {
@@ -99,7 +101,13 @@ nvme_fabrics_config config_of(const connect_options& options)
     return config;
 }
 
-result<nvme_host_t> host_of(const nvme_tree& tree, const connect_options& options)
+/// Who this host is to targets: NQN and id.
+struct host_identity {
+    std::string nqn;
+    std::string id;
+};
+
+result<host_identity> identity_of(const connect_options& options)
 {
     auto nqn = options.host_nqn.empty() ? host_nqn() : result<std::string>(options.host_nqn);
     if (!nqn)
@@ -108,10 +116,55 @@ result<nvme_host_t> host_of(const nvme_tree& tree, const connect_options& option
     // Kernel and targets want both to name one host: without a file the id is the UUID in the NQN.
     if (const auto uuid = nqn->find("uuid:"); id.empty() && uuid != std::string::npos)
         id = nqn->substr(uuid + 5);
-    auto* host = nvme_lookup_host(tree.get(), nqn->c_str(), id.empty() ? nullptr : id.c_str());
+    return host_identity{std::move(*nqn), std::move(id)};
+}
+
+result<nvme_host_t> host_of(const nvme_tree& tree, const connect_options& options)
+{
+    const auto identity = identity_of(options);
+    if (!identity)
+        return tl::unexpected(identity.error());
+    auto* host = nvme_lookup_host(tree.get(), identity->nqn.c_str(),
+                                  identity->id.empty() ? nullptr : identity->id.c_str());
     if (!host)
-        return fail(exit_code::usage, "the host NQN '{}' cannot be used", *nqn);
+        return fail(exit_code::usage, "the host NQN '{}' cannot be used", identity->nqn);
     return host;
+}
+
+/// weft's own initiator connects, and its disks are there when this returns.
+result<std::string> create_own(const nvme_address& at, const std::string& subnqn,
+                               const connect_options& options)
+{
+    const auto identity = identity_of(options);
+    if (!identity)
+        return tl::unexpected(identity.error());
+    if (!options.host_interface.empty())
+        return fail(exit_code::usage, "an interface cannot be chosen for rdma, --host-address can");
+    controller_request request;
+    uuid_t id;
+    if (uuid_parse(identity->id.c_str(), id))
+        return fail(exit_code::usage, "the host id '{}' is no UUID", identity->id);
+    std::copy(std::begin(id), std::end(id), request.host_id.begin());
+    request.transport = at.transport;
+    request.subnqn = subnqn;
+    request.host_nqn = identity->nqn;
+    request.address = at.address;
+    request.service = std::to_string(at.port);
+    request.host_address = options.host_address;
+    request.io_queues = static_cast<std::uint32_t>(options.queues);
+    request.poll_queues = static_cast<std::uint32_t>(options.poll_queues);
+    request.queue_size = static_cast<std::uint32_t>(options.queue_depth);
+    request.keep_alive = static_cast<std::uint32_t>(options.keep_alive.value_or(0));
+    request.reconnect_delay = static_cast<std::uint32_t>(options.reconnect_delay.value_or(0));
+    request.ctrl_loss_timeout = options.ctrl_loss_timeout;
+    request.fast_io_fail_timeout = options.fast_io_fail_timeout;
+    auto kernel = netlink::open();
+    if (!kernel)
+        return tl::unexpected(kernel.error());
+    auto name = kernel->create_controller(request);
+    if (!name)
+        return fail(name.error().code, "{}/{} cannot be connected: {}", at.text(), subnqn, name.error().text);
+    return name;
 }
 
 const char* or_null(const std::string& text)
@@ -151,9 +204,11 @@ std::string fixed_text(const char* text, std::size_t size)
     return out;
 }
 
-// "nvme3n1" and not "nvme3c1n1", which is a path of a disk with several.
+// "nvme3n1" and "weft-rdma0n1"; not "nvme3c1n1", which is a path of a disk with several.
 bool is_disk(const std::string& name)
 {
+    if (name.rfind("weft-rdma", 0) == 0)
+        return name.find('n', 9) != std::string::npos;
     return name.rfind("nvme", 0) == 0 && name.find('n', 4) != std::string::npos &&
            name.find('c', 4) == std::string::npos && name.find('p', 4) == std::string::npos;
 }
@@ -169,33 +224,21 @@ void add_disks(const fs::path& folder, std::vector<std::string>& disks)
     }
 }
 
-// "traddr=10.0.0.1,trsvcid=4420,src_addr=10.0.0.2"
-std::string field_of(const std::string& address, const std::string& name)
+// The controllers of an initiator over fabrics, and for each the subsystem folder its disks are in.
+void scan_class(const fs::path& folder, const std::string& initiator, std::vector<connection>& found)
 {
-    for (std::size_t start = 0; start < address.size();) {
-        const auto end = std::min(address.find(',', start), address.size());
-        if (address.compare(start, name.size() + 1, name + "=") == 0)
-            return address.substr(start + name.size() + 1, end - start - name.size() - 1);
-        start = end + 1;
-    }
-    return {};
-}
-
-// The controllers of this host over fabrics, and for each the subsystem folder its disks are in.
-std::vector<connection> scan()
-{
-    std::vector<connection> found;
     std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator("/sys/class/nvme", ignored)) {
+    for (const auto& entry : fs::directory_iterator(folder, ignored)) {
         connection link;
+        link.initiator = initiator;
         link.controller = entry.path().filename();
         link.at.transport = read_text(entry.path() / "transport").value_or("");
         if (link.at.transport != "rdma" && link.at.transport != "tcp")
             continue;
         const auto address = read_text(entry.path() / "address").value_or("");
-        link.at.address = field_of(address, "traddr");
+        link.at.address = address_field(address, "traddr");
         link.at.port =
-            static_cast<std::uint16_t>(std::strtoul(field_of(address, "trsvcid").c_str(), nullptr, 10));
+            static_cast<std::uint16_t>(std::strtoul(address_field(address, "trsvcid").c_str(), nullptr, 10));
         link.subnqn = read_text(entry.path() / "subsysnqn").value_or("");
         link.state = read_text(entry.path() / "state").value_or("");
         add_disks(entry.path(), link.disks);
@@ -205,15 +248,23 @@ std::vector<connection> scan()
         std::sort(link.disks.begin(), link.disks.end());
         found.push_back(std::move(link));
     }
+}
+
+std::vector<connection> scan()
+{
+    std::vector<connection> found;
+    scan_class("/sys/class/nvme", "nvme", found);
+    scan_class("/sys/class/weft-rdma", "weft", found);
     std::sort(found.begin(), found.end(),
               [](const auto& one, const auto& other) { return one.controller < other.controller; });
     return found;
 }
 
-std::optional<connection> find_connection(const nvme_address& at, const std::string& subnqn)
+std::optional<connection> find_connection(const nvme_address& at, const std::string& subnqn,
+                                          const std::string& initiator)
 {
     for (auto& link : scan())
-        if (link.at == at && link.subnqn == subnqn)
+        if (link.at == at && link.subnqn == subnqn && link.initiator == initiator)
             return link;
     return std::nullopt;
 }
@@ -261,18 +312,30 @@ result<std::vector<discovered>> discover(const nvme_address& at, const connect_o
 
 result<connection> connect(const nvme_address& at, const std::string& subnqn, const connect_options& options)
 {
-    if (auto known = find_connection(at, subnqn))
+    const std::string initiator = !options.initiator.empty() ? options.initiator
+                                  : at.transport == "rdma"   ? "weft"
+                                                             : "nvme";
+    if (initiator == "weft" && at.transport != "rdma")
+        return fail(exit_code::usage, "weft's own initiator is for rdma; {} is connected by the stock host",
+                    at.transport);
+    if (auto known = find_connection(at, subnqn, initiator))
         return *known;
     const nvme_tree tree;
     int errnum = 0;
-    auto controller = add_controller(tree, at, subnqn, options, errnum);
-    if (!controller) {
-        // Another command was faster.
-        if (auto known = find_connection(at, subnqn))
-            return *known;
-        return tl::unexpected(controller.error());
+    result<void> done;
+    if (initiator == "weft") {
+        if (auto name = create_own(at, subnqn, options); !name)
+            done = tl::unexpected(name.error());
+    } else if (auto made = add_controller(tree, at, subnqn, options, errnum); !made) {
+        done = tl::unexpected(made.error());
     }
-    auto link = find_connection(at, subnqn);
+    if (!done) {
+        // Another command was faster.
+        if (auto known = find_connection(at, subnqn, initiator))
+            return *known;
+        return tl::unexpected(done.error());
+    }
+    auto link = find_connection(at, subnqn, initiator);
     if (!link)
         return fail(exit_code::failure, "{}/{} was connected and is gone again; 'dmesg' says why", at.text(),
                     subnqn);
@@ -302,6 +365,12 @@ result<void> disconnect(const connection& link)
 {
     if (!current(link))
         return {};
+    if (link.initiator == "weft") {
+        auto kernel = netlink::open();
+        if (!kernel)
+            return tl::unexpected(kernel.error());
+        return kernel->delete_controller(link.at.transport, link.controller);
+    }
     const int err = write_attribute(fs::path("/sys/class/nvme") / link.controller / "delete_controller", "1");
     if (err && err != -ENOENT && err != -ENODEV)
         return fail(exit_code_of(-err), "{} cannot be disconnected: {}", link.controller,
@@ -309,13 +378,15 @@ result<void> disconnect(const connection& link)
     return {};
 }
 
-result<std::string> namespace_disk(const member_uri& uri)
+result<std::string> namespace_disk(const connection& of, const member_uri& uri)
 {
     const auto deadline = std::chrono::steady_clock::now() + namespace_wait;
     std::error_code ignored;
     do {
         for (const auto& link : scan()) {
-            if (link.subnqn != uri.subnqn)
+            // The stock host's disks are the subsystem's, weft's own the controller's.
+            if (link.subnqn != uri.subnqn || link.initiator != of.initiator ||
+                (of.initiator == "weft" && link.controller != of.controller))
                 continue;
             for (const auto& disk : link.disks)
                 if (read_text(fs::path("/sys/class/block") / disk.substr(5) / "nsid") ==

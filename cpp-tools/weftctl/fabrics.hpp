@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/// The stock NVMe host over fabrics, by libnvme: discover, connect, disconnect, and the disks that come of
-/// it.
+/// NVMe over fabrics: discover, connect, disconnect, and the disks that come of it. RDMA by weft's own
+/// initiator unless the stock host is asked for, by libnvme, as everything else.
 #pragma once
 
 #include "uri.hpp"
@@ -18,7 +18,9 @@ struct connect_options {
     std::string host_id;  ///< empty: /etc/nvme/hostid, or the UUID in the NQN
     std::string host_address;
     std::string host_interface;
+    std::string initiator;                ///< "weft" or "nvme"; empty: weft's own where it has the transport
     int queues = 0;                       ///< I/O queues, 0: one per processor
+    int poll_queues = 0;                  ///< beside them, without interrupts; weft's own alone
     int queue_depth = 0;                  ///< entries of each
     std::optional<int> keep_alive;        ///< seconds
     std::optional<int> reconnect_delay;   ///< seconds
@@ -28,7 +30,8 @@ struct connect_options {
 
 /// A controller of this host that is connected over a fabric.
 struct connection {
-    std::string controller; ///< "nvme3"
+    std::string controller; ///< "nvme3", "weft-rdma0"
+    std::string initiator;  ///< "nvme" for the stock host, "weft" for our own
     std::string state;      ///< "live", "connecting", ...
     nvme_address at;
     std::string subnqn;
@@ -63,7 +66,7 @@ struct discovered {
 /// All of this host.
 [[nodiscard]] std::vector<connection> connections();
 
-/// The disk of a namespace, waited for: it appears a moment after its controller.
-[[nodiscard]] result<std::string> namespace_disk(const member_uri& uri);
+/// The disk of a namespace over a connection, waited for: it appears a moment after its controller.
+[[nodiscard]] result<std::string> namespace_disk(const connection& link, const member_uri& uri);
 
 } // namespace weft

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "member_links.hpp"
 
+#include <algorithm>
+
 namespace weft
 {
 
@@ -18,21 +20,30 @@ result<member_links> member_links::resolve(const std::vector<std::string>& membe
         uris.push_back(std::move(*uri));
     }
 
+    // A queue pair for each processor, times nodes, times targets, is more than fabrics like: 64 for a
+    // volume.
+    auto limited = options;
+    if (!limited.queues && !uris.empty())
+        limited.queues = std::max<int>(2, 64 / static_cast<int>(members.size()));
+
     member_links links;
+    std::vector<connection> found;
     for (const auto& uri : uris) {
-        auto link = connect(uri.at, uri.subnqn, options);
+        auto link = connect(uri.at, uri.subnqn, limited);
         if (!link)
             return tl::unexpected(link.error());
         if (link->made)
-            links.made_.push_back(std::move(*link));
+            links.made_.push_back(*link);
+        found.push_back(std::move(*link));
     }
     auto uri = uris.begin();
+    auto link = found.begin();
     for (const auto& member : members) {
         if (!is_uri(member)) {
             links.devices_.push_back(member);
             continue;
         }
-        auto disk = namespace_disk(*uri++);
+        auto disk = namespace_disk(*link++, *uri++);
         if (!disk)
             return tl::unexpected(disk.error());
         links.devices_.push_back(std::move(*disk));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "members.hpp"
 
+#include "sysfile.hpp"
+
 #include <algorithm>
 #include <filesystem>
 #include <sys/sysmacros.h>
@@ -16,6 +18,21 @@ bool has_holders(dev_t number)
     std::error_code failed;
     const auto dir = fmt::format("/sys/dev/block/{}:{}/holders", major(number), minor(number));
     return std::filesystem::directory_iterator(dir, failed) != std::filesystem::directory_iterator();
+}
+
+// The stock host shows one disk however many paths there are; weft's own initiator one a path.
+std::string path_wwid(dev_t number)
+{
+    const std::filesystem::path dir = fmt::format("/sys/dev/block/{}:{}", major(number), minor(number));
+    std::error_code failed;
+    if (std::filesystem::canonical(dir, failed).filename().string().rfind("weft-rdma", 0) != 0)
+        return {};
+    return read_text(dir / "wwid").value_or("");
+}
+
+bool is_same_namespace(const found_member& one, const found_member& other)
+{
+    return !one.wwid.empty() && one.wwid == other.wwid && one.sb.member_index == other.sb.member_index;
 }
 
 member_set& set_of(std::vector<member_set>& sets, const weft_sb_info& sb)
@@ -47,12 +64,33 @@ result<std::vector<member_set>> find_members(const std::vector<std::string>& dev
             return tl::unexpected(copies.error());
         }
         if (const auto* sb = copies->best())
-            set_of(sets, *sb).members.push_back({path, *sb, has_holders(device->number())});
+            set_of(sets, *sb).members.push_back(
+                {path, *sb, has_holders(device->number()), path_wwid(device->number())});
         else if (!devices.empty())
             return fail(copies->absent() ? exit_code::missing : exit_code::damaged, "{}: {}", path,
                         copies->absent() ? "no weft superblock" : copies->first.why);
     }
     return sets;
+}
+
+// Whether a member is found by another device already, and leads to the same namespace.
+bool member_set::is_path(const found_member& member, const std::string& device) const
+{
+    return std::any_of(members.begin(), members.end(), [&](const auto& other) {
+        return other.path == device && is_same_namespace(member, other);
+    });
+}
+
+std::vector<std::pair<std::uint32_t, std::string>> member_set::further_paths() const
+{
+    const auto devices = complete().value_or(std::vector<std::string>());
+    std::vector<std::pair<std::uint32_t, std::string>> further;
+    for (const auto& member : members) {
+        const auto index = member.sb.member_index;
+        if (index < devices.size() && member.path != devices[index] && is_path(member, devices[index]))
+            further.emplace_back(index, member.path);
+    }
+    return further;
 }
 
 result<std::vector<std::string>> member_set::complete() const
@@ -65,7 +103,7 @@ result<std::vector<std::string>> member_set::complete() const
         if (known.empty() || (held[member.sb.member_index] && !member.held)) {
             known = member.path;
             held[member.sb.member_index] = member.held;
-        } else if (!member.held) {
+        } else if (!member.held && !is_path(member, known)) {
             return fail(exit_code::damaged, "volume {}: {} and {} both say to be member {}", name, known,
                         member.path, member.sb.member_index);
         }

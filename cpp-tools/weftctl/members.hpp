@@ -4,7 +4,9 @@
 
 #include "superblock.hpp"
 
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace weft
@@ -15,6 +17,7 @@ struct found_member {
     std::string path;
     weft_sb_info sb{};
     bool held = false; ///< something else is built on the device
+    std::string wwid;  ///< of a disk that can be one path of several to the same namespace, else empty
 };
 
 /// A volume some of whose members were found.
@@ -26,6 +29,12 @@ struct member_set {
 
     /// The devices by member index; an error that names what is missing or there twice.
     [[nodiscard]] result<std::vector<std::string>> complete() const;
+
+    /// Member indices and devices beyond those of `complete()`: further paths to the same namespaces.
+    [[nodiscard]] std::vector<std::pair<std::uint32_t, std::string>> further_paths() const;
+
+private:
+    [[nodiscard]] bool is_path(const found_member& member, const std::string& device) const;
 };
 
 /// Looks at the devices named, or at all of this host.

@@ -10,6 +10,21 @@
 namespace weft
 {
 
+/// One way to a member of an assembled volume.
+struct path_status {
+    std::string disk; ///< as in /sys/block
+    std::string address;
+    std::string transport;
+    bool usable = false;
+    /// Of its controller, from sysfs; empty where it has none.
+    std::string controller;
+    std::string state;
+    std::string target; ///< "10.0.0.1:4420"
+    std::string rail;   ///< local RDMA device and port
+    std::uint32_t queues = 0;
+    std::uint32_t reconnects = 0;
+};
+
 /// A member of an assembled volume.
 struct member_status {
     std::uint32_t index = 0;
@@ -27,6 +42,8 @@ struct member_status {
     };
     counter reads, writes, discards, flushes;
     std::uint64_t errors = 0;
+    std::uint64_t retried = 0; ///< times a path gave requests back
+    std::vector<path_status> paths;
 };
 
 /// An assembled volume.

@@ -3,12 +3,14 @@
 
 #include "process.hpp"
 #include "superblock.hpp"
+#include "sysfile.hpp"
 #include "uapi/weft.h"
 
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <linux/genetlink.h>
 
@@ -22,8 +24,9 @@ namespace
 
 constexpr std::array volume_states{"assembling", "live", "failed", "stopping"};
 constexpr std::array ownerships{"none", "held", "suspended", "failed", "lost"};
-constexpr std::array member_states{"ok", "gone"};
-constexpr std::array event_types{"assembled", "stopped", "member-error", "member-gone", "ownership"};
+constexpr std::array member_states{"ok", "gone", "stalled"};
+constexpr std::array event_types{"assembled", "stopped",   "member-error",  "member-gone",
+                                 "ownership", "path-lost", "path-restored", "stalled"};
 
 template <std::size_t N>
 std::string name_of(const std::array<const char*, N>& names, std::uint32_t value)
@@ -70,6 +73,28 @@ void for_each_nested(const nlattr* nest, F visit)
     mnl_attr_parse_nested(nest, attr_visitor<F>::call, &visitor);
 }
 
+path_status parse_path(const nlattr* nest)
+{
+    path_status path;
+    for_each_nested(nest, [&](const nlattr* attr) {
+        switch (mnl_attr_get_type(attr)) {
+        case WEFT_A_PATH_ADDRESS:
+            path.address = text_of(attr);
+            break;
+        case WEFT_A_PATH_TRANSPORT:
+            path.transport = text_of(attr);
+            break;
+        case WEFT_A_PATH_DISK:
+            path.disk = text_of(attr);
+            break;
+        case WEFT_A_PATH_USABLE:
+            path.usable = mnl_attr_get_u32(attr);
+            break;
+        }
+    });
+    return path;
+}
+
 member_status parse_member(const nlattr* nest)
 {
     member_status member;
@@ -95,6 +120,12 @@ member_status parse_member(const nlattr* nest)
             break;
         case WEFT_A_MEMBER_SIZE:
             member.size = mnl_attr_get_u64(attr);
+            break;
+        case WEFT_A_MEMBER_PATH:
+            member.paths.push_back(parse_path(attr));
+            break;
+        case WEFT_A_MEMBER_RETRIED:
+            member.retried = mnl_attr_get_u64(attr);
             break;
         }
     });
@@ -150,6 +181,16 @@ volume_status parse_volume(const nlmsghdr* header)
     return volume;
 }
 
+// A member or path: its device, and the transport that owns it.
+void put_device(nlmsghdr* header, const std::string& device)
+{
+    mnl_attr_put_strz(header, WEFT_A_MEMBER_ADDRESS, device.c_str());
+    std::error_code ignored;
+    const auto real = std::filesystem::canonical(device, ignored).filename().string();
+    if (real.rfind("weft-rdma", 0) == 0)
+        mnl_attr_put_strz(header, WEFT_A_MEMBER_TRANSPORT, "rdma");
+}
+
 std::string time_now()
 {
     const auto now = std::time(nullptr);
@@ -200,6 +241,23 @@ void read_counters(const std::string& volume, member_status& member)
         counter->bytes = sectors * 512;
     }
     std::ifstream(dir + "errors") >> member.errors;
+}
+
+// What the controller behind a path's disk says in sysfs, if it is one of weft's own.
+void read_controller(path_status& path)
+{
+    if (path.transport != "rdma")
+        return;
+    const std::filesystem::path dir = "/sys/class/block/" + path.disk + "/device";
+    std::error_code ignored;
+    path.controller = std::filesystem::canonical(dir, ignored).filename();
+    path.state = read_text(dir / "state").value_or("");
+    path.rail = read_text(dir / "rail").value_or("");
+    const auto at = read_text(dir / "address").value_or("");
+    path.target = fmt::format("{}:{}", address_field(at, "traddr"), address_field(at, "trsvcid"));
+    std::ifstream(dir / "queue_count") >> path.queues;
+    path.queues -= path.queues ? 1 : 0; // the admin queue
+    std::ifstream(dir / "reconnects") >> path.reconnects;
 }
 
 } // namespace
@@ -359,8 +417,11 @@ result<volume_status> netlink::volume(const std::string& name)
         [&](const nlmsghdr* header) { found = parse_volume(header); });
     if (!done)
         return tl::unexpected(done.error());
-    for (auto& member : found.members)
+    for (auto& member : found.members) {
         read_counters(found.name, member);
+        for (auto& path : member.paths)
+            read_controller(path);
+    }
     int iostats = 0;
     if (std::ifstream(fmt::format("/sys/block/weft!{}/queue/iostats", found.name)) >> iostats)
         found.iostats = iostats;
@@ -382,7 +443,7 @@ result<void> netlink::assemble(const assemble_request& request)
                             mnl_attr_put(header, WEFT_A_VOLUME_NO_IOSTATS, 0, nullptr);
                         for (const auto& address : request.addresses) {
                             auto* nest = mnl_attr_nest_start(header, WEFT_A_VOLUME_MEMBER);
-                            mnl_attr_put_strz(header, WEFT_A_MEMBER_ADDRESS, address.c_str());
+                            put_device(header, address);
                             mnl_attr_nest_end(header, nest);
                         }
                     },
@@ -393,6 +454,86 @@ result<void> netlink::stop(const std::string& name)
 {
     return transact(family_, WEFT_CMD_VOLUME_STOP, 0,
                     [&](nlmsghdr* header) { mnl_attr_put_strz(header, WEFT_A_VOLUME_NAME, name.c_str()); },
+                    {});
+}
+
+result<std::string> netlink::create_controller(const controller_request& request)
+{
+    std::string name;
+    auto done = transact(
+        family_, WEFT_CMD_CONTROLLER_CREATE, 0,
+        [&](nlmsghdr* header) {
+            const auto put_text = [&](std::uint16_t type, const std::string& text) {
+                if (!text.empty())
+                    mnl_attr_put_strz(header, type, text.c_str());
+            };
+            const auto put_number = [&](std::uint16_t type, std::uint32_t number) {
+                if (number)
+                    mnl_attr_put_u32(header, type, number);
+            };
+            put_text(WEFT_A_CONTROLLER_TRANSPORT, request.transport);
+            put_text(WEFT_A_CONTROLLER_SUBNQN, request.subnqn);
+            put_text(WEFT_A_CONTROLLER_HOST_NQN, request.host_nqn);
+            mnl_attr_put(header, WEFT_A_CONTROLLER_HOST_ID, request.host_id.size(), request.host_id.data());
+            put_text(WEFT_A_CONTROLLER_ADDRESS, request.address);
+            put_text(WEFT_A_CONTROLLER_SERVICE, request.service);
+            put_text(WEFT_A_CONTROLLER_HOST_ADDRESS, request.host_address);
+            put_number(WEFT_A_CONTROLLER_IO_QUEUES, request.io_queues);
+            put_number(WEFT_A_CONTROLLER_POLL_QUEUES, request.poll_queues);
+            put_number(WEFT_A_CONTROLLER_QUEUE_SIZE, request.queue_size);
+            put_number(WEFT_A_CONTROLLER_KEEP_ALIVE, request.keep_alive);
+            put_number(WEFT_A_CONTROLLER_RECONNECT_DELAY, request.reconnect_delay);
+            if (request.ctrl_loss_timeout)
+                mnl_attr_put_u32(header, WEFT_A_CONTROLLER_CTRL_LOSS_TIMEOUT,
+                                 static_cast<std::uint32_t>(*request.ctrl_loss_timeout));
+            if (request.fast_io_fail_timeout)
+                mnl_attr_put_u32(header, WEFT_A_CONTROLLER_FAST_IO_FAIL_TIMEOUT,
+                                 static_cast<std::uint32_t>(*request.fast_io_fail_timeout));
+        },
+        [&](const nlmsghdr* header) {
+            for_each_attr(header, [&](const nlattr* attr) {
+                if (mnl_attr_get_type(attr) == WEFT_A_CONTROLLER_NAME)
+                    name = text_of(attr);
+            });
+        });
+    if (!done)
+        return tl::unexpected(done.error());
+    return name;
+}
+
+result<void> netlink::delete_controller(const std::string& transport, const std::string& name)
+{
+    return transact(family_, WEFT_CMD_CONTROLLER_DELETE, 0,
+                    [&](nlmsghdr* header) {
+                        mnl_attr_put_strz(header, WEFT_A_CONTROLLER_TRANSPORT, transport.c_str());
+                        mnl_attr_put_strz(header, WEFT_A_CONTROLLER_NAME, name.c_str());
+                    },
+                    {});
+}
+
+result<void> netlink::add_path(const std::string& volume, std::uint32_t member, const std::string& device)
+{
+    return transact(family_, WEFT_CMD_PATH_ADD, 0,
+                    [&](nlmsghdr* header) {
+                        mnl_attr_put_strz(header, WEFT_A_VOLUME_NAME, volume.c_str());
+                        auto* nest = mnl_attr_nest_start(header, WEFT_A_VOLUME_MEMBER);
+                        mnl_attr_put_u32(header, WEFT_A_MEMBER_INDEX, member);
+                        put_device(header, device);
+                        mnl_attr_nest_end(header, nest);
+                    },
+                    {});
+}
+
+result<void> netlink::remove_path(const std::string& volume, std::uint32_t member, const std::string& disk)
+{
+    return transact(family_, WEFT_CMD_PATH_REMOVE, 0,
+                    [&](nlmsghdr* header) {
+                        mnl_attr_put_strz(header, WEFT_A_VOLUME_NAME, volume.c_str());
+                        auto* nest = mnl_attr_nest_start(header, WEFT_A_VOLUME_MEMBER);
+                        mnl_attr_put_u32(header, WEFT_A_MEMBER_INDEX, member);
+                        mnl_attr_put_strz(header, WEFT_A_MEMBER_ADDRESS, disk.c_str());
+                        mnl_attr_nest_end(header, nest);
+                    },
                     {});
 }
 

@@ -5,9 +5,11 @@
 #include "model.hpp"
 #include "result.hpp"
 
+#include <array>
 #include <functional>
 #include <libmnl/libmnl.h>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,24 @@ struct assemble_request {
     bool iostats = true;
 };
 
+/// What `controller-create` takes; 0 is the kernel's default.
+struct controller_request {
+    std::string transport;
+    std::string subnqn;
+    std::string host_nqn;
+    std::array<std::uint8_t, 16> host_id{};
+    std::string address;
+    std::string service;
+    std::string host_address; ///< may be empty
+    std::uint32_t io_queues = 0;
+    std::uint32_t poll_queues = 0;
+    std::uint32_t queue_size = 0;
+    std::uint32_t keep_alive = 0;      ///< seconds
+    std::uint32_t reconnect_delay = 0; ///< seconds
+    std::optional<std::int32_t> ctrl_loss_timeout;
+    std::optional<std::int32_t> fast_io_fail_timeout;
+};
+
 class netlink
 {
 public:
@@ -34,6 +54,17 @@ public:
     [[nodiscard]] result<volume_status> volume(const std::string& name);
     [[nodiscard]] result<void> assemble(const assemble_request& request);
     [[nodiscard]] result<void> stop(const std::string& name);
+
+    /// The name of the controller, whose disks are there.
+    [[nodiscard]] result<std::string> create_controller(const controller_request& request);
+    [[nodiscard]] result<void> delete_controller(const std::string& transport, const std::string& name);
+
+    /// One more way to a member: a block device.
+    [[nodiscard]] result<void> add_path(const std::string& volume, std::uint32_t member,
+                                        const std::string& device);
+    /// `disk` is a name as in /sys/block.
+    [[nodiscard]] result<void> remove_path(const std::string& volume, std::uint32_t member,
+                                           const std::string& disk);
 
     /// Joins the event group; messages are received from then on.
     [[nodiscard]] result<void> subscribe();

@@ -17,8 +17,25 @@ json to_json(const member_status::counter& counter)
     return {{"ios", counter.ios}, {"bytes", counter.bytes}, {"nsecs", counter.nsecs}};
 }
 
+json to_json(const path_status& path)
+{
+    return {{"disk", path.disk},
+            {"address", path.address},
+            {"transport", path.transport},
+            {"usable", path.usable},
+            {"controller", path.controller},
+            {"state", path.state},
+            {"target", path.target},
+            {"rail", path.rail},
+            {"queues", path.queues},
+            {"reconnects", path.reconnects}};
+}
+
 json to_json(const member_status& member)
 {
+    json paths = json::array();
+    for (const auto& path : member.paths)
+        paths.push_back(to_json(path));
     return {{"index", member.index},
             {"uuid", member.uuid},
             {"transport", member.transport},
@@ -30,7 +47,9 @@ json to_json(const member_status& member)
             {"write", to_json(member.writes)},
             {"discard", to_json(member.discards)},
             {"flush", to_json(member.flushes)},
-            {"errors", member.errors}};
+            {"errors", member.errors},
+            {"retried", member.retried},
+            {"paths", paths}};
 }
 
 json to_json(const volume_status& volume)

@@ -192,6 +192,25 @@ private:
                       format_size(member.reads.bytes), format_size(member.writes.bytes),
                       format_mean(member.reads), format_mean(member.writes), std::to_string(member.errors)});
         rows.print();
+        print_paths(volume);
+    }
+
+    // Only of members that know of paths: a block device by itself has none to speak of.
+    static void print_paths(const volume_status& volume)
+    {
+        table rows({"  MEMBER", "PATH", "STATE", "TARGET", "RAIL", "QUEUES", "RECONNECTS"});
+        bool any = false;
+        for (const auto& member : volume.members)
+            for (const auto& path : member.paths) {
+                if (path.controller.empty() && member.paths.size() == 1)
+                    continue;
+                any = true;
+                rows.add({fmt::format("  {}", member.index), path.disk,
+                          path.state.empty() ? (path.usable ? "live" : "lost") : path.state, path.target,
+                          path.rail, std::to_string(path.queues), std::to_string(path.reconnects)});
+            }
+        if (any)
+            rows.print();
     }
 };
 

@@ -40,6 +40,17 @@ int write_attribute(const fs::path& path, std::string_view text)
     return put == static_cast<ssize_t>(text.size()) ? 0 : -EIO;
 }
 
+std::string address_field(const std::string& address, const std::string& name)
+{
+    for (std::size_t start = 0; start < address.size();) {
+        const auto end = std::min(address.find(',', start), address.size());
+        if (address.compare(start, name.size() + 1, name + "=") == 0)
+            return address.substr(start + name.size() + 1, end - start - name.size() - 1);
+        start = end + 1;
+    }
+    return {};
+}
+
 result<void> replace_file(const fs::path& path, std::string_view text)
 {
     std::error_code problem;

@@ -19,6 +19,10 @@ namespace weft
 /// knows better than a path does what it meant.
 [[nodiscard]] int write_attribute(const std::filesystem::path& path, std::string_view text);
 
+/// A field of an NVMe controller's address attribute ("traddr=10.0.0.1,trsvcid=4420"), empty where it has
+/// none.
+[[nodiscard]] std::string address_field(const std::string& address, const std::string& name);
+
 /// Replaces a file: after a crash the old or the new content is there. Makes its folder. Mode 0600.
 [[nodiscard]] result<void> replace_file(const std::filesystem::path& path, std::string_view text);
 

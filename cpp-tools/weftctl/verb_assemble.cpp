@@ -42,6 +42,20 @@ result<void> assemble_set(const member_set& set, const assemble_options& options
     actions.push_back({"assemble", set.name,
                        fmt::format("assembled volume {} {}of {} members as /dev/weft/{}", set.name,
                                    options.read_only ? "read-only " : "", devices->size(), set.name)});
+    const auto further = set.further_paths();
+    if (further.empty())
+        return {};
+    auto kernel = netlink::open();
+    if (!kernel)
+        return tl::unexpected(kernel.error());
+    for (const auto& [member, device] : further) {
+        if (auto done = kernel->add_path(set.name, member, device); !done)
+            return fail(done.error().code, "volume {} is assembled, but {} is no path of it: {}", set.name,
+                        device, done.error().text);
+        actions.push_back(
+            {"path add", set.name,
+             fmt::format("member {} of {} is reached by {} as well", member, set.name, device)});
+    }
     return {};
 }
 

@@ -11,7 +11,15 @@ void add_connect_options(CLI::App& command, connect_options& options)
     command.add_option("--host-id", options.host_id, "its UUID, instead of /etc/nvme/hostid");
     command.add_option("--host-address", options.host_address, "of this host, to connect from");
     command.add_option("--host-interface", options.host_interface, "of this host, to connect from (tcp)");
+    command
+        .add_option("--transport", options.initiator,
+                    "who connects: weft's own initiator (for rdma, the default there) or the stock nvme host")
+        ->check(CLI::IsMember({"weft", "nvme"}));
     command.add_option("--queues", options.queues, "I/O queues; one per processor otherwise")
+        ->check(CLI::Range(1, 65535));
+    command
+        .add_option("--poll-queues", options.poll_queues,
+                    "queues without interrupts beside them, for io_uring's IOPOLL (weft's own initiator)")
         ->check(CLI::Range(1, 65535));
     command.add_option("--queue-depth", options.queue_depth, "entries of each queue")
         ->check(CLI::Range(16, 1024));
@@ -72,7 +80,7 @@ result<exit_code> run_connect(const connect_verb& verb, renderer& out)
     for (const auto& uri : uris) {
         auto link = connect(uri.at, uri.subnqn, verb.options);
         if (link) {
-            if (auto disk = namespace_disk(uri); !disk) {
+            if (auto disk = namespace_disk(*link, uri); !disk) {
                 out.failure(disk.error());
                 worst = disk.error().code;
             }

@@ -11,6 +11,7 @@ for n in 5 6 7 8; do make_null e$n 64; done
 make_null e0 64; ln -s "$(readlink -f /dev/e0)" /dev/nvme0n1
 soft_roce 10.0.0.1
 ip address add 10.0.0.2/24 dev dummy0
+ip address add 10.1.0.1/24 dev dummy0
 
 reset() {
 	umount /mnt 2>/dev/null
@@ -30,7 +31,9 @@ serve() { # by a target of its own: what the examples connect to
 		mkdir -p /sys/kernel/config/nvmet/ports/102 && (cd /sys/kernel/config/nvmet/ports/102 && echo tcp >addr_trtype && echo ipv4 >addr_adrfam && echo 10.0.0.1 >addr_traddr && echo 8009 >addr_trsvcid)
 		ln -s /sys/kernel/config/nvmet/subsystems/nqn.2014-08.org.example:disk1 /sys/kernel/config/nvmet/ports/102/subsystems/
 	}
-	for pair in 4420:a 100:b 101:disk1 102:disk1; do
+	[ -d /sys/kernel/config/nvmet/ports/103 ] ||
+		(mkdir -p /sys/kernel/config/nvmet/ports/103 && cd /sys/kernel/config/nvmet/ports/103 && echo rdma >addr_trtype && echo ipv4 >addr_adrfam && echo 10.1.0.1 >addr_traddr && echo 4420 >addr_trsvcid)
+	for pair in 103:a 4420:a 100:b 101:disk1 102:disk1; do
 		ln -s "/sys/kernel/config/nvmet/subsystems/nqn.2014-08.org.example:${pair#*:}" "/sys/kernel/config/nvmet/ports/${pair%:*}/subsystems/" 2>/dev/null
 	done
 	return 0
@@ -39,6 +42,12 @@ prepare() { # for an example: what it speaks of
 	reset
 	case $1 in
 	*rdma://*example:a*rdma://*example:b*) serve; [[ $1 == *create* ]] || { weftctl create data rdma://10.0.0.1/nqn.2014-08.org.example:a rdma://10.0.0.2/nqn.2014-08.org.example:b; weftctl stop data; weftctl disconnect --all; } ;;
+	*"path add"*) serve; weftctl create data rdma://10.0.0.1/nqn.2014-08.org.example:a --force ;;
+	*"path remove"*)
+		serve
+		weftctl create data rdma://10.0.0.1/nqn.2014-08.org.example:a --force
+		weftctl path add data rdma://10.1.0.1/nqn.2014-08.org.example:a
+		;;
 	*"weftctl discover"* | *"weftctl connect"* | *"disconnect --all"*) serve ;;
 	*"weftctl disconnect"*) serve; weftctl connect rdma://10.0.0.1/$uuid ;;
 	*"export --saved"*) weftctl export /dev/nvme0n1 --address 10.0.0.1 --any-host; weftctl unexport --all --keep-saved ;;

@@ -42,7 +42,7 @@ is "it is mounted" "$(compute "findmnt -no SOURCE,FSTYPE /mnt" | tr -s ' ')" "/d
 compute "udevadm settle"
 is "lsblk shows a volume above its members" "$(compute "lsblk -no NAME,FSTYPE /dev/weft/data" | tr -s ' ')" "weft/data xfs"
 is "blkid knows what is on it" "$(compute "blkid -s TYPE -o value /dev/weft/data")" xfs
-is "and udev what a member is" "$(compute "lsblk -dno FSTYPE /dev/nvme0n1")" weft_member
+is "and udev what a member is" "$(compute "lsblk -dno FSTYPE /dev/weft-rdma0n1")" weft_member
 is "iostat has a line for it" "$(compute "iostat -d /dev/weft/data | grep -c '^weft'")" 1
 is "systemd has a device for it" "$(compute "systemctl is-active dev-weft-data.device")" active
 compute "weftctl doctor --quiet" | sed 's/^/# /'

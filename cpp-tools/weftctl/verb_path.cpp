@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "device.hpp"
+#include "member_links.hpp"
+#include "netlink.hpp"
+#include "superblock.hpp"
+#include "verbs.hpp"
+
+#include <cstring>
+
+namespace weft
+{
+
+namespace
+{
+
+struct path_options {
+    std::string volume;
+    std::vector<std::string> paths;
+    connect_options connecting;
+};
+
+/// Which member of the volume a device is, by what is written on it.
+result<std::uint32_t> member_of(const std::string& device, const volume_status& volume)
+{
+    auto opened = block_device::open(device, block_device::access::read);
+    if (!opened)
+        return tl::unexpected(opened.error());
+    auto copies = read_superblocks(*opened);
+    if (!copies)
+        return tl::unexpected(copies.error());
+    const auto* sb = copies->best();
+    if (!sb)
+        return fail(exit_code::usage, "{} has no superblock of weft's: it is no path to a member", device);
+    if (format_uuid(sb->volume_uuid) != volume.uuid)
+        return fail(exit_code::usage, "{} leads to member {} of volume {}, not of {}", device,
+                    sb->member_index, sb->name, volume.name);
+    return sb->member_index;
+}
+
+result<exit_code> run_add(const path_options& options, renderer& out)
+{
+    auto kernel = netlink::open();
+    if (!kernel)
+        return tl::unexpected(kernel.error());
+    const auto volume = kernel->volume(options.volume);
+    if (!volume)
+        return tl::unexpected(volume.error());
+    auto links = member_links::resolve(options.paths, options.connecting);
+    if (!links)
+        return tl::unexpected(links.error());
+    std::vector<action> actions;
+    for (std::size_t i = 0; i < options.paths.size(); i++) {
+        const auto& device = links->devices()[i];
+        const auto member = member_of(device, *volume);
+        if (!member)
+            return tl::unexpected(member.error());
+        if (auto done = kernel->add_path(options.volume, *member, device); !done)
+            return tl::unexpected(done.error());
+        actions.push_back({"path add", options.volume,
+                           fmt::format("member {} of {} is reached by {} as well", *member, options.volume,
+                                       options.paths[i])});
+    }
+    links->keep();
+    out.actions(actions);
+    return exit_code::ok;
+}
+
+/// A path as people name it: its disk, with or without /dev/, or the URI it was connected by.
+bool is_named(const path_status& path, const std::string& name)
+{
+    if (name == path.disk || name == "/dev/" + path.disk || name == path.address)
+        return true;
+    if (!is_uri(name))
+        return false;
+    const auto uri = parse_member_uri(name);
+    if (!uri)
+        return false;
+    for (const auto& link : connections())
+        if (link.controller == path.controller)
+            return link.at == uri->at && link.subnqn == uri->subnqn;
+    return false;
+}
+
+result<void> remove_one(netlink& kernel, const volume_status& volume, const std::string& name)
+{
+    for (const auto& member : volume.members)
+        for (const auto& path : member.paths)
+            if (is_named(path, name))
+                return kernel.remove_path(volume.name, member.index, path.disk);
+    return fail(exit_code::missing, "volume {} has no path {}; 'weftctl status {}' lists them", volume.name,
+                name, volume.name);
+}
+
+result<exit_code> run_remove(const path_options& options, renderer& out)
+{
+    auto kernel = netlink::open();
+    if (!kernel)
+        return tl::unexpected(kernel.error());
+    const auto volume = kernel->volume(options.volume);
+    if (!volume)
+        return tl::unexpected(volume.error());
+    std::vector<action> actions;
+    for (const auto& name : options.paths) {
+        if (auto done = remove_one(*kernel, *volume, name); !done)
+            return tl::unexpected(done.error());
+        actions.push_back({"path remove", options.volume,
+                           fmt::format("{} is no path of {} any more", name, options.volume)});
+    }
+    out.actions(actions);
+    return exit_code::ok;
+}
+
+void add_arguments(CLI::App& command, path_options& options, const char* what)
+{
+    command.add_option("VOLUME", options.volume, "name of an assembled volume")->required();
+    command.add_option("PATH", options.paths, what)->required();
+}
+
+} // namespace
+
+verb add_path(CLI::App& app)
+{
+    auto options = std::make_shared<path_options>();
+    auto* command = app.add_subcommand("path", "give a member of a volume another path, or take one from it");
+    auto* add = command->add_subcommand("add", "one more way to a member");
+    add_arguments(*add, *options, "rdma://ADDRESS[:PORT]/SUBNQN[?ns=1], or a disk that is connected already");
+    add_connect_options(*add, options->connecting);
+    auto* remove = command->add_subcommand("remove", "take a path from a member");
+    add_arguments(*remove, *options, "URIs, or disks as 'weftctl status' shows them");
+    command->require_subcommand(1);
+    command->footer(R"(Which member a path leads to is read from its superblock. I/O takes a member's paths in
+turn; when one is lost it goes on by the others: reads at once, writes that may have reached the target when it
+is certain that they cannot be executed late. With the last path lost, I/O waits no_path_timeout seconds
+(/sys/block/weft!NAME/weft/no_path_timeout; 600, -1 for ever) and fails then.
+
+Examples:
+  weftctl path add data rdma://10.1.0.1/nqn.2014-08.org.example:a
+  weftctl path remove data rdma://10.1.0.1/nqn.2014-08.org.example:a)");
+    return {command, [options, add](renderer& out) {
+                return add->parsed() ? run_add(*options, out) : run_remove(*options, out);
+            }};
+}
+
+} // namespace weft
