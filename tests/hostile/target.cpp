@@ -1,0 +1,570 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/// An NVMe/RDMA target that keeps the rules until it is told not to: what a host must survive.
+///
+/// One namespace in memory, over as many addresses as are given, each a path to it. It speaks just enough of
+/// the protocol for weft's initiator to go live and to read and write. At the Nth I/O command it does what
+/// --fault says, once, and goes on as a good target.
+///
+/// Not modelled: flow control, more than one host, namespaces that change, reservations, authentication.
+#include <algorithm>
+#include <arpa/inet.h>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <endian.h>
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <list>
+#include <map>
+#include <memory>
+#include <netinet/in.h>
+#include <poll.h>
+#include <random>
+#include <rdma/rdma_cma.h>
+#include <string>
+#include <vector>
+
+namespace
+{
+
+using clock_type = std::chrono::steady_clock;
+
+constexpr std::size_t command_size = 64;
+constexpr std::size_t response_size = 16;
+constexpr std::size_t inline_size = 8192;
+constexpr std::size_t data_size = 1 << 20;
+constexpr unsigned depth = 128;
+constexpr std::size_t disk_size = 64 << 20;
+constexpr unsigned block = 512;
+
+struct options {
+    std::vector<std::string> addresses;
+    std::string port = "4420";
+    std::string fault = "none";
+    unsigned at = 1;
+    unsigned keep_seconds = 3; ///< how long a write is withheld
+};
+
+options told;
+std::vector<std::uint8_t> disk(disk_size);
+unsigned io_commands = 0;
+bool fault_done = false;
+
+[[gnu::format(printf, 1, 2)]] void say(const char* format, ...)
+{
+    static const auto start = clock_type::now();
+    std::printf("[%7.3f] ", std::chrono::duration<double>(clock_type::now() - start).count());
+    va_list args;
+    va_start(args, format);
+    std::vprintf(format, args);
+    va_end(args);
+    std::printf("\n");
+    std::fflush(stdout);
+}
+
+[[noreturn]] void die(const char* what)
+{
+    std::fprintf(stderr, "hostile target: %s: %s\n", what, std::strerror(errno));
+    std::exit(1);
+}
+
+template <typename T>
+T load(const std::uint8_t* from)
+{
+    T value;
+    std::memcpy(&value, from, sizeof(value));
+    return value;
+}
+
+template <typename T>
+void store(std::uint8_t* to, T value)
+{
+    std::memcpy(to, &value, sizeof(value));
+}
+
+/// Is the fault of this kind due with this I/O command?
+bool due(const char* kind)
+{
+    if (fault_done || told.fault != kind || io_commands < told.at)
+        return false;
+    fault_done = true;
+    say("now: %s", kind);
+    return true;
+}
+
+/// A write whose data came and that was not executed.
+struct withheld {
+    std::uint64_t offset;
+    std::vector<std::uint8_t> data;
+    clock_type::time_point when;
+};
+std::list<withheld> late;
+
+/// Memory of a command while it is served.
+struct slot {
+    std::uint8_t* capsule; ///< received: the command and what is in the capsule
+    std::uint8_t* data;
+    std::uint8_t* response;
+    std::array<std::uint8_t, command_size> command;
+    std::uint32_t length = 0;
+};
+
+class connection
+{
+public:
+    connection(rdma_cm_id* id, std::uint16_t qid) : id_(id), qid_(qid)
+    {
+        pd_ = ibv_alloc_pd(id->verbs);
+        cq_ = ibv_create_cq(id->verbs, 8 * depth, nullptr, nullptr, 0);
+        if (!pd_ || !cq_)
+            die("resources");
+        ibv_qp_init_attr attr{};
+        attr.send_cq = attr.recv_cq = cq_;
+        attr.qp_type = IBV_QPT_RC;
+        attr.cap = {.max_send_wr = 4 * depth,
+                    .max_recv_wr = depth,
+                    .max_send_sge = 1,
+                    .max_recv_sge = 1,
+                    .max_inline_data = 0};
+        if (rdma_create_qp(id, pd_, &attr))
+            die("queue pair");
+        constexpr std::size_t capsule = command_size + inline_size;
+        const std::size_t each = capsule + data_size + 64;
+        // Data of the admin queue are pages; only I/O queues need a megabyte for each command.
+        each_ = qid ? each : capsule + 8192 + 64;
+        memory_.resize(each_ * depth);
+        mr_ = ibv_reg_mr(pd_, memory_.data(), memory_.size(),
+                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+        if (!mr_)
+            die("memory");
+        slots_.resize(depth);
+        for (unsigned i = 0; i < depth; i++) {
+            slots_[i].capsule = memory_.data() + i * each_;
+            slots_[i].response = slots_[i].capsule + capsule;
+            slots_[i].data = slots_[i].response + 64;
+            receive(i);
+        }
+    }
+    connection(const connection&) = delete;
+    connection& operator=(const connection&) = delete;
+    ~connection()
+    {
+        rdma_destroy_qp(id_);
+        ibv_destroy_cq(cq_);
+        ibv_dereg_mr(mr_);
+        ibv_dealloc_pd(pd_);
+        rdma_destroy_id(id_);
+    }
+
+    rdma_cm_id* id() { return id_; }
+    std::uint16_t qid() const { return qid_; }
+
+    /// Returns whether there was anything to do.
+    bool poll()
+    {
+        ibv_wc wc[16];
+        const int n = ibv_poll_cq(cq_, 16, wc);
+        for (int i = 0; i < n; i++) {
+            if (wc[i].status != IBV_WC_SUCCESS)
+                continue; // torn down, or a key that was taken away: the host's right
+            const unsigned index = wc[i].wr_id & 0xffff;
+            if (wc[i].opcode & IBV_WC_RECV) {
+                slots_[index].length = wc[i].byte_len;
+                serve(index);
+            } else if (wc[i].opcode == IBV_WC_RDMA_READ) {
+                written(index);
+            }
+        }
+        return n > 0;
+    }
+
+private:
+    void receive(unsigned index)
+    {
+        ibv_sge sge{reinterpret_cast<std::uint64_t>(slots_[index].capsule), command_size + inline_size,
+                    mr_->lkey};
+        ibv_recv_wr wr{};
+        ibv_recv_wr* bad = nullptr;
+        wr.wr_id = index;
+        wr.sg_list = &sge;
+        wr.num_sge = 1;
+        ibv_post_recv(id_->qp, &wr, &bad);
+    }
+
+    void send(unsigned index, std::uint32_t length, bool invalidate, std::uint32_t key)
+    {
+        ibv_sge sge{reinterpret_cast<std::uint64_t>(slots_[index].response), length, mr_->lkey};
+        ibv_send_wr wr{};
+        ibv_send_wr* bad = nullptr;
+        wr.wr_id = index;
+        wr.sg_list = &sge;
+        wr.num_sge = 1;
+        wr.opcode = invalidate ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
+        wr.invalidate_rkey = key;
+        wr.send_flags = IBV_SEND_SIGNALED;
+        ibv_post_send(id_->qp, &wr, &bad);
+    }
+
+    void rdma(unsigned index, ibv_wr_opcode opcode, std::uint32_t length)
+    {
+        const auto* sgl = slots_[index].command.data() + 24;
+        ibv_sge sge{reinterpret_cast<std::uint64_t>(slots_[index].data), length, mr_->lkey};
+        ibv_send_wr wr{};
+        ibv_send_wr* bad = nullptr;
+        wr.wr_id = index;
+        wr.sg_list = &sge;
+        wr.num_sge = 1;
+        wr.opcode = opcode;
+        wr.send_flags = IBV_SEND_SIGNALED;
+        wr.wr.rdma.remote_addr = le64toh(load<std::uint64_t>(sgl));
+        wr.wr.rdma.rkey = le32toh(load<std::uint32_t>(sgl + 11));
+        ibv_post_send(id_->qp, &wr, &bad);
+    }
+
+    /// The response, with its key invalidated where the host asked for that.
+    void respond(unsigned index, std::uint16_t status = 0, std::uint64_t result = 0)
+    {
+        auto& s = slots_[index];
+        const bool invalidate = s.command[39] == 0x4f && load<std::uint32_t>(s.command.data() + 35);
+        auto key = le32toh(load<std::uint32_t>(s.command.data() + 35));
+        auto id = load<std::uint16_t>(s.command.data() + 2);
+        std::uint32_t length = response_size;
+        bool twice = false;
+
+        if (qid_) {
+            if (due("unknown-id"))
+                id = htole16(0x0ff7);
+            else if (due("old-id"))
+                id ^= htole16(0x1000);
+            else if (due("repeated-id"))
+                twice = true;
+            else if (due("short-response"))
+                length = 8;
+            else if (due("long-response"))
+                length = 32;
+            else if (due("wrong-key"))
+                key ^= 0x100;
+        }
+        std::memset(s.response, 0, 64);
+        store(s.response, htole64(result));
+        store(s.response + 12, id);
+        store(s.response + 14, htole16(status << 1));
+        receive(index);
+        send(index, length, invalidate, key);
+        if (twice)
+            send(index, length, false, 0);
+    }
+
+    void respond_data(unsigned index, std::uint32_t length)
+    {
+        rdma(index, IBV_WR_RDMA_WRITE, length);
+        respond(index);
+    }
+
+    void serve(unsigned index)
+    {
+        auto& s = slots_[index];
+        std::memcpy(s.command.data(), s.capsule, command_size);
+        const auto opcode = s.command[0];
+        if (opcode == 0x7f)
+            fabrics(index);
+        else if (qid_)
+            io(index, opcode);
+        else
+            admin(index, opcode);
+    }
+
+    void fabrics(unsigned index)
+    {
+        const auto& c = slots_[index].command;
+        switch (c[4]) {
+        case 0x01: // Connect: the one controller there is
+            respond(index, 0, 1);
+            return;
+        case 0x04: { // Property Get
+            const auto offset = le32toh(load<std::uint32_t>(c.data() + 44));
+            std::uint64_t value = 0;
+            if (offset == 0)
+                value = (depth - 1) | 20ULL << 24 | 1ULL << 37;
+            else if (offset == 0x8)
+                value = 0x20000;
+            else if (offset == 0x1c)
+                value = (enabled_ ? 1 : 0) | (shut_ ? 8 : 0);
+            respond(index, 0, value);
+            return;
+        }
+        case 0x00: { // Property Set
+            const auto value = le64toh(load<std::uint64_t>(c.data() + 48));
+            enabled_ = value & 1;
+            shut_ = value & 0xc000;
+            respond(index);
+            return;
+        }
+        default:
+            respond(index, 0x4001);
+        }
+    }
+
+    void identify_controller(std::uint8_t* to)
+    {
+        std::memcpy(to + 4, "hostile             ", 20);
+        std::memset(to + 24, ' ', 40);
+        std::memcpy(to + 24, "hostile target", 14);
+        std::memset(to + 64, ' ', 8);
+        to[77] = 8; // MDTS: 1 MiB
+        store(to + 78, htole16(1));
+        store(to + 80, htole32(0x20000));
+        to[111] = 1;
+        store(to + 514, htole16(depth));
+        store(to + 516, htole32(1));
+        to[525] = 1; // volatile write cache
+        store(to + 536, htole32(1 << 2 | 1 << 20 | 1));
+        store(to + 1792, htole32((command_size + inline_size) / 16));
+        store(to + 1796, htole32(1));
+        to[1803] = 1;
+    }
+
+    void admin(unsigned index, std::uint8_t opcode)
+    {
+        auto& s = slots_[index];
+        switch (opcode) {
+        case 0x06:
+            break;
+        case 0x09: // Set Features: as many queues as are wanted
+            respond(index, 0, le32toh(load<std::uint32_t>(s.command.data() + 44)));
+            return;
+        case 0x0c: // Asynchronous Event: none ever comes
+            return;
+        case 0x08: // Abort
+            say("asked to abort");
+            respond(index, 0, 1);
+            return;
+        case 0x02:
+            std::memset(s.data, 0, 4096);
+            respond_data(index, 4096);
+            return;
+        default: // Keep Alive among them
+            respond(index);
+            return;
+        }
+        std::memset(s.data, 0, 4096);
+        const auto cns = s.command[40];
+        if (cns == 1)
+            identify_controller(s.data);
+        if (cns == 0) {
+            store(s.data, htole64(disk_size / block));
+            store(s.data + 8, htole64(disk_size / block));
+            s.data[130] = 9;
+        }
+        if (cns == 2 && !load<std::uint32_t>(s.command.data() + 4))
+            store(s.data, htole32(1));
+        if (cns == 3) {
+            s.data[0] = 3;
+            s.data[1] = 16;
+            std::memset(s.data + 4, 0x77, 16);
+        }
+        if ((told.fault == "wild-controller" && cns == 1) || (told.fault == "wild-namespace" && cns == 0) ||
+            (told.fault == "wild-descriptors" && cns == 3)) {
+            std::minstd_rand random(cns + 42);
+            std::generate(s.data, s.data + 4096, [&] { return static_cast<std::uint8_t>(random()); });
+        }
+        if (told.fault == "endless-list" && cns == 2)
+            for (unsigned i = 0; i < 1024; i++)
+                store(s.data + 4 * i, htole32(1 + (i & 1)));
+        respond_data(index, 4096);
+    }
+
+    void io(unsigned index, std::uint8_t opcode)
+    {
+        auto& s = slots_[index];
+        const auto offset = le64toh(load<std::uint64_t>(s.command.data() + 40)) * block;
+        const std::uint64_t length = (le16toh(load<std::uint16_t>(s.command.data() + 48)) + 1ULL) * block;
+        io_commands++;
+        if (due("silence")) {
+            receive(index);
+            return;
+        }
+        if (due("vanish")) {
+            rdma_disconnect(id_);
+            return;
+        }
+        if (opcode == 0x00) { // Flush: everything is as durable as it gets
+            respond(index);
+            return;
+        }
+        if ((opcode != 0x01 && opcode != 0x02) || offset + length > disk_size || length > data_size) {
+            respond(index, 0x4002);
+            return;
+        }
+        if (opcode == 0x02) {
+            std::memcpy(s.data, disk.data() + offset, length);
+            // More than was asked for: the registration must end where the request does.
+            if (due("long-data"))
+                rdma(index, IBV_WR_RDMA_WRITE, static_cast<std::uint32_t>(length) + 4096);
+            else if (due("early-response"))
+                respond(index); // and the data after it, by a key that is gone
+            rdma(index, IBV_WR_RDMA_WRITE, static_cast<std::uint32_t>(length));
+            if (told.fault == "early-response" && fault_done) {
+                told.fault = "none";
+                return;
+            }
+            respond(index);
+        } else if (s.command[39] == 0x01) {
+            std::memcpy(s.data, s.capsule + command_size, std::min<std::uint64_t>(length, inline_size));
+            written(index);
+        } else {
+            rdma(index, IBV_WR_RDMA_READ, static_cast<std::uint32_t>(length));
+        }
+    }
+
+    /// The data of a write are here.
+    void written(unsigned index)
+    {
+        auto& s = slots_[index];
+        const auto offset = le64toh(load<std::uint64_t>(s.command.data() + 40)) * block;
+        const std::uint64_t length = (le16toh(load<std::uint16_t>(s.command.data() + 48)) + 1ULL) * block;
+        // The twentieth of the writes that the test numbers by their bytes.
+        if (length >= 65536 && s.data[0] == 20 && due("late-write")) {
+            late.push_back({offset,
+                            {s.data, s.data + length},
+                            clock_type::now() + std::chrono::seconds(told.keep_seconds)});
+            say("withheld a write of %llu bytes at %llu, and gone", static_cast<unsigned long long>(length),
+                static_cast<unsigned long long>(offset));
+            rdma_disconnect(id_);
+            return;
+        }
+        std::memcpy(disk.data() + offset, s.data, length);
+        if (told.fault == "late-write" && fault_done && length >= 4096)
+            say("wrote %llu bytes at %llu, first byte 0x%02x", static_cast<unsigned long long>(length),
+                static_cast<unsigned long long>(offset), s.data[0]);
+        respond(index);
+    }
+
+    rdma_cm_id* id_;
+    std::uint16_t qid_;
+    ibv_pd* pd_ = nullptr;
+    ibv_cq* cq_ = nullptr;
+    ibv_mr* mr_ = nullptr;
+    std::size_t each_ = 0;
+    std::vector<std::uint8_t> memory_;
+    std::vector<slot> slots_;
+    bool enabled_ = false;
+    bool shut_ = false;
+};
+
+std::map<rdma_cm_id*, std::unique_ptr<connection>> connections;
+
+void requested(const rdma_cm_event& event)
+{
+    const auto& param = event.param.conn;
+    std::uint16_t qid = 0;
+    if (param.private_data && param.private_data_len >= 4)
+        qid = le16toh(load<std::uint16_t>(static_cast<const std::uint8_t*>(param.private_data) + 2));
+    if (told.fault == "no-answer" && !fault_done) {
+        say("a connection that is never answered");
+        return;
+    }
+    if (told.fault == "reject" && !fault_done) {
+        const std::uint16_t reject[2] = {0, htole16(0x06)};
+        rdma_reject(event.id, reject, sizeof(reject));
+        return;
+    }
+    auto made = std::make_unique<connection>(event.id, qid);
+    const std::uint16_t reply[16] = {0, htole16(depth)};
+    rdma_conn_param accept{};
+    accept.private_data = reply;
+    accept.private_data_len = sizeof(reply);
+    accept.responder_resources = param.responder_resources;
+    accept.initiator_depth = param.initiator_depth;
+    accept.rnr_retry_count = 7;
+    if (rdma_accept(event.id, &accept))
+        say("accept: %s", std::strerror(errno));
+    connections[event.id] = std::move(made);
+}
+
+void handle_events(rdma_event_channel* channel)
+{
+    rdma_cm_event* event = nullptr;
+    while (!rdma_get_cm_event(channel, &event)) {
+        const auto copy = *event;
+        std::vector<std::uint8_t> data;
+        if (copy.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+            requested(*event);
+        rdma_ack_cm_event(event);
+        if (copy.event == RDMA_CM_EVENT_DISCONNECTED || copy.event == RDMA_CM_EVENT_TIMEWAIT_EXIT) {
+            rdma_disconnect(copy.id);
+            connections.erase(copy.id);
+        }
+    }
+}
+
+void execute_late()
+{
+    for (auto write = late.begin(); write != late.end();) {
+        if (clock_type::now() < write->when) {
+            ++write;
+            continue;
+        }
+        std::memcpy(disk.data() + write->offset, write->data.data(), write->data.size());
+        say("executed the withheld write, first byte 0x%02x", write->data[0]);
+        write = late.erase(write);
+    }
+}
+
+void listen_on(rdma_event_channel* channel, const std::string& address)
+{
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(static_cast<std::uint16_t>(std::atoi(told.port.c_str())));
+    rdma_cm_id* id = nullptr;
+    if (inet_pton(AF_INET, address.c_str(), &at.sin_addr) != 1 ||
+        rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP) ||
+        rdma_bind_addr(id, reinterpret_cast<sockaddr*>(&at)) || rdma_listen(id, 64))
+        die(address.c_str());
+}
+
+} // namespace
+
+int main(int argc, char** argv)
+{
+    for (int i = 1; i < argc; i++) {
+        const std::string word = argv[i];
+        if (i + 1 < argc && word == "--fault")
+            told.fault = argv[++i];
+        else if (i + 1 < argc && word == "--at")
+            told.at = static_cast<unsigned>(std::atoi(argv[++i]));
+        else if (i + 1 < argc && word == "--port")
+            told.port = argv[++i];
+        else if (i + 1 < argc && word == "--keep")
+            told.keep_seconds = static_cast<unsigned>(std::atoi(argv[++i]));
+        else
+            told.addresses.push_back(word);
+    }
+    if (told.addresses.empty()) {
+        std::fprintf(stderr,
+                     "usage: weft-hostile [--fault KIND] [--at N] [--keep SECONDS] [--port N] ADDRESS...\n");
+        return 2;
+    }
+    auto* channel = rdma_create_event_channel();
+    if (!channel || fcntl(channel->fd, F_SETFL, O_NONBLOCK))
+        die("event channel");
+    for (const auto& address : told.addresses)
+        listen_on(channel, address);
+    say("listening");
+    for (;;) {
+        handle_events(channel);
+        bool busy = false;
+        for (auto& [id, link] : connections)
+            busy |= link->poll();
+        execute_late();
+        if (!busy) {
+            pollfd wait{channel->fd, POLLIN, 0};
+            ::poll(&wait, 1, 1);
+        }
+    }
+}

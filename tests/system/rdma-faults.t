@@ -1,0 +1,125 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# Paths and what becomes of them: two rails to one target in one guest, fio's
+# verification running over every fault, and no error in it.
+# lab-kernel: backports
+. "${0%/*}/lib.sh"
+
+load_weft 2000
+nqn=nqn.2014-08.org.example
+base=/sys/kernel/config/nvmet
+modprobe rdma_rxe
+for n in 0 1; do
+	ip link add "rail$n" type dummy
+	ip address add "10.9.$n.1/24" dev "rail$n"
+	ip link set "rail$n" mtu 9000 up
+	rdma link add "rxe$n" type rxe netdev "rail$n"
+done
+for n in 0 1; do
+	make_null "rb$n" 64
+	nvmet_serve "$nqn:d$n" "$(readlink -f "/dev/rb$n")" rdma 10.9.0.1 4420
+	nvmet_serve "$nqn:d$n" "$(readlink -f "/dev/rb$n")" rdma 10.9.1.1 4421 2>/dev/null
+done
+uri() { echo "rdma://10.9.$2.1:442$2/$nqn:d$1"; }
+quick="--keep-alive 1 --reconnect-delay 1"
+member() { weftctl status v --json | json ".volumes[0].members[$1]$2"; }
+usable() { member "$1" '.paths | map(select(.usable)) | length'; }
+all_usable() { [ "$(usable 0)$(usable 1)" = "$1" ]; }
+
+# verify_over SENTENCE COMMAND...: fio verifies at a rate that takes some seconds, and the command runs meanwhile.
+verify_over() {
+	local sentence=$1 fio
+	shift
+	verify /dev/weft/v size=12m bsrange=4k-200k rate=1500k,1500k >/tmp/fio.out 2>&1 & fio=$!
+	sleep 1
+	"$@"
+	if ! wait $fio; then
+		sed 's/^/# /' /tmp/fio.out
+		result 1 "$sentence"
+	else
+		result 0 "$sentence"
+	fi
+}
+
+# shellcheck disable=SC2086
+ok "a volume by the first rail" weftctl create v "$(uri 0 0)" "$(uri 1 0)" --chunk 64K --force $quick
+# shellcheck disable=SC2086
+ok "the second rail is added" weftctl path add v "$(uri 0 1)" "$(uri 1 1)" $quick
+is "two paths each" "$(usable 0) $(usable 1)" "2 2"
+weftctl status v | sed 's/^/# /'
+# shellcheck disable=SC2086
+make_null other 64
+# shellcheck disable=SC2086
+refused "a path to something else" 2 "no superblock" weftctl path add v /dev/other $quick
+stat_of() { awk '{ print $1 + $5 }' "/sys/block/$1/stat"; }
+first=$(stat_of weft-rdma0n1) second=$(stat_of weft-rdma2n1)
+# On one cpu: each takes its turns by itself.
+taskset 1 dd if=/dev/weft/v of=/dev/null bs=64k count=64 iflag=direct status=none
+d1=$(($(stat_of weft-rdma0n1) - first)) d2=$(($(stat_of weft-rdma2n1) - second))
+note "$d1 by one path, $d2 by the other"
+ok "both carry I/O" test "$d1" -ge 10 -a "$d2" -ge 10
+
+timeout 200 weftctl events --json >/tmp/events & listener=$!
+
+# --- One rail of two
+ok "both paths of both members" all_usable 22
+drop_port() { # NUMBER: no listener, no connections
+	local links="$base/ports/442$1/subsystems"
+	for n in 0 1; do rm "$links/$nqn:d$n"; done
+}
+restore_port() { for n in 0 1; do ln -s "$base/subsystems/$nqn:d$n" "$base/ports/442$1/subsystems/$nqn:d$n"; done; }
+one_port() { drop_port 1; sleep 3; restore_port 1; }
+verify_over "a target's port removed and restored: no error" one_port
+ok "the paths come back by themselves" until_true 30 all_usable 22
+ok "an event told of the loss" grep -q '"path-lost"' /tmp/events
+ok "and one of the return" grep -q '"path-restored"' /tmp/events
+
+# The target loses its port with the device, and has it back when it is told to.
+remove_rail() { rdma link delete rxe1; sleep 2; drop_port 1; rdma link add rxe1 type rxe netdev rail1; restore_port 1; }
+verify_over "an RDMA device removed and back: no error" remove_rail
+ok "its paths come back" until_true 40 all_usable 22
+
+# --- Both rails: I/O waits
+both_ports() { drop_port 0; drop_port 1; sleep 4; restore_port 0; restore_port 1; }
+verify_over "both rails lost and back: no error" both_ports
+ok "all paths come back" until_true 30 all_usable 22
+ok "an event told that I/O waits" grep -q '"stalled"' /tmp/events
+note "requests sent again: $(member 0 .retried) $(member 1 .retried)"
+
+# --- Patience
+echo 2 >'/sys/block/weft!v/weft/no_path_timeout'
+drop_port 0; drop_port 1
+ok "no path is left" until_true 20 all_usable 00
+is "the member says so" "$(member 0 .state)" stalled
+timeout 60 dd if=/dev/weft/v of=/dev/null bs=4k count=1 iflag=direct status=none 2>/dev/null
+is "after no_path_timeout I/O fails" $? 1
+restore_port 0; restore_port 1
+ok "all paths come back then" until_true 40 all_usable 22
+ok "and I/O does" dd if=/dev/weft/v of=/dev/null bs=4k count=1 iflag=direct status=none
+ok "the claim is held again" until_true 20 grep -q held '/sys/block/weft!v/weft/ownership'
+
+# --- Other data
+echo 600 >'/sys/block/weft!v/weft/no_path_timeout'
+drop_port 1
+echo 0 >"$base/subsystems/$nqn:d1/namespaces/1/enable"
+readlink -f /dev/other >"$base/subsystems/$nqn:d1/namespaces/1/device_path"
+cat /proc/sys/kernel/random/uuid >"$base/subsystems/$nqn:d1/namespaces/1/device_uuid"
+echo 1 >"$base/subsystems/$nqn:d1/namespaces/1/enable"
+sleep 3
+restore_port 1
+ok "a namespace that is another one is refused" until_true 30 sh -c "dmesg | grep -q 'namespace 1 is another one than before'"
+weftctl status v | sed 's/^/# /'
+kill $listener; wait $listener 2>/dev/null
+sed 's/^/# /' /tmp/events
+ok "stopped" weftctl stop v
+ok "disconnected" weftctl disconnect --all
+for n in 0 1; do rm -f "$base"/ports/442$n/subsystems/*; rmdir "$base/ports/442$n"; done
+for n in 0 1; do
+	echo 0 >"$base/subsystems/$nqn:d$n/namespaces/1/enable"
+	rmdir "$base/subsystems/$nqn:d$n/namespaces/1" "$base/subsystems/$nqn:d$n"
+	remove_null "rb$n"
+done
+remove_null other
+ok "weft_rdma.ko unloads, so nothing holds it" rmmod weft_rdma
+ok_unload
+done_testing

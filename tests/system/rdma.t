@@ -1,0 +1,75 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# weft's own NVMe/RDMA initiator against the kernel's target, in one guest:
+# connect, use, resize, ask, disconnect; volumes over it.
+# lab-kernel: debian12 debian13 backports
+. "${0%/*}/lib.sh"
+
+if [ "${LAB_KERNEL:-}" = lab ]; then load_weft 2000; else load_weft 500; fi
+nqn=nqn.2014-08.org.example
+soft_roce 10.9.0.1
+for n in 0 1 2; do make_null "rb$n" 64 blocksize=$((n == 2 ? 4096 : 512)) discard=1; done
+for n in 0 1 2; do nvmet_serve "$nqn:d$n" "$(readlink -f "/dev/rb$n")" rdma 10.9.0.1; done
+uri() { echo "rdma://10.9.0.1/$nqn:d$1"; }
+attribute() { cat "/sys/class/weft-rdma/$1/$2"; }
+
+# --- What cannot be connected says why
+refused "nobody listens" 1 "nobody listens there" weftctl connect "rdma://10.9.0.1:4555/$nqn:d0"
+refused "no route" 1 "no route" weftctl connect "rdma://10.77.77.77/$nqn:d0"
+refused "no such subsystem" 1 "is there a subsystem of that name" weftctl connect "rdma://10.9.0.1/$nqn:none"
+is "none of them left a controller" "$(find /sys/class/weft-rdma/ -mindepth 1 2>/dev/null | wc -l)" 0
+
+# --- One controller
+ok "connected" weftctl connect "$(uri 0)" --queues 2 --poll-queues 1 --queue-depth 64
+disk=/dev/weft-rdma0n1
+ok "its disk is there when the command returns" test -b $disk
+is "state" "$(attribute weft-rdma0 state)" live
+is "two I/O queues and a poll queue" "$(attribute weft-rdma0 queue_count)" 4
+is "size" "$(blockdev --getsize64 $disk)" $((64 << 20))
+ok "connecting again" weftctl connect "$(uri 0)"
+is "is no second controller" "$(find /sys/class/weft-rdma/ -mindepth 1 | wc -l)" 1
+ok "verified, interrupts" verify $disk size="$(mib 32)" bsrange=4k-1100k
+ok "verified, polled" verify $disk size="$(mib 16)" bsrange=512-64k hipri=1
+ok "discard" blkdiscard $disk
+is "reads zeroes" "$(head -c 1M $disk | tr -d '\0' | wc -c)" 0
+ok "write zeroes" blkdiscard -z -o 4096 -l 1M $disk
+ok "fsync" python3 -c "import os; f = os.open('$disk', os.O_RDWR); os.write(f, b'x' * 4096); os.fsync(f)"
+if command -v nvme >/dev/null; then
+	ok "nvme id-ctrl" sh -c "nvme id-ctrl /dev/weft-rdma0 | grep -q '^subnqn.*$nqn:d0'"
+	ok "nvme id-ns" sh -c "nvme id-ns $disk -n 1 | grep -q nsze"
+	ok "nvme smart-log" nvme smart-log /dev/weft-rdma0
+	ok "a format is refused" sh -c "! nvme admin-passthru /dev/weft-rdma0 --opcode=0x80 --namespace-id=1"
+fi
+# --- A namespace changes while it is used
+make_loop grows 64
+loop=$(readlink -f /dev/grows)
+nvmet_serve "$nqn:grow" "$loop" rdma 10.9.0.1
+ok "one that will grow" weftctl connect "rdma://10.9.0.1/$nqn:grow"
+truncate -s 96M /tmp/grows.img; losetup -c "$loop"; echo 1 >"/sys/kernel/config/nvmet/subsystems/$nqn:grow/namespaces/1/revalidate_size"
+ok "it is seen to have grown" until_true 10 sh -c "test \$(blockdev --getsize64 /dev/weft-rdma1n1) = $((96 << 20))"
+echo 0 >"/sys/kernel/config/nvmet/subsystems/$nqn:grow/namespaces/1/enable"
+ok "and to be gone" until_true 10 sh -c "! test -e /sys/block/weft-rdma1n1"
+echo 1 >"/sys/kernel/config/nvmet/subsystems/$nqn:grow/namespaces/1/enable"
+ok "and to be back" until_true 10 test -b /dev/weft-rdma1n1
+ok "disconnected" weftctl disconnect /dev/weft-rdma1n1
+nvmet_unserve "$nqn:grow" 4420; remove_loop grows
+is "the disk is gone with it" "$(ls /dev/weft-rdma1* 2>/dev/null)" ""
+
+# --- Volumes
+weftctl connect "$(uri 1)" >/dev/null
+ok_members "weft's own initiator" /dev/weft-rdma0n1 /dev/weft-rdma1n1
+is "its controllers stay as they were" "$(find /sys/class/weft-rdma/ -mindepth 1 | wc -l)" 2
+ok "a volume" weftctl create v "$(uri 0)" "$(uri 1)" --force
+is "its members are the transport's" "$(weftctl status v --json | json '[.volumes[0].members[].transport] | unique | .[0]')" rdma
+refused "a controller of which a disk is a member stays" 3 "in use" weftctl disconnect weft-rdma0
+rmmod weft_rdma 2>/dev/null
+is "and so does the module" $? 1
+weftctl status v | sed 's/^/# /'
+ok "stopped" weftctl stop v
+ok "4 KiB blocks" weftctl connect "$(uri 2)"
+ok "verified with 4 KiB blocks" verify /dev/weft-rdma2n1 size="$(mib 16)" bsrange=4k-128k
+ok "all are disconnected" weftctl disconnect --all
+for n in 0 1 2; do nvmet_unserve "$nqn:d$n" 4420; remove_null "rb$n"; done
+ok "weft_rdma.ko unloads, so nothing holds it" rmmod weft_rdma
+ok_unload
+done_testing
