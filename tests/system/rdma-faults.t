@@ -120,6 +120,7 @@ for n in 0 1; do
 	remove_null "rb$n"
 done
 remove_null other
+for n in 0 1; do rdma link delete "rxe$n"; ip link delete "rail$n"; done
 ok "weft_rdma.ko unloads, so nothing holds it" rmmod weft_rdma
 ok_unload
 done_testing
