@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Members behind a fabric, NVMe/RDMA and NVMe/TCP of the stock host and target,
 # alone and mixed, each with fio's verification and a second assembly.
-# lab-kernel: debian13
+# lab-kernel: none
 . "${0%/*}/lib.sh"
 
 # Under the checkers a beat over soft-RoCE takes longer than a fast heart waits.

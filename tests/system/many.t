@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Many members, each with a cache and discard: what a request of the whole costs
 # is a request to each, and no more. 256 members with LAB_LONG, 32 without.
-# lab-kernel: debian13
+# lab-kernel: none
 . "${0%/*}/lib.sh"
 
 load_weft

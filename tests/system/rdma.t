@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # weft's own NVMe/RDMA initiator against the kernel's target, in one guest:
 # connect, use, resize, ask, disconnect; volumes over it.
-# lab-kernel: debian12 debian13 backports
+# lab-kernel: debian12 backports
 . "${0%/*}/lib.sh"
 
 if [ "${LAB_KERNEL:-}" = lab ]; then load_weft 2000; else load_weft 500; fi
