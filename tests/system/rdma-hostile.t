@@ -32,7 +32,7 @@ survives() {
 		# What it says to have sent and has not, nobody can miss; but nothing of ours is written to late.
 		ok "$fault: reads end" dd if=/dev/weft-rdma0n1 of=/dev/null bs=64k count=40 iflag=direct status=none
 	else
-		ok "$fault: fio's verification ends well" verify /dev/weft-rdma0n1 size=1m bsrange=16k-64k
+		ok "$fault: fio's verification ends well" verify /dev/weft-rdma0n1 size=1m bsrange=16k-64k blockalign=16k
 	fi
 	ok "$fault: the log says why" sh -c "dmesg | grep -q '$text'"
 	is "$fault: in one line" "$(reasons)" 1
