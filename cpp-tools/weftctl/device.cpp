@@ -292,6 +292,12 @@ result<void> check_distinct(const std::vector<block_device>& opened, const std::
     return {};
 }
 
+bool is_own_disk(std::string_view name)
+{
+    constexpr std::string_view prefix = "weft-rdma";
+    return name.substr(0, prefix.size()) == prefix && name.find('n', prefix.size()) != std::string_view::npos;
+}
+
 std::vector<std::string> all_block_devices()
 {
     std::vector<std::string> paths;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <sys/types.h>
 #include <vector>
 
@@ -64,6 +65,9 @@ private:
 
 /// Refuses a device that is among those opened already, under whichever name.
 [[nodiscard]] result<void> check_distinct(const std::vector<block_device>& opened, const std::string& path);
+
+/// Whether a disk, by its name in /sys/block, is a namespace of weft's own RDMA initiator.
+[[nodiscard]] bool is_own_disk(std::string_view name);
 
 /// Paths of all block devices of this host that could be members.
 [[nodiscard]] std::vector<std::string> all_block_devices();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "fabrics.hpp"
 
+#include "device.hpp"
 #include "fd.hpp"
 #include "host.hpp"
 #include "netlink.hpp"
@@ -207,10 +208,9 @@ std::string fixed_text(const char* text, std::size_t size)
 // "nvme3n1" and "weft-rdma0n1"; not "nvme3c1n1", which is a path of a disk with several.
 bool is_disk(const std::string& name)
 {
-    if (name.rfind("weft-rdma", 0) == 0)
-        return name.find('n', 9) != std::string::npos;
-    return name.rfind("nvme", 0) == 0 && name.find('n', 4) != std::string::npos &&
-           name.find('c', 4) == std::string::npos && name.find('p', 4) == std::string::npos;
+    return is_own_disk(name) ||
+           (name.rfind("nvme", 0) == 0 && name.find('n', 4) != std::string::npos &&
+            name.find('c', 4) == std::string::npos && name.find('p', 4) == std::string::npos);
 }
 
 void add_disks(const fs::path& folder, std::vector<std::string>& disks)
@@ -349,6 +349,14 @@ std::optional<connection> current(const connection& link)
         if (now.controller == link.controller && now.at == link.at && now.subnqn == link.subnqn)
             return now;
     return std::nullopt;
+}
+
+bool is_reached_by(const connection& link, const std::string& uri)
+{
+    if (!is_uri(uri))
+        return false;
+    const auto parsed = parse_member_uri(uri);
+    return parsed && parsed->at == link.at && parsed->subnqn == link.subnqn;
 }
 
 std::optional<std::string> claimed_disk(const connection& link)

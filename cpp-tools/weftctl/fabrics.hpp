@@ -57,6 +57,9 @@ struct discovered {
 /// name is another's by now.
 [[nodiscard]] std::optional<connection> current(const connection& link);
 
+/// Whether a URI, as people write it, names where a connection leads. Nothing else does.
+[[nodiscard]] bool is_reached_by(const connection& link, const std::string& uri);
+
 /// Takes a controller off. I/O on its disks fails.
 [[nodiscard]] result<void> disconnect(const connection& link);
 

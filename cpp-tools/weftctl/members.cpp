@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "members.hpp"
 
+#include "device.hpp"
 #include "sysfile.hpp"
 
 #include <algorithm>
@@ -25,7 +26,7 @@ std::string path_wwid(dev_t number)
 {
     const std::filesystem::path dir = fmt::format("/sys/dev/block/{}:{}", major(number), minor(number));
     std::error_code failed;
-    if (std::filesystem::canonical(dir, failed).filename().string().rfind("weft-rdma", 0) != 0)
+    if (!is_own_disk(std::filesystem::canonical(dir, failed).filename().string()))
         return {};
     return read_text(dir / "wwid").value_or("");
 }

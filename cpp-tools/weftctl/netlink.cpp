@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "netlink.hpp"
 
+#include "device.hpp"
 #include "process.hpp"
 #include "superblock.hpp"
 #include "sysfile.hpp"
@@ -186,8 +187,7 @@ void put_device(nlmsghdr* header, const std::string& device)
 {
     mnl_attr_put_strz(header, WEFT_A_MEMBER_ADDRESS, device.c_str());
     std::error_code ignored;
-    const auto real = std::filesystem::canonical(device, ignored).filename().string();
-    if (real.rfind("weft-rdma", 0) == 0)
+    if (is_own_disk(std::filesystem::canonical(device, ignored).filename().string()))
         mnl_attr_put_strz(header, WEFT_A_MEMBER_TRANSPORT, "rdma");
 }
 

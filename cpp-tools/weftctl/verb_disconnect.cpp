@@ -23,10 +23,7 @@ bool is_named(const connection& link, const std::string& name)
     for (const auto& disk : link.disks)
         if (name == disk)
             return true;
-    if (!is_uri(name))
-        return false;
-    const auto uri = parse_member_uri(name);
-    return uri && uri->at == link.at && uri->subnqn == link.subnqn;
+    return is_reached_by(link, name);
 }
 
 result<void> check_unused(const connection& link)

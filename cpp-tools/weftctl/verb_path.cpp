@@ -5,7 +5,7 @@
 #include "superblock.hpp"
 #include "verbs.hpp"
 
-#include <cstring>
+#include <algorithm>
 
 namespace weft
 {
@@ -37,32 +37,25 @@ result<std::uint32_t> member_of(const std::string& device, const volume_status& 
     return sb->member_index;
 }
 
-result<exit_code> run_add(const path_options& options, renderer& out)
+result<void> add_paths(netlink& kernel, const volume_status& volume, const path_options& options,
+                       std::vector<action>& actions)
 {
-    auto kernel = netlink::open();
-    if (!kernel)
-        return tl::unexpected(kernel.error());
-    const auto volume = kernel->volume(options.volume);
-    if (!volume)
-        return tl::unexpected(volume.error());
     auto links = member_links::resolve(options.paths, options.connecting);
     if (!links)
         return tl::unexpected(links.error());
-    std::vector<action> actions;
     for (std::size_t i = 0; i < options.paths.size(); i++) {
         const auto& device = links->devices()[i];
-        const auto member = member_of(device, *volume);
+        const auto member = member_of(device, volume);
         if (!member)
             return tl::unexpected(member.error());
-        if (auto done = kernel->add_path(options.volume, *member, device); !done)
-            return tl::unexpected(done.error());
+        if (auto done = kernel.add_path(options.volume, *member, device); !done)
+            return done;
         actions.push_back({"path add", options.volume,
                            fmt::format("member {} of {} is reached by {} as well", *member, options.volume,
                                        options.paths[i])});
     }
     links->keep();
-    out.actions(actions);
-    return exit_code::ok;
+    return {};
 }
 
 /// A path as people name it: its disk, with or without /dev/, or the URI it was connected by.
@@ -70,15 +63,10 @@ bool is_named(const path_status& path, const std::string& name)
 {
     if (name == path.disk || name == "/dev/" + path.disk || name == path.address)
         return true;
-    if (!is_uri(name))
-        return false;
-    const auto uri = parse_member_uri(name);
-    if (!uri)
-        return false;
-    for (const auto& link : connections())
-        if (link.controller == path.controller)
-            return link.at == uri->at && link.subnqn == uri->subnqn;
-    return false;
+    const auto links = connections();
+    return std::any_of(links.begin(), links.end(), [&](const auto& link) {
+        return link.controller == path.controller && is_reached_by(link, name);
+    });
 }
 
 result<void> remove_one(netlink& kernel, const volume_status& volume, const std::string& name)
@@ -91,7 +79,19 @@ result<void> remove_one(netlink& kernel, const volume_status& volume, const std:
                 name, volume.name);
 }
 
-result<exit_code> run_remove(const path_options& options, renderer& out)
+result<void> remove_paths(netlink& kernel, const volume_status& volume, const path_options& options,
+                          std::vector<action>& actions)
+{
+    for (const auto& name : options.paths) {
+        if (auto done = remove_one(kernel, volume, name); !done)
+            return done;
+        actions.push_back({"path remove", options.volume,
+                           fmt::format("{} is no path of {} any more", name, options.volume)});
+    }
+    return {};
+}
+
+result<exit_code> run_path(const path_options& options, bool adding, renderer& out)
 {
     auto kernel = netlink::open();
     if (!kernel)
@@ -100,12 +100,10 @@ result<exit_code> run_remove(const path_options& options, renderer& out)
     if (!volume)
         return tl::unexpected(volume.error());
     std::vector<action> actions;
-    for (const auto& name : options.paths) {
-        if (auto done = remove_one(*kernel, *volume, name); !done)
-            return tl::unexpected(done.error());
-        actions.push_back({"path remove", options.volume,
-                           fmt::format("{} is no path of {} any more", name, options.volume)});
-    }
+    auto done = adding ? add_paths(*kernel, *volume, options, actions)
+                       : remove_paths(*kernel, *volume, options, actions);
+    if (!done)
+        return tl::unexpected(done.error());
     out.actions(actions);
     return exit_code::ok;
 }
@@ -136,9 +134,7 @@ is certain that they cannot be executed late. With the last path lost, I/O waits
 Examples:
   weftctl path add data rdma://10.1.0.1/nqn.2014-08.org.example:a
   weftctl path remove data rdma://10.1.0.1/nqn.2014-08.org.example:a)");
-    return {command, [options, add](renderer& out) {
-                return add->parsed() ? run_add(*options, out) : run_remove(*options, out);
-            }};
+    return {command, [options, add](renderer& out) { return run_path(*options, add->parsed(), out); }};
 }
 
 } // namespace weft

@@ -145,7 +145,7 @@ struct weft_async {
 	struct weft_rdma_ctrl	*ctrl;
 };
 
-static void weft_async_end(struct request *rq)
+static WEFT_END_IO(weft_async_end_io, rq)
 {
 	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
 	struct weft_async *async = rq->end_io_data;
@@ -159,11 +159,6 @@ static void weft_async_end(struct request *rq)
 	if (async->cmd.common.opcode == nvme_admin_abort_cmd)
 		clear_bit(0, &ctrl->abort_busy);
 	kfree(async);
-}
-
-static WEFT_END_IO(weft_async_end_io, rq)
-{
-	weft_async_end(rq);
 	return RQ_END_IO_FREE;
 }
 

@@ -62,7 +62,24 @@ const char *weft_rdma_state_text(enum weft_rdma_state state)
 }
 
 /**
- * weft_rdma_set_state() - the one place where a controller's state changes
+ * weft_rdma_set_state_locked() - the one place where a controller's state changes
+ * @ctrl: the controller
+ * @to: wanted
+ *
+ * Context: any; its lock is held, with interrupts off.
+ * Return: whether it changed.
+ */
+bool weft_rdma_set_state_locked(struct weft_rdma_ctrl *ctrl, enum weft_rdma_state to)
+{
+	lockdep_assert_held(&ctrl->lock);
+	if (!weft_rdma_may(ctrl->state, to))
+		return false;
+	WRITE_ONCE(ctrl->state, to);
+	return true;
+}
+
+/**
+ * weft_rdma_set_state() - the same, taking the lock
  * @ctrl: the controller
  * @to: wanted
  *
@@ -75,9 +92,7 @@ bool weft_rdma_set_state(struct weft_rdma_ctrl *ctrl, enum weft_rdma_state to)
 	bool ok;
 
 	spin_lock_irqsave(&ctrl->lock, flags);
-	ok = weft_rdma_may(ctrl->state, to);
-	if (ok)
-		WRITE_ONCE(ctrl->state, to);
+	ok = weft_rdma_set_state_locked(ctrl, to);
 	spin_unlock_irqrestore(&ctrl->lock, flags);
 	return ok;
 }
@@ -188,8 +203,8 @@ static int weft_read_options(struct weft_rdma_options *opts,
 		return weft_refuse(why, -EINVAL,
 				   "the subsystem's NQN, the host's NQN and its id are all needed");
 	memcpy(opts->host_id, req->host_id, sizeof(opts->host_id));
-	opts->io_queues = clamp(req->io_queues ?: num_online_cpus(), 1U, 1024U);
-	opts->poll_queues = min(req->poll_queues, 1024U);
+	opts->io_queues = min(req->io_queues ?: num_online_cpus(), num_online_cpus());
+	opts->poll_queues = min(req->poll_queues, num_online_cpus());
 	opts->queue_size = clamp(req->queue_size ?: 128U, 8U, (u32)WEFT_RDMA_QUEUE_MAX);
 	/* A keep-alive of 0 would leave a dead target unnoticed, and writes unprovable. */
 	opts->kato_ms = clamp(req->keep_alive ?: 5U, 1U, 3600U) * 1000;
@@ -229,8 +244,7 @@ static struct weft_rdma_ctrl *weft_rdma_ctrl_alloc(const struct weft_controller_
 	if (ret)
 		goto out_free;
 	ctrl->quiet_at = jiffies;
-	ctrl->max_queues = 1 + min(ctrl->opts.io_queues, num_online_cpus()) +
-			   min(ctrl->opts.poll_queues, num_online_cpus());
+	ctrl->max_queues = 1 + ctrl->opts.io_queues + ctrl->opts.poll_queues;
 	ctrl->queues = kcalloc(ctrl->max_queues, sizeof(*ctrl->queues), GFP_KERNEL);
 	ret = -ENOMEM;
 	if (!ctrl->queues)

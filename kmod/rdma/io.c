@@ -89,17 +89,21 @@ static void weft_wc_failed(struct weft_rdma_queue *queue, struct ib_wc *wc,
 				queue->index);
 }
 
+/* A work request that a slot waits for. */
+static void weft_slot_work_done(struct ib_cq *cq, struct ib_wc *wc,
+				struct weft_rdma_slot *slot, u8 what,
+				const char *name)
+{
+	if (unlikely(wc->status != IB_WC_SUCCESS))
+		weft_wc_failed(cq->cq_context, wc, name);
+	else
+		weft_slot_done(cq->cq_context, slot, what);
+}
+
 void weft_rdma_send_done(struct ib_cq *cq, struct ib_wc *wc)
 {
-	struct weft_rdma_queue *queue = cq->cq_context;
-	struct weft_rdma_slot *slot = container_of(wc->wr_cqe, struct weft_rdma_slot,
-						   send_cqe);
-
-	if (unlikely(wc->status != IB_WC_SUCCESS)) {
-		weft_wc_failed(queue, wc, "SEND");
-		return;
-	}
-	weft_slot_done(queue, slot, WEFT_SLOT_SEND);
+	weft_slot_work_done(cq, wc, container_of(wc->wr_cqe, struct weft_rdma_slot, send_cqe),
+			    WEFT_SLOT_SEND, "SEND");
 }
 
 /* REG_MR is not signaled: it comes here only when it failed. */
@@ -111,15 +115,8 @@ void weft_rdma_reg_done(struct ib_cq *cq, struct ib_wc *wc)
 
 void weft_rdma_inv_done(struct ib_cq *cq, struct ib_wc *wc)
 {
-	struct weft_rdma_queue *queue = cq->cq_context;
-	struct weft_rdma_slot *slot = container_of(wc->wr_cqe, struct weft_rdma_slot,
-						   inv_cqe);
-
-	if (unlikely(wc->status != IB_WC_SUCCESS)) {
-		weft_wc_failed(queue, wc, "LOCAL_INV");
-		return;
-	}
-	weft_slot_done(queue, slot, WEFT_SLOT_INVALIDATE);
+	weft_slot_work_done(cq, wc, container_of(wc->wr_cqe, struct weft_rdma_slot, inv_cqe),
+			    WEFT_SLOT_INVALIDATE, "LOCAL_INV");
 }
 
 /* The target did not invalidate the key with its response: do it here. */
@@ -411,7 +408,6 @@ static blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx,
 		if (unlikely(status))
 			return status;
 	}
-	pdu->queue = queue;
 	pdu->nents = 0;
 	pdu->status = WEFT_SC_HOST_ABORTED;
 	cmd->common.command_id = WEFT_CID(rq->tag, ++slot->generation);

@@ -105,7 +105,6 @@ static struct weft_path *weft_rdma_path_connect(const struct weft_path_request *
 		return ERR_PTR(-ENOMEM);
 	rp->path.events = req->events;
 	rp->path.owner_data = req->owner_data;
-	rp->path.usable = true;
 	ret = weft_path_open(&rp->wb, req, why);
 	if (ret)
 		goto out_free;

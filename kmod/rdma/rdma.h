@@ -152,7 +152,7 @@ struct weft_rdma_queue {
 
 /**
  * struct weft_rdma_pdu - what follows each request
- * @queue: it was sent on
+ * @queue: it is sent on, from the start
  * @cmd: for passthrough: the command, without id and data pointer
  * @result: of the completion
  * @status: of the completion, as in the specification, without the phase bit
@@ -203,8 +203,8 @@ enum weft_rdma_state {
  * @host_traddr: ours, or empty
  * @remote: the same as a socket address
  * @local: the same, family 0 where none is given
- * @io_queues: wanted, without poll queues
- * @poll_queues: wanted beside
+ * @io_queues: wanted, without poll queues; at most one a processor
+ * @poll_queues: wanted beside, likewise
  * @queue_size: entries of an I/O queue
  * @kato_ms: keep-alive timeout
  * @reconnect_delay: seconds before the second attempt; doubles up to 8 times
@@ -231,7 +231,7 @@ struct weft_rdma_options {
 
 /**
  * struct weft_rdma_ctrl - a controller
- * @state: changed by weft_rdma_set_state() alone, under @lock
+ * @state: changed by weft_rdma_set_state_locked() alone, under @lock
  * @lock: @state
  * @ref: put by weft_rdma_ctrl_put()
  * @list: protected by weft_rdma_ctrls_lock
@@ -366,6 +366,7 @@ struct weft_rdma_ns {
 extern struct mutex weft_rdma_ctrls_lock;
 extern struct list_head weft_rdma_ctrls;
 bool weft_rdma_set_state(struct weft_rdma_ctrl *ctrl, enum weft_rdma_state to);
+bool weft_rdma_set_state_locked(struct weft_rdma_ctrl *ctrl, enum weft_rdma_state to);
 enum weft_rdma_state weft_rdma_state(struct weft_rdma_ctrl *ctrl);
 const char *weft_rdma_state_text(enum weft_rdma_state state);
 int weft_rdma_ctrl_create(const struct weft_controller_request *req,

@@ -45,9 +45,8 @@ void weft_rdma_error(struct weft_rdma_ctrl *ctrl, const char *fmt, ...)
 	va_end(args);
 	/* Who removes the controller sets its own state, and finds the work queued or never. */
 	spin_lock_irqsave(&ctrl->lock, flags);
-	first = ctrl->state == WEFT_RDMA_LIVE;
+	first = weft_rdma_set_state_locked(ctrl, WEFT_RDMA_RECOVERING);
 	if (first) {
-		WRITE_ONCE(ctrl->state, WEFT_RDMA_RECOVERING);
 		memcpy(ctrl->reason, reason, sizeof(reason));
 		ctrl->errors++;
 		queue_work(ctrl->wq, &ctrl->recover_work);
@@ -136,7 +135,6 @@ struct weft_removal {
 static void weft_rdma_remove_later(struct work_struct *work)
 {
 	struct weft_removal *removal = container_of(work, struct weft_removal, work);
-
 	struct weft_rdma_ctrl *ctrl = removal->ctrl;
 	bool ours;
 

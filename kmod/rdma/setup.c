@@ -174,15 +174,9 @@ static int weft_set_features(struct weft_rdma_ctrl *ctrl, u8 fid, u32 value,
 /* How many I/O queues: what is wanted or what the target grants, with poll queues last. */
 static int weft_count_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 {
-	u32 io = min(ctrl->opts.io_queues, num_online_cpus());
-	u32 poll = min(ctrl->opts.poll_queues, num_online_cpus());
-	u32 wanted, granted, result = 0;
+	u32 io = ctrl->opts.io_queues, poll = ctrl->opts.poll_queues;
+	u32 wanted = io + poll, granted, result = 0;
 	int ret;
-
-	/* Processors may have come since there were queues made for them. */
-	poll = min(poll, ctrl->max_queues - 1 - min(io, ctrl->max_queues - 1));
-	io = min(io, ctrl->max_queues - 1);
-	wanted = io + poll;
 
 	/* 0's based, submission queues below, completion queues above. */
 	ret = weft_set_features(ctrl, NVME_FEAT_NUM_QUEUES,

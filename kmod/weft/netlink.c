@@ -270,6 +270,22 @@ int weft_nl_volume_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 	return skb->len;
 }
 
+/* A member or a path of one: how it is reached. The address may be "". */
+static int weft_nl_parse_reach(struct nlattr *attr, struct genl_info *info,
+			       struct nlattr **tb, const char **transport,
+			       const char **address)
+{
+	int ret;
+
+	ret = nla_parse_nested(tb, WEFT_A_MEMBER_MAX, attr, weft_member_nl_policy,
+			       info->extack);
+	if (ret)
+		return ret;
+	*transport = weft_nl_string(tb[WEFT_A_MEMBER_TRANSPORT]) ?: "bdev";
+	*address = weft_nl_string(tb[WEFT_A_MEMBER_ADDRESS]) ?: "";
+	return 0;
+}
+
 static int weft_nl_parse_member(struct nlattr *attr, struct genl_info *info,
 				struct weft_member_request *req,
 				struct weft_why *why)
@@ -277,15 +293,10 @@ static int weft_nl_parse_member(struct nlattr *attr, struct genl_info *info,
 	struct nlattr *tb[WEFT_A_MEMBER_MAX + 1];
 	int ret;
 
-	ret = nla_parse_nested(tb, WEFT_A_MEMBER_MAX, attr, weft_member_nl_policy,
-			       info->extack);
-	if (ret)
-		return ret;
-	req->transport = weft_nl_string(tb[WEFT_A_MEMBER_TRANSPORT]) ?: "bdev";
-	req->address = weft_nl_string(tb[WEFT_A_MEMBER_ADDRESS]);
-	if (!req->address || !req->address[0])
-		return weft_refuse(why, -EINVAL, "a member has no address");
-	return 0;
+	ret = weft_nl_parse_reach(attr, info, tb, &req->transport, &req->address);
+	if (!ret && !req->address[0])
+		ret = weft_refuse(why, -EINVAL, "a member has no address");
+	return ret;
 }
 
 static u32 weft_nl_count_members(struct genl_info *info)
@@ -472,17 +483,15 @@ static int weft_nl_path_request(struct sk_buff *skb, struct genl_info *info,
 	if (!info->attrs[WEFT_A_VOLUME_MEMBER])
 		return weft_refuse(why, -EINVAL, "volume %s: the path is missing",
 				   change->volume);
-	ret = nla_parse_nested(tb, WEFT_A_MEMBER_MAX, info->attrs[WEFT_A_VOLUME_MEMBER],
-			       weft_member_nl_policy, info->extack);
+	ret = weft_nl_parse_reach(info->attrs[WEFT_A_VOLUME_MEMBER], info, tb,
+				  &change->transport, &change->address);
 	if (ret)
 		return ret;
 	if (!tb[WEFT_A_MEMBER_INDEX])
 		return weft_refuse(why, -EINVAL, "volume %s: the member's index is missing",
 				   change->volume);
 	change->member = nla_get_u32(tb[WEFT_A_MEMBER_INDEX]);
-	change->transport = weft_nl_string(tb[WEFT_A_MEMBER_TRANSPORT]) ?: "bdev";
-	change->address = weft_nl_string(tb[WEFT_A_MEMBER_ADDRESS]);
-	if (!change->address || !change->address[0])
+	if (!change->address[0])
 		return weft_refuse(why, -EINVAL, "volume %s: the path has no address",
 				   change->volume);
 	return 0;

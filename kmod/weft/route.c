@@ -40,6 +40,15 @@ static bool weft_route_may_wait(struct weft_member *member)
 	       READ_ONCE(vol->no_path_timeout) && !READ_ONCE(member->gone);
 }
 
+/**
+ * weft_route_kick() - look again at what waits
+ * @member: of a volume whose state, or patience, changed
+ */
+void weft_route_kick(struct weft_member *member)
+{
+	mod_delayed_work(member->volume->wq, &member->paths.work, 0);
+}
+
 /* Kept until a path is there, or patience is over. */
 static void weft_route_hold(struct weft_member *member, struct bio *bio)
 {
@@ -58,7 +67,7 @@ static void weft_route_hold(struct weft_member *member, struct bio *bio)
 	bio_list_add(&route->held, bio);
 	spin_unlock_irqrestore(&route->lock, flags);
 	/* A path may have come back before it was on the list. */
-	mod_delayed_work(member->volume->wq, &route->work, 0);
+	weft_route_kick(member);
 }
 
 /* The paths that can carry I/O, in turn. NULL when there is none. */
@@ -172,7 +181,7 @@ static void weft_route_restored(struct weft_path *path)
 		    member->index);
 	weft_info(member->volume, "%s\n", text.text);
 	weft_event(member->volume, WEFT_EVENT_TYPE_PATH_RESTORED, member, 0, text.text);
-	mod_delayed_work(member->volume->wq, &member->paths.work, 0);
+	weft_route_kick(member);
 }
 
 static void weft_route_gone(struct weft_path *path)
@@ -203,17 +212,13 @@ static void weft_route_gone(struct weft_path *path)
 	else
 		weft_event(member->volume, WEFT_EVENT_TYPE_PATH_LOST, member, ENODEV,
 			   "the disk of one of its paths was removed");
-	mod_delayed_work(member->volume->wq, &route->work, 0);
+	weft_route_kick(member);
 }
 
-/*
- * Context: any; where requests complete. From @after on a write cannot execute
- * any more where it was sent.
- */
-static void weft_route_requeue(struct weft_path *path, struct bio_list *bios,
-			       unsigned long after)
+/* A path could not carry them; see weft_route_requeue(). */
+static void weft_route_give_back(struct weft_member *member, struct bio_list *bios,
+				 unsigned long after)
 {
-	struct weft_member *member = path->owner_data;
 	struct weft_route *route = &member->paths;
 	bool quiet = time_after(after, jiffies);
 	unsigned long flags;
@@ -231,7 +236,17 @@ static void weft_route_requeue(struct weft_path *path, struct bio_list *bios,
 		route->quiet_until = after;
 	route->retried++;
 	spin_unlock_irqrestore(&route->lock, flags);
-	mod_delayed_work(member->volume->wq, &route->work, 0);
+	weft_route_kick(member);
+}
+
+/*
+ * Context: any; where requests complete. From @after on a write cannot execute
+ * any more where it was sent.
+ */
+static void weft_route_requeue(struct weft_path *path, struct bio_list *bios,
+			       unsigned long after)
+{
+	weft_route_give_back(path->owner_data, bios, after);
 }
 
 const struct weft_path_events weft_route_events = {
@@ -326,14 +341,10 @@ void weft_route_look_for_dead(struct weft_member *member)
  */
 void weft_route_again(struct weft_member *member, struct bio *bio)
 {
-	struct weft_route *route = &member->paths;
-	unsigned long flags;
+	struct bio_list one = BIO_EMPTY_LIST;
 
-	spin_lock_irqsave(&route->lock, flags);
-	bio_list_add(&route->held, bio);
-	route->retried++;
-	spin_unlock_irqrestore(&route->lock, flags);
-	mod_delayed_work(member->volume->wq, &route->work, 0);
+	bio_list_add(&one, bio);
+	weft_route_give_back(member, &one, jiffies);
 }
 
 /**
@@ -397,7 +408,7 @@ int weft_route_add(struct weft_member *member, struct weft_path *path)
 	spin_unlock_irq(&route->lock);
 	if (index == WEFT_PATHS_MAX)
 		return -ENOSPC;
-	mod_delayed_work(member->volume->wq, &route->work, 0);
+	weft_route_kick(member);
 	return 0;
 }
 
@@ -465,13 +476,4 @@ void weft_route_take(struct weft_member *member, struct weft_path **taken)
 struct weft_path *weft_route_path(const struct weft_member *member, u32 index)
 {
 	return READ_ONCE(member->paths.path[index]);
-}
-
-/**
- * weft_route_kick() - look again at what waits
- * @member: of a volume whose state, or patience, changed
- */
-void weft_route_kick(struct weft_member *member)
-{
-	mod_delayed_work(member->volume->wq, &member->paths.work, 0);
 }

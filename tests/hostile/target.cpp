@@ -196,34 +196,34 @@ private:
         ibv_post_recv(id_->qp, &wr, &bad);
     }
 
-    void send(unsigned index, std::uint32_t length, bool invalidate, std::uint32_t key)
+    /// What a work request does is set, what it moves is set here.
+    void post(unsigned index, ibv_send_wr& wr, std::uint8_t* at, std::uint32_t length)
     {
-        ibv_sge sge{reinterpret_cast<std::uint64_t>(slots_[index].response), length, mr_->lkey};
-        ibv_send_wr wr{};
+        ibv_sge sge{reinterpret_cast<std::uint64_t>(at), length, mr_->lkey};
         ibv_send_wr* bad = nullptr;
         wr.wr_id = index;
         wr.sg_list = &sge;
         wr.num_sge = 1;
-        wr.opcode = invalidate ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
-        wr.invalidate_rkey = key;
         wr.send_flags = IBV_SEND_SIGNALED;
         ibv_post_send(id_->qp, &wr, &bad);
+    }
+
+    void send(unsigned index, std::uint32_t length, bool invalidate, std::uint32_t key)
+    {
+        ibv_send_wr wr{};
+        wr.opcode = invalidate ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
+        wr.invalidate_rkey = key;
+        post(index, wr, slots_[index].response, length);
     }
 
     void rdma(unsigned index, ibv_wr_opcode opcode, std::uint32_t length)
     {
         const auto* sgl = slots_[index].command.data() + 24;
-        ibv_sge sge{reinterpret_cast<std::uint64_t>(slots_[index].data), length, mr_->lkey};
         ibv_send_wr wr{};
-        ibv_send_wr* bad = nullptr;
-        wr.wr_id = index;
-        wr.sg_list = &sge;
-        wr.num_sge = 1;
         wr.opcode = opcode;
-        wr.send_flags = IBV_SEND_SIGNALED;
         wr.wr.rdma.remote_addr = le64toh(load<std::uint64_t>(sgl));
         wr.wr.rdma.rkey = le32toh(load<std::uint32_t>(sgl + 11));
-        ibv_post_send(id_->qp, &wr, &bad);
+        post(index, wr, slots_[index].data, length);
     }
 
     /// The response, with its key invalidated where the host asked for that.
