@@ -47,6 +47,8 @@ struct weft_path_events {
  * @bdev: where its bios go; valid from connect to disconnect
  * @address: what it was made of; owned by the caller of connect
  * @writable: whether writes are allowed
+ * @node: the transport's: NUMA node of the device it leaves by, NUMA_NO_NODE where
+ *	that is nowhere in particular
  * @events: the caller's; set before the first of them
  * @owner_data: the caller's, likewise
  * @usable: weft.ko's: it can carry I/O
@@ -59,6 +61,7 @@ struct weft_path {
 	struct block_device		*bdev;
 	const char			*address;
 	bool				writable;
+	int				node;
 	const struct weft_path_events	*events;
 	void				*owner_data;
 	bool				usable;

@@ -162,6 +162,8 @@ WEFT_ATTR(serial, "%s", ctrl->info.serial);
 WEFT_ATTR(firmware_rev, "%s", ctrl->info.firmware);
 WEFT_ATTR(queue_count, "%u", ctrl->queue_count);
 WEFT_ATTR(sqsize, "%u", ctrl->set.queue_depth);
+WEFT_ATTR(numa_node, "%d", ctrl->node);
+WEFT_ATTR(p2pdma, "%d", ctrl->p2pdma);
 WEFT_ATTR(kato, "%u", ctrl->opts.kato_ms / 1000);
 WEFT_ATTR(reconnect_delay, "%u", ctrl->opts.reconnect_delay);
 WEFT_ATTR(ctrl_loss_tmo, "%d", ctrl->opts.ctrl_loss_timeout);
@@ -213,6 +215,8 @@ static struct attribute *weft_ctrl_attrs[] = {
 	&dev_attr_firmware_rev.attr,
 	&dev_attr_queue_count.attr,
 	&dev_attr_sqsize.attr,
+	&dev_attr_numa_node.attr,
+	&dev_attr_p2pdma.attr,
 	&dev_attr_kato.attr,
 	&dev_attr_reconnect_delay.attr,
 	&dev_attr_ctrl_loss_tmo.attr,

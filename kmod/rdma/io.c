@@ -51,7 +51,7 @@ int weft_rdma_post_recv(struct weft_rdma_queue *queue, struct weft_rdma_recv *re
 	struct ib_sge sge = {
 		.addr	= recv->addr,
 		.length	= sizeof(*recv->nvme),
-		.lkey	= queue->ctrl->pd->local_dma_lkey,
+		.lkey	= queue->pd->local_dma_lkey,
 	};
 	struct ib_recv_wr wr = {
 		.wr_cqe		= &recv->cqe,
@@ -261,7 +261,7 @@ static int weft_map_inline(struct weft_rdma_queue *queue, struct request *rq,
 	for_each_sg(pdu->table.sgl, sg, pdu->dma_nents, i) {
 		sge[i].addr = sg_dma_address(sg);
 		sge[i].length = sg_dma_len(sg);
-		sge[i].lkey = queue->ctrl->pd->local_dma_lkey;
+		sge[i].lkey = queue->pd->local_dma_lkey;
 	}
 	weft_sgl_inline(cmd, blk_rq_payload_bytes(rq));
 	return pdu->dma_nents;
@@ -389,7 +389,7 @@ static blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx,
 	cmd = &queue->capsules[rq->tag];
 	sge[0].addr = queue->capsules_addr + rq->tag * sizeof(*cmd);
 	sge[0].length = sizeof(*cmd);
-	sge[0].lkey = queue->ctrl->pd->local_dma_lkey;
+	sge[0].lkey = queue->pd->local_dma_lkey;
 
 	ib_dma_sync_single_for_cpu(ib, sge[0].addr, sizeof(*cmd), DMA_TO_DEVICE);
 	if (blk_rq_is_passthrough(rq)) {
@@ -521,6 +521,8 @@ static void weft_rdma_complete(struct request *rq)
 		/* While there is no association it waits; of a target that refuses it not for ever. */
 		if (!blk_noretry_request(rq) && !ctrl->fail_fast && state < WEFT_RDMA_DELETING &&
 		    (state != WEFT_RDMA_LIVE || pdu->retries++ < WEFT_RDMA_RETRIES)) {
+			if (op_is_write(req_op(rq)))
+				WRITE_ONCE(ctrl->keeps_writes, true);
 			blk_mq_requeue_request(rq, true);
 			return;
 		}
@@ -557,6 +559,16 @@ void weft_rdma_cancel_all(struct blk_mq_tag_set *set)
 	blk_mq_tagset_wait_completed_request(set);
 }
 
+/* Of a queue that is stopped, and not used again before it is made anew. */
+static void weft_slot_forget_key(struct weft_rdma_slot *slot)
+{
+	if (!slot->mapped)
+		return;
+	ib_dereg_mr(slot->mr);
+	slot->mr = NULL;
+	slot->mapped = false;
+}
+
 static enum blk_eh_timer_return weft_rdma_timeout(struct request *rq)
 {
 	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
@@ -584,9 +596,11 @@ static enum blk_eh_timer_return weft_rdma_timeout(struct request *rq)
 	default:
 		/*
 		 * Setup or shutdown waits for this very command and recovery
-		 * cannot run. Drained, it cannot be answered any more.
+		 * cannot run. Drained, it cannot be answered any more, and with
+		 * its key gone no other queue pair reaches its data.
 		 */
 		weft_rdma_queue_stop(queue);
+		weft_slot_forget_key(slot);
 		if (blk_mq_request_started(rq) && !blk_mq_request_completed(rq)) {
 			pdu->status = WEFT_SC_HOST_ABORTED;
 			blk_mq_complete_request(rq);
@@ -650,7 +664,8 @@ static void weft_rdma_map_queues(struct blk_mq_tag_set *set)
 		map = &set->map[HCTX_TYPE_POLL];
 		map->nr_queues = ctrl->queue_count - ctrl->poll_from;
 		map->queue_offset = ctrl->poll_from - 1;
-		blk_mq_map_queues(map);
+		if (map->nr_queues)
+			blk_mq_map_queues(map);
 	}
 }
 

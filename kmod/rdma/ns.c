@@ -53,7 +53,7 @@ static void weft_ns_limits(struct weft_rdma_ctrl *ctrl,
 		.virt_boundary	= SZ_4K - 1,
 		.write_cache	= ctrl->info.write_cache,
 		.poll		= ctrl->queue_count > ctrl->poll_from,
-		.p2pdma		= ib_dma_pci_p2p_dma_supported(ctrl->ib),
+		.p2pdma		= ctrl->p2pdma,
 	};
 	if (ctrl->info.discard)
 		lim->max_discard_sectors = UINT_MAX >> SECTOR_SHIFT;

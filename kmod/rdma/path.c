@@ -117,6 +117,7 @@ static struct weft_path *weft_rdma_path_connect(const struct weft_path_request *
 	}
 	rp->ns = ns;
 	rp->path.bdev = rp->wb.bdev;
+	rp->path.node = ns->ctrl->node;
 	/* With the lock under which up and down are told: neither is missed. */
 	mutex_lock(&ns->ctrl->ns_lock);
 	mutex_lock(&weft_rdma_paths_lock);

@@ -59,8 +59,8 @@ static int weft_pr_command(struct block_device *bdev, u8 opcode, u32 cdw10,
 
 static int weft_pr_register(struct block_device *bdev, u64 old, u64 new, u32 flags)
 {
-	/* RREGA: register, unregister or replace; IEKEY; and kept over power loss. */
-	u32 cdw10 = old ? 2 : new ? 0 : 1;
+	/* RREGA: unregister, replace or register; IEKEY; and kept over power loss. */
+	u32 cdw10 = !new ? 1 : old ? 2 : 0;
 
 	if (flags & ~PR_FL_IGNORE_KEY)
 		return -EOPNOTSUPP;

@@ -4,15 +4,17 @@
  *
  * DOC: a queue's life
  *
- * weft_rdma_queue_start() makes the connection step by step in the caller's
- * context: the CM's handler only tells what happened. Receives are posted
- * before the connection is asked for. weft_rdma_queue_stop() puts the queue
+ * weft_rdma_queue_start() makes the queue pair and asks for the connection, step
+ * by step in the caller's context: the CM's handler only tells what happened.
+ * Receives are posted before. weft_rdma_queue_wait() waits for the target, so
+ * that several can be asked for at once. weft_rdma_queue_stop() puts the queue
  * pair in error and returns when it is drained: from then on nothing that the
  * target does reaches this host's memory through it, and the requests that
  * were in flight may be ended. weft_rdma_queue_free() gives everything back.
  */
 #include "rdma.h"
 
+#include <linux/netdevice.h>
 #include <net/net_namespace.h>
 
 /* REG_MR, SEND and LOCAL_INV for each command; one more to drain. */
@@ -109,10 +111,28 @@ static void weft_queue_qp_event(struct ib_event *event, void *context)
 				ib_event_msg(event->event));
 }
 
+/* Software RDMA devices sit nowhere; the network interface below does. */
+static int weft_rdma_node(struct ib_device *ib, struct rdma_cm_id *id)
+{
+	int node = ibdev_to_node(ib);
+	struct net_device *ndev;
+
+	if (node != NUMA_NO_NODE)
+		return node;
+	ndev = dev_get_by_index(&init_net, id->route.addr.dev_addr.bound_dev_if);
+	if (!ndev)
+		return NUMA_NO_NODE;
+	if (ndev->dev.parent)
+		node = dev_to_node(ndev->dev.parent);
+	dev_put(ndev);
+	return node;
+}
+
 /* The device of the first queue is that of all. */
-static int weft_ctrl_device(struct weft_rdma_ctrl *ctrl, struct ib_device *ib,
+static int weft_ctrl_device(struct weft_rdma_ctrl *ctrl, struct rdma_cm_id *id,
 			    struct weft_why *why)
 {
+	struct ib_device *ib = id->device;
 	u32 pages = min_t(u32, ib->attrs.max_fast_reg_page_list_len, WEFT_RDMA_MR_PAGES);
 	struct ib_pd *pd;
 
@@ -136,6 +156,8 @@ static int weft_ctrl_device(struct weft_rdma_ctrl *ctrl, struct ib_device *ib,
 				   "the RDMA device %s gives no protection domain",
 				   dev_name(&ib->dev));
 	ctrl->pd = pd;
+	ctrl->node = weft_rdma_node(ib, id);
+	ctrl->p2pdma = IS_ENABLED(CONFIG_PCI_P2PDMA) && ib_dma_pci_p2p_dma_supported(ib);
 	ctrl->mr_pages = pages;
 	WRITE_ONCE(ctrl->ib, ib);
 	return 0;
@@ -219,7 +241,7 @@ static int weft_queue_alloc_memory(struct weft_rdma_queue *queue)
 		struct weft_rdma_recv *recv = &queue->recvs[i];
 		struct ib_mr *mr;
 
-		mr = ib_alloc_mr(queue->ctrl->pd, IB_MR_TYPE_MEM_REG,
+		mr = ib_alloc_mr(queue->pd, IB_MR_TYPE_MEM_REG,
 				 queue->ctrl->mr_pages);
 		if (IS_ERR(mr)) {
 			ret = PTR_ERR(mr);
@@ -270,7 +292,7 @@ static int weft_queue_alloc_qp(struct weft_rdma_queue *queue)
 	}
 	attr.send_cq = queue->cq;
 	attr.recv_cq = queue->cq;
-	ret = rdma_create_qp(queue->cm_id, ctrl->pd, &attr);
+	ret = rdma_create_qp(queue->cm_id, queue->pd, &attr);
 	if (ret) {
 		ib_free_cq(queue->cq);
 		queue->cq = NULL;
@@ -280,7 +302,7 @@ static int weft_queue_alloc_qp(struct weft_rdma_queue *queue)
 	return 0;
 }
 
-static int weft_queue_connect(struct weft_rdma_queue *queue, struct weft_why *why)
+static int weft_queue_ask(struct weft_rdma_queue *queue, struct weft_why *why)
 {
 	struct weft_rdma_ctrl *ctrl = queue->ctrl;
 	struct weft_cm_request req;
@@ -302,7 +324,7 @@ static int weft_queue_connect(struct weft_rdma_queue *queue, struct weft_why *wh
 	if (ret)
 		return weft_refuse(why, ret, "the connection cannot be asked for (error %d)",
 				   -ret);
-	return weft_cm_wait(queue, RDMA_CM_EVENT_ESTABLISHED, why);
+	return 0;
 }
 
 static int weft_queue_resolve(struct weft_rdma_queue *queue, struct weft_why *why)
@@ -323,7 +345,7 @@ static int weft_queue_resolve(struct weft_rdma_queue *queue, struct weft_why *wh
 	ret = weft_cm_wait(queue, RDMA_CM_EVENT_ADDR_RESOLVED, why);
 	if (ret)
 		return ret;
-	ret = weft_ctrl_device(queue->ctrl, queue->cm_id->device, why);
+	ret = weft_ctrl_device(queue->ctrl, queue->cm_id, why);
 	if (ret)
 		return ret;
 	ret = rdma_resolve_route(queue->cm_id, WEFT_RDMA_CM_TIMEOUT_MS);
@@ -334,12 +356,13 @@ static int weft_queue_resolve(struct weft_rdma_queue *queue, struct weft_why *wh
 }
 
 /**
- * weft_rdma_queue_start() - connect a queue pair
+ * weft_rdma_queue_start() - make a queue pair and ask the target to connect it
  * @queue: its ctrl, index, size and poll are set, the rest is not
  * @why: gets the reason of a failure
  *
- * Context: process context, waits for the target, at most some seconds.
- * Return: 0; undo by weft_rdma_queue_stop() and weft_rdma_queue_free().
+ * Context: process context, waits for the fabric, at most some seconds.
+ * Return: 0, and weft_rdma_queue_wait() is next; undo by weft_rdma_queue_stop()
+ * and weft_rdma_queue_free().
  */
 int weft_rdma_queue_start(struct weft_rdma_queue *queue, struct weft_why *why)
 {
@@ -360,6 +383,7 @@ int weft_rdma_queue_start(struct weft_rdma_queue *queue, struct weft_why *why)
 	ret = weft_queue_resolve(queue, why);
 	if (ret)
 		goto out_destroy_id;
+	queue->pd = queue->ctrl->pd;
 	ret = weft_queue_alloc_memory(queue);
 	if (ret) {
 		weft_refuse(why, ret, "no memory for queue %u (error %d)", queue->index, -ret);
@@ -377,10 +401,10 @@ int weft_rdma_queue_start(struct weft_rdma_queue *queue, struct weft_why *why)
 			goto out_destroy_qp;
 		}
 	}
-	ret = weft_queue_connect(queue, why);
+	ret = weft_queue_ask(queue, why);
 	if (ret)
 		goto out_destroy_qp;
-	set_bit(WEFT_QUEUE_CONNECTED, &queue->flags);
+	set_bit(WEFT_QUEUE_STARTED, &queue->flags);
 	return 0;
 
 out_destroy_qp:
@@ -397,6 +421,23 @@ out_destroy_id:
 		weft_ctrl_put_device(queue->ctrl);
 	rdma_destroy_id(queue->cm_id);
 	queue->cm_id = NULL;
+	return ret;
+}
+
+/**
+ * weft_rdma_queue_wait() - wait until a queue pair is connected
+ * @queue: started
+ * @why: gets the reason of a failure
+ *
+ * Context: process context, waits for the target, at most some seconds.
+ * Return: 0 or a negative errno; undone as weft_rdma_queue_start() in both cases.
+ */
+int weft_rdma_queue_wait(struct weft_rdma_queue *queue, struct weft_why *why)
+{
+	int ret = weft_cm_wait(queue, RDMA_CM_EVENT_ESTABLISHED, why);
+
+	if (!ret)
+		set_bit(WEFT_QUEUE_CONNECTED, &queue->flags);
 	return ret;
 }
 
@@ -419,10 +460,10 @@ void weft_rdma_queue_stop(struct weft_rdma_queue *queue)
 	/* Who polls sees that it is not connected, or has left before this goes on. */
 	spin_lock(&queue->poll_lock);
 	spin_unlock(&queue->poll_lock);
-	if (connected) {
+	if (connected)
 		rdma_disconnect(queue->cm_id);
+	if (test_and_clear_bit(WEFT_QUEUE_STARTED, &queue->flags))
 		ib_drain_qp(queue->qp);
-	}
 	mutex_unlock(&queue->lock);
 }
 

@@ -48,6 +48,8 @@
 #define WEFT_RDMA_CM_TIMEOUT_MS	3000
 /* What a write may live longer than the keep-alive timeout, see recovery.c. */
 #define WEFT_RDMA_QUIET_MARGIN_MS 1000
+/* Queue pairs that are being connected at once: a target takes one after the other. */
+#define WEFT_RDMA_CONNECTS	8
 #define WEFT_RDMA_RETRIES	5
 #define WEFT_RDMA_SECONDS_MAX	(7 * 24 * 3600)
 
@@ -97,11 +99,13 @@ struct weft_rdma_recv {
 };
 
 #define WEFT_QUEUE_LIVE		0	/* requests may be sent */
-#define WEFT_QUEUE_CONNECTED	1	/* a queue pair is there to be torn down */
+#define WEFT_QUEUE_CONNECTED	1	/* commands of the setup may be sent */
+#define WEFT_QUEUE_STARTED	2	/* a queue pair is there to be torn down */
 
 /**
  * struct weft_rdma_queue - a queue pair, and all that belongs to it
  * @ctrl: its controller
+ * @pd: what its keys are good for: the controller's
  * @qp: queue pair
  * @cq: completion queue of sends and receives alike, so that they are handled
  *	in one context at a time
@@ -126,6 +130,7 @@ struct weft_rdma_recv {
  */
 struct weft_rdma_queue {
 	struct weft_rdma_ctrl	*ctrl;
+	struct ib_pd		*pd;
 	struct ib_qp		*qp;
 	struct ib_cq		*cq;
 	struct nvme_command	*capsules;
@@ -242,6 +247,8 @@ struct weft_rdma_options {
  * @info: what it said of itself
  * @cap: its property CAP
  * @ib: the RDMA device while any queue has one
+ * @node: NUMA node of the RDMA device, or NUMA_NO_NODE
+ * @p2pdma: I/O may be on pages of P2PDMA type
  * @pd: protection domain, of this controller alone, while @ib is set
  * @mr_pages: pages of a registration
  * @queues: [0] is the admin queue
@@ -265,6 +272,7 @@ struct weft_rdma_options {
  * @errors: recoveries that were begun
  * @lost_at: when the last association ended, jiffies
  * @quiet_at: from then on no command of an ended association can execute
+ * @keeps_writes: a disk's queue has some that may have reached the target
  * @lost: a connection ended, or its device, while the others were being made
  * @fail_fast: fast_io_fail_timeout is over
  * @notice: last asynchronous event
@@ -292,6 +300,8 @@ struct weft_rdma_ctrl {
 	u64			cap;
 
 	struct ib_device	*ib;
+	int			node;
+	bool			p2pdma;
 	struct ib_pd		*pd;
 	u32			mr_pages;
 
@@ -317,6 +327,7 @@ struct weft_rdma_ctrl {
 	u32			errors;
 	unsigned long		lost_at;
 	unsigned long		quiet_at;
+	bool			keeps_writes;
 	bool			lost;
 	bool			fail_fast;
 	u32			notice;
@@ -392,6 +403,7 @@ const char *weft_rdma_status_text(u16 status);
 
 /* queue.c */
 int weft_rdma_queue_start(struct weft_rdma_queue *queue, struct weft_why *why);
+int weft_rdma_queue_wait(struct weft_rdma_queue *queue, struct weft_why *why);
 void weft_rdma_queue_stop(struct weft_rdma_queue *queue);
 void weft_rdma_queue_free(struct weft_rdma_queue *queue);
 

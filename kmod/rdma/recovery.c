@@ -18,7 +18,9 @@
  * the keep-alive timeout is over (NVMe base 2.1, 3.9), and its commands at
  * most CQT later. So writes that may have reached the target wait until both,
  * and a margin, are over since the queue pair was torn down: @quiet_at. Reads
- * and writes that were never sent need not.
+ * and writes that were never sent need not. A volume keeps its writes itself
+ * until then; those of a disk used by itself stay in its queue, and while there
+ * are such (@keeps_writes) the next association waits.
  */
 #include "rdma.h"
 
@@ -73,8 +75,8 @@ static void weft_connect_later(struct weft_rdma_ctrl *ctrl)
 	unsigned long delay = weft_backoff(ctrl);
 	unsigned long now = jiffies;
 
-	/* Nothing is replayed before the old association is provably silent. */
-	if (time_before(now + delay, ctrl->quiet_at))
+	/* No write is sent again before the old association is provably silent. */
+	if (READ_ONCE(ctrl->keeps_writes) && time_before(now + delay, ctrl->quiet_at))
 		delay = ctrl->quiet_at - now;
 	queue_delayed_work(ctrl->wq, &ctrl->connect_work, delay);
 }
@@ -83,6 +85,7 @@ void weft_rdma_recover_work(struct work_struct *work)
 {
 	struct weft_rdma_ctrl *ctrl = container_of(work, struct weft_rdma_ctrl, recover_work);
 
+	WRITE_ONCE(ctrl->keeps_writes, false);
 	weft_rdma_pause(ctrl);
 	/* A volume sends no more from here on. */
 	mutex_lock(&ctrl->ns_lock);
@@ -179,7 +182,7 @@ void weft_rdma_connect_work(struct work_struct *work)
 	if (weft_rdma_state(ctrl) != WEFT_RDMA_CONNECTING)
 		return;
 	/* Somebody flushed this work before its time. */
-	if (time_before(jiffies, ctrl->quiet_at)) {
+	if (READ_ONCE(ctrl->keeps_writes) && time_before(jiffies, ctrl->quiet_at)) {
 		queue_delayed_work(ctrl->wq, &ctrl->connect_work, ctrl->quiet_at - jiffies);
 		return;
 	}

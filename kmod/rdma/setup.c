@@ -224,6 +224,8 @@ static int weft_start_admin(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 	admin->inline_bytes = 0;
 	WRITE_ONCE(ctrl->lost, false);
 	ret = weft_rdma_queue_start(admin, why);
+	if (!ret)
+		ret = weft_rdma_queue_wait(admin, why);
 	if (ret)
 		return ret;
 	snprintf(ctrl->rail, sizeof(ctrl->rail), "%s/%u", dev_name(&ctrl->ib->dev),
@@ -242,23 +244,80 @@ static int weft_start_admin(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 	return ret;
 }
 
-static int weft_start_io_queue(struct weft_rdma_ctrl *ctrl, u32 index,
-			       struct weft_why *why)
+static int weft_ask_io_queue(struct weft_rdma_ctrl *ctrl, u32 index,
+			     struct weft_why *why)
 {
 	struct weft_rdma_queue *queue = &ctrl->queues[index];
-	int ret;
 
 	queue->ctrl = ctrl;
 	queue->index = index;
 	queue->size = ctrl->set.queue_depth + 1;
 	queue->inline_bytes = ctrl->info.inline_bytes;
 	queue->poll = index >= ctrl->poll_from;
-	ret = weft_rdma_queue_start(queue, why);
+	return weft_rdma_queue_start(queue, why);
+}
+
+static int weft_finish_io_queue(struct weft_rdma_queue *queue, struct weft_why *why)
+{
+	int ret;
+
+	ret = weft_rdma_queue_wait(queue, why);
 	if (!ret)
 		ret = weft_fabrics_connect(queue, why);
 	if (!ret)
 		ret = weft_set_live(queue, why);
 	return ret;
+}
+
+/*
+ * Some at a time: while the target is at one, the next are on their way to it,
+ * and never so many that it loses them. Returns 0, or why not all of them are
+ * there; @made says how many are.
+ */
+static int weft_start_io_queues(struct weft_rdma_ctrl *ctrl, u32 *made,
+				struct weft_why *why)
+{
+	u32 end = ctrl->queue_count, asked = 1, i;
+	int ret = 0, err;
+
+	for (i = 1; i < end; i++) {
+		for (; asked < min(end, i + WEFT_RDMA_CONNECTS); asked++) {
+			ret = weft_ask_io_queue(ctrl, asked, why);
+			if (ret)
+				end = asked;	/* those before it may still come */
+		}
+		if (i == end)
+			break;
+		err = weft_finish_io_queue(&ctrl->queues[i], why);
+		if (err) {
+			ret = err;
+			break;
+		}
+	}
+	*made = i - 1;
+	return ret;
+}
+
+/*
+ * A target may grant more queues than it has room for. Where some are there and
+ * the disks are not made yet, they are as many as there are.
+ */
+static int weft_take_fewer(struct weft_rdma_ctrl *ctrl, u32 made, struct weft_why *why)
+{
+	u32 i;
+
+	weft_ctrl_warn(ctrl, "%u I/O queues of %u can be connected: %s\n", made,
+		       ctrl->queue_count - 1, why->text);
+	for (i = made + 1; i < ctrl->queue_count; i++) {
+		if (!ctrl->queues[i].cm_id)
+			continue;
+		weft_rdma_queue_stop(&ctrl->queues[i]);
+		weft_rdma_queue_free(&ctrl->queues[i]);
+	}
+	ctrl->queue_count = made + 1;
+	ctrl->poll_from = min(ctrl->poll_from, ctrl->queue_count);
+	blk_mq_update_nr_hw_queues(&ctrl->set, made);
+	return ctrl->set.nr_hw_queues == made ? 0 : -ENOMEM;
 }
 
 static int weft_alloc_set(struct weft_rdma_ctrl *ctrl)
@@ -273,7 +332,7 @@ static int weft_alloc_set(struct weft_rdma_ctrl *ctrl)
 	/* One less than there are entries: a full queue cannot be told from an empty one. */
 	set->queue_depth = min(size, (u32)ctrl->ib->attrs.max_qp_wr / 4) - 1;
 	set->reserved_tags = 1;
-	set->numa_node = NUMA_NO_NODE;
+	set->numa_node = ctrl->node;
 	set->cmd_size = sizeof(struct weft_rdma_pdu);
 	set->driver_data = ctrl;
 	set->nr_hw_queues = ctrl->queue_count - 1;
@@ -318,13 +377,14 @@ void weft_rdma_free_sets(struct weft_rdma_ctrl *ctrl)
  */
 int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 {
-	u32 i;
+	bool first = !ctrl->set_ready;
+	u32 made;
 	int ret;
 
 	ret = weft_start_admin(ctrl, why);
 	if (!ret)
 		ret = weft_count_queues(ctrl, why);
-	if (!ret && !ctrl->set_ready) {
+	if (!ret && first) {
 		ret = weft_alloc_set(ctrl);
 		if (ret)
 			weft_refuse(why, ret, "no memory for %u queues (error %d)",
@@ -332,11 +392,11 @@ int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 	}
 	if (ret)
 		return ret;
-	for (i = 1; i < ctrl->queue_count; i++) {
-		ret = weft_start_io_queue(ctrl, i, why);
-		if (ret)
-			return ret;
-	}
+	ret = weft_start_io_queues(ctrl, &made, why);
+	if (ret && first && made && ret != -ECONNRESET)
+		ret = weft_take_fewer(ctrl, made, why);
+	if (ret)
+		return ret;
 	if (ctrl->info.ns_events)
 		weft_set_features(ctrl, NVME_FEAT_ASYNC_EVENT, NVME_AEN_CFG_NS_ATTR, NULL);
 	return 0;

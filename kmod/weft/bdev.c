@@ -89,6 +89,7 @@ static struct weft_path *weft_bdev_connect(const struct weft_path_request *req,
 	bp->path.events = req->events;
 	bp->path.owner_data = req->owner_data;
 	bp->path.usable = true;
+	bp->path.node = NUMA_NO_NODE;
 	ret = weft_path_open(&bp->wb, req, why);
 	if (ret) {
 		kfree(bp);

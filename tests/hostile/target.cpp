@@ -469,7 +469,8 @@ void requested(const rdma_cm_event& event)
         say("a connection that is never answered");
         return;
     }
-    if (told.fault == "reject" && !fault_done) {
+    // "few": it grants queues that it then has no room for.
+    if ((told.fault == "reject" && !fault_done) || (told.fault == "few" && qid > told.at)) {
         const std::uint16_t reject[2] = {0, htole16(0x06)};
         rdma_reject(event.id, reject, sizeof(reject));
         return;

@@ -68,6 +68,15 @@ wild wild-descriptors "its descriptor of type"
 wild no-answer "does not answer"
 wild reject "has no resources left"
 
+hostile few --at 2
+# shellcheck disable=SC2086
+ok "few: connected by as many queues as it takes" weftctl connect "$uri" $quick --queues 2 --poll-queues 2
+is "few: the admin queue and two" "$(cat /sys/class/weft-rdma/weft-rdma*/queue_count)" 3
+ok "few: the log says how many, and why" sh -c "dmesg | grep -q '2 I/O queues of 4 can be connected: .*resources'"
+ok "few: fio's verification ends well" verify /dev/weft-rdma0n1 size=1m
+ok "few: disconnected" weftctl disconnect --all
+gone
+
 hostile endless-list
 # shellcheck disable=SC2086
 ok "endless-list: connected" weftctl connect "$uri" $quick

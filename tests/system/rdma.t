@@ -13,6 +13,32 @@ for n in 0 1 2; do nvmet_serve "$nqn:d$n" "$(readlink -f "/dev/rb$n")" rdma 10.9
 uri() { echo "rdma://10.9.0.1/$nqn:d$1"; }
 attribute() { cat "/sys/class/weft-rdma/$1/$2"; }
 
+# nvmet_reservable SUBNQN NAME ADDRESS: serve a null_blk disk that can be reserved, where the target can.
+nvmet_reservable() {
+	local namespace=/sys/kernel/config/nvmet/subsystems/$1/namespaces/1
+	[ -e "/sys/kernel/config/nvmet/subsystems/$nqn:d0/namespaces/1/resv_enable" ] || return 1
+	make_null "$2" 64
+	nvmet_serve "$1" "$(readlink -f "/dev/$2")" rdma "$3"
+	echo 0 >"$namespace/enable"
+	echo 1 >"$namespace/resv_enable"
+	echo 1 >"$namespace/enable"
+}
+
+# reservation DISK register OLD NEW | reserve KEY | release KEY: linux/pr.h's ioctls; write exclusive.
+reservation() {
+	python3 - "$@" <<-'END'
+		import fcntl, os, struct, sys
+		disk, verb, *keys = sys.argv[1:]
+		keys = [int(key, 0) for key in keys]
+		number, argument = {"register": (200, struct.pack("QQII", *keys, 0, 0)) if len(keys) == 2 else None,
+		                    "reserve": (201, struct.pack("QII", keys[0], 1, 0)),
+		                    "release": (202, struct.pack("QII", keys[0], 1, 0))}[verb]
+		request = 1 << 30 | len(argument) << 16 | ord("p") << 8 | number
+		if status := fcntl.ioctl(os.open(disk, os.O_RDWR), request, bytearray(argument)):
+		    sys.exit(f"{verb}: status {status:#x}")
+	END
+}
+
 # --- What cannot be connected says why
 refused "nobody listens" 1 "nobody listens there" weftctl connect "rdma://10.9.0.1:4555/$nqn:d0"
 refused "no route" 1 "no route" weftctl connect "rdma://10.77.77.77/$nqn:d0"
@@ -54,6 +80,25 @@ ok "and to be back" until_true 10 test -b /dev/weft-rdma1n1
 ok "disconnected" weftctl disconnect /dev/weft-rdma1n1
 nvmet_unserve "$nqn:grow" 4420; remove_loop grows
 is "the disk is gone with it" "$(ls /dev/weft-rdma1* 2>/dev/null)" ""
+
+# --- Reservations
+if nvmet_reservable "$nqn:resv" rr 10.9.0.1; then
+	ok "one that can be reserved" weftctl connect "rdma://10.9.0.1/$nqn:resv"
+	reserved=/dev/weft-rdma1n1
+	ok "registered" reservation $reserved register 0 0x77
+	ok "reserved" reservation $reserved reserve 0x77
+	is "nvme resv-report: one registrant, write exclusive" "$(nvme resv-report $reserved -n 1 --eds -o json |
+		json '"\(.regctl) \(.rtype)"')" "1 1"
+	ok "the holder writes" dd if=/dev/zero of=$reserved bs=4k count=1 oflag=direct status=none
+	reservation $reserved release 0x78 2>/dev/null
+	is "a wrong key does not release" $? 1
+	ok "released" reservation $reserved release 0x77
+	ok "and unregistered" reservation $reserved register 0x77 0
+	ok "disconnected" weftctl disconnect $reserved
+	nvmet_unserve "$nqn:resv" 4420; remove_null rr
+else
+	skip "reservations" "this kernel's target has none"
+fi
 
 # --- Volumes
 weftctl connect "$(uri 1)" >/dev/null
