@@ -10,12 +10,20 @@
 namespace weft
 {
 
+/// What a disk, or a member, did of one kind: commands, bytes, and the time they took together.
+struct io_counter {
+    std::uint64_t ios = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t nsecs = 0;
+};
+
 /// One way to a member of an assembled volume.
 struct path_status {
     std::string disk; ///< as in /sys/block
     std::string address;
     std::string transport;
     bool usable = false;
+    io_counter reads, writes; ///< of the disk, since it is there; in milliseconds, as the kernel counts them
     /// Of its controller, from sysfs; empty where it has none.
     std::string controller;
     std::string state;
@@ -23,6 +31,7 @@ struct path_status {
     std::string rail;   ///< local RDMA device and port
     std::uint32_t queues = 0;
     std::uint32_t reconnects = 0;
+    std::uint32_t errors = 0; ///< times its association ended otherwise than it was asked to
 };
 
 /// A member of an assembled volume.
@@ -33,14 +42,8 @@ struct member_status {
     std::string address;
     std::string disk;
     std::string state;
-    std::uint64_t size = 0; ///< bytes of its device
-    /// Counters from sysfs: commands, bytes and mean time of each kind.
-    struct counter {
-        std::uint64_t ios = 0;
-        std::uint64_t bytes = 0;
-        std::uint64_t nsecs = 0;
-    };
-    counter reads, writes, discards, flushes;
+    std::uint64_t size = 0;                      ///< bytes of its device
+    io_counter reads, writes, discards, flushes; ///< of this assembly
     std::uint64_t errors = 0;
     std::uint64_t retried = 0; ///< times a path gave requests back
     std::vector<path_status> paths;
@@ -52,6 +55,7 @@ struct volume_status {
     std::string uuid;
     std::string state;
     std::string ownership;
+    std::string iopolicy; ///< which of several paths I/O takes
     bool read_only = false;
     bool iostats = true;
     std::uint64_t size = 0;

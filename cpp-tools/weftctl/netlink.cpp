@@ -243,6 +243,21 @@ void read_counters(const std::string& volume, member_status& member)
     std::ifstream(dir + "errors") >> member.errors;
 }
 
+// The kernel's Documentation/block/stat.rst: commands, merges, sectors, milliseconds; of reads, then of
+// writes.
+void read_disk(path_status& path)
+{
+    std::ifstream stat("/sys/class/block/" + path.disk + "/stat");
+    for (auto* counter : {&path.reads, &path.writes}) {
+        std::uint64_t merges = 0;
+        std::uint64_t sectors = 0;
+        std::uint64_t msecs = 0;
+        stat >> counter->ios >> merges >> sectors >> msecs;
+        counter->bytes = sectors * 512;
+        counter->nsecs = msecs * 1000000;
+    }
+}
+
 // What the controller behind a path's disk says in sysfs, if it is one of weft's own.
 void read_controller(path_status& path)
 {
@@ -258,6 +273,7 @@ void read_controller(path_status& path)
     std::ifstream(dir / "queue_count") >> path.queues;
     path.queues -= path.queues ? 1 : 0; // the admin queue
     std::ifstream(dir / "reconnects") >> path.reconnects;
+    std::ifstream(dir / "errors") >> path.errors;
 }
 
 } // namespace
@@ -419,9 +435,12 @@ result<volume_status> netlink::volume(const std::string& name)
         return tl::unexpected(done.error());
     for (auto& member : found.members) {
         read_counters(found.name, member);
-        for (auto& path : member.paths)
+        for (auto& path : member.paths) {
+            read_disk(path);
             read_controller(path);
+        }
     }
+    found.iopolicy = read_text("/sys/block/weft!" + found.name + "/weft/iopolicy").value_or("");
     int iostats = 0;
     if (std::ifstream(fmt::format("/sys/block/weft!{}/queue/iostats", found.name)) >> iostats)
         found.iostats = iostats;

@@ -12,7 +12,7 @@ namespace
 
 using json = nlohmann::ordered_json;
 
-json to_json(const member_status::counter& counter)
+json to_json(const io_counter& counter)
 {
     return {{"ios", counter.ios}, {"bytes", counter.bytes}, {"nsecs", counter.nsecs}};
 }
@@ -23,12 +23,15 @@ json to_json(const path_status& path)
             {"address", path.address},
             {"transport", path.transport},
             {"usable", path.usable},
+            {"read", to_json(path.reads)},
+            {"write", to_json(path.writes)},
             {"controller", path.controller},
             {"state", path.state},
             {"target", path.target},
             {"rail", path.rail},
             {"queues", path.queues},
-            {"reconnects", path.reconnects}};
+            {"reconnects", path.reconnects},
+            {"errors", path.errors}};
 }
 
 json to_json(const member_status& member)
@@ -64,6 +67,7 @@ json to_json(const volume_status& volume)
             {"read_only", volume.read_only},
             {"ownership", volume.ownership},
             {"iostats", volume.iostats},
+            {"iopolicy", volume.iopolicy},
             {"size", volume.size},
             {"chunk_size", volume.chunk_size},
             {"block_size", volume.block_size},

@@ -47,7 +47,7 @@ std::string format_time(std::uint64_t seconds)
     return text;
 }
 
-std::string format_mean(const member_status::counter& counter)
+std::string format_mean(const io_counter& counter)
 {
     if (!counter.ios)
         return "-";
@@ -198,7 +198,8 @@ private:
     // Only of members that know of paths: a block device by itself has none to speak of.
     static void print_paths(const volume_status& volume)
     {
-        table rows({"  MEMBER", "PATH", "STATE", "TARGET", "RAIL", "QUEUES", "RECONNECTS"});
+        table rows({"  MEMBER", "PATH", "STATE", "TARGET", "RAIL", "QUEUES", "R-MEAN", "W-MEAN", "ERRORS",
+                    "RECONNECTS"});
         bool any = false;
         for (const auto& member : volume.members)
             for (const auto& path : member.paths) {
@@ -207,10 +208,14 @@ private:
                 any = true;
                 rows.add({fmt::format("  {}", member.index), path.disk,
                           path.state.empty() ? (path.usable ? "live" : "lost") : path.state, path.target,
-                          path.rail, std::to_string(path.queues), std::to_string(path.reconnects)});
+                          path.rail, std::to_string(path.queues), format_mean(path.reads),
+                          format_mean(path.writes), std::to_string(path.errors),
+                          std::to_string(path.reconnects)});
             }
-        if (any)
-            rows.print();
+        if (!any)
+            return;
+        fmt::print("  paths       {}\n", volume.iopolicy);
+        rows.print();
     }
 };
 

@@ -3,9 +3,12 @@
 #include "member_links.hpp"
 #include "netlink.hpp"
 #include "superblock.hpp"
+#include "sysfile.hpp"
 #include "verbs.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 namespace weft
 {
@@ -16,6 +19,7 @@ namespace
 struct path_options {
     std::string volume;
     std::vector<std::string> paths;
+    std::string policy;
     connect_options connecting;
 };
 
@@ -91,6 +95,25 @@ result<void> remove_paths(netlink& kernel, const volume_status& volume, const pa
     return {};
 }
 
+/// As the stock host's multipath has it, by the kernel's attribute: the kernel knows the names.
+result<exit_code> set_iopolicy(const std::string& volume, const std::string& policy, renderer& out)
+{
+    auto kernel = netlink::open();
+    if (!kernel)
+        return tl::unexpected(kernel.error());
+    if (auto found = kernel->volume(volume); !found)
+        return tl::unexpected(found.error());
+    const int status = write_attribute("/sys/block/weft!" + volume + "/weft/iopolicy", policy);
+    if (status == -EACCES)
+        return fail(exit_code::permission, "volume {}: only root may set how I/O is spread over paths",
+                    volume);
+    if (status)
+        return fail(exit_code::failure, "volume {}: the policy {} cannot be set: {}", volume, policy,
+                    std::strerror(-status));
+    out.actions({{"path iopolicy", volume, fmt::format("{} takes its paths by {}", volume, policy)}});
+    return exit_code::ok;
+}
+
 result<exit_code> run_path(const path_options& options, bool adding, renderer& out)
 {
     auto kernel = netlink::open();
@@ -125,16 +148,27 @@ verb add_path(CLI::App& app)
     add_connect_options(*add, options->connecting);
     auto* remove = command->add_subcommand("remove", "take a path from a member");
     add_arguments(*remove, *options, "URIs, or disks as 'weftctl status' shows them");
+    auto* iopolicy = command->add_subcommand("iopolicy", "say which of several paths I/O takes");
+    iopolicy->add_option("VOLUME", options->volume, "name of an assembled volume")->required();
+    iopolicy
+        ->add_option("POLICY", options->policy,
+                     "round-robin: all in turn; numa: those whose RDMA device is nearest to the processor")
+        ->required()
+        ->check(CLI::IsMember({"round-robin", "numa"}));
     command->require_subcommand(1);
     command->footer(R"(Which member a path leads to is read from its superblock. I/O takes a member's paths in
-turn; when one is lost it goes on by the others: reads at once, writes that may have reached the target when it
+turn, or with iopolicy numa the nearest in turn; when one is lost it goes on by the others: reads at once, writes that may have reached the target when it
 is certain that they cannot be executed late. With the last path lost, I/O waits no_path_timeout seconds
 (/sys/block/weft!NAME/weft/no_path_timeout; 600, -1 for ever) and fails then.
 
 Examples:
   weftctl path add data rdma://10.1.0.1/nqn.2014-08.org.example:a
+  weftctl path iopolicy data numa
   weftctl path remove data rdma://10.1.0.1/nqn.2014-08.org.example:a)");
-    return {command, [options, add](renderer& out) { return run_path(*options, add->parsed(), out); }};
+    return {command, [options, add, iopolicy](renderer& out) {
+                return iopolicy->parsed() ? set_iopolicy(options->volume, options->policy, out)
+                                          : run_path(*options, add->parsed(), out);
+            }};
 }
 
 } // namespace weft

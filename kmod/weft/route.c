@@ -8,7 +8,8 @@
  * A member has one path or several; each is a disk that leads to the same
  * namespace. While exactly one can carry I/O, member->route is its device and
  * a bio goes there without another look. Otherwise it is NULL and
- * weft_route_submit() takes the paths in turn, or keeps the bio.
+ * weft_route_submit() takes the paths in turn (all, or with the iopolicy numa the
+ * nearest ones), or keeps the bio.
  *
  * A transport that owns its requests (rdma) gives bios back when their path
  * failed: they go to another path with their sector unchanged, never through
@@ -70,13 +71,36 @@ static void weft_route_hold(struct weft_member *member, struct bio *bio)
 	weft_route_kick(member);
 }
 
-/* The paths that can carry I/O, in turn. NULL when there is none. */
-static struct weft_path *weft_route_pick(struct weft_route *route)
+/* Of these paths those whose devices are nearest to this processor. */
+static unsigned long weft_route_near(struct weft_route *route, unsigned long usable)
 {
-	unsigned long usable = READ_ONCE(route->usable);
-	unsigned int weight = hweight_long(usable);
-	unsigned int turn;
+	unsigned long near = 0, index;
+	int nearest = INT_MAX, here = numa_node_id();
 
+	for_each_set_bit(index, &usable, WEFT_PATHS_MAX) {
+		int node = READ_ONCE(route->path[index])->node;
+		int distance = node == NUMA_NO_NODE ? LOCAL_DISTANCE : node_distance(here, node);
+
+		if (distance < nearest) {
+			nearest = distance;
+			near = 0;
+		}
+		if (distance == nearest)
+			near |= BIT(index);
+	}
+	return near;
+}
+
+/* The paths that can carry I/O, in turn. NULL when there is none. Under SRCU. */
+static struct weft_path *weft_route_pick(struct weft_member *member)
+{
+	struct weft_route *route = &member->paths;
+	unsigned long usable = READ_ONCE(route->usable);
+	unsigned int weight, turn;
+
+	if (READ_ONCE(member->volume->iopolicy) == WEFT_IOPOLICY_NUMA)
+		usable = weft_route_near(route, usable);
+	weight = hweight_long(usable);
 	if (!weight)
 		return NULL;
 	for (turn = this_cpu_inc_return(*route->turn) % weight; turn; turn--)
@@ -94,7 +118,7 @@ static struct weft_path *weft_route_pick(struct weft_route *route)
 void weft_route_submit(struct weft_member *member, struct bio *bio)
 {
 	int srcu = srcu_read_lock(&weft_route_srcu);
-	struct weft_path *path = weft_route_pick(&member->paths);
+	struct weft_path *path = weft_route_pick(member);
 
 	if (path) {
 		bio_set_dev(bio, path->bdev);

@@ -95,6 +95,29 @@ static ssize_t no_path_timeout_store(struct device *dev, struct device_attribute
 }
 static DEVICE_ATTR_RW(no_path_timeout);
 
+static const char * const weft_iopolicies[] = {
+	[WEFT_IOPOLICY_ROUND_ROBIN]	= "round-robin",
+	[WEFT_IOPOLICY_NUMA]		= "numa",
+};
+
+static ssize_t iopolicy_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%s\n",
+			  weft_iopolicies[READ_ONCE(weft_dev_volume(dev)->iopolicy)]);
+}
+
+static ssize_t iopolicy_store(struct device *dev, struct device_attribute *attr,
+			      const char *buf, size_t count)
+{
+	int policy = sysfs_match_string(weft_iopolicies, buf);
+
+	if (policy < 0)
+		return policy;
+	WRITE_ONCE(weft_dev_volume(dev)->iopolicy, policy);
+	return count;
+}
+static DEVICE_ATTR_RW(iopolicy);
+
 static struct attribute *weft_attrs[] = {
 	&dev_attr_uuid.attr,
 	&dev_attr_chunk_size.attr,
@@ -103,6 +126,7 @@ static struct attribute *weft_attrs[] = {
 	&dev_attr_state.attr,
 	&dev_attr_ownership.attr,
 	&dev_attr_no_path_timeout.attr,
+	&dev_attr_iopolicy.attr,
 	NULL
 };
 

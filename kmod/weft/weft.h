@@ -171,6 +171,17 @@ struct weft_owner_claim {
 };
 
 /**
+ * enum weft_iopolicy - which of a member's paths a bio takes; names as nvme's
+ * @WEFT_IOPOLICY_ROUND_ROBIN: all in turn
+ * @WEFT_IOPOLICY_NUMA: those whose device is nearest to the processor that
+ *	submits, in turn
+ */
+enum weft_iopolicy {
+	WEFT_IOPOLICY_ROUND_ROBIN,
+	WEFT_IOPOLICY_NUMA,
+};
+
+/**
  * struct weft_volume - a volume
  * @map: its geometry
  * @lease: in jiffies; writes go through until then (owner.c). Long past for
@@ -192,6 +203,7 @@ struct weft_owner_claim {
  *	open_mutex
  * @read_only: no write passes
  * @no_path_timeout: seconds that I/O waits for a path, -1 for ever
+ * @iopolicy: which of several paths a bio takes
  * @name: of the volume
  * @uuid: of the volume
  * @sysfs_members: folder of the members' folders
@@ -220,6 +232,7 @@ struct weft_volume {
 	bool			stopping;
 	bool			read_only;
 	int			no_path_timeout;
+	enum weft_iopolicy	iopolicy;
 	char			name[WEFT_NAME_SIZE];
 	u8			uuid[WEFT_UUID_SIZE];
 	struct kobject		*sysfs_members;

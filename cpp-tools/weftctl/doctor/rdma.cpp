@@ -92,12 +92,32 @@ void diagnose_port(diagnoses& found, const std::string& device, const fs::path& 
                          "look again later; check cables, and flow control (PFC, ECN) on switches"});
 }
 
+// Of weft's own controllers; that the kernel cannot at all is the kernel's finding.
+void diagnose_peer_pages(diagnoses& found)
+{
+    std::error_code ignored;
+    for (const auto& link : fs::directory_iterator("/sys/class/weft-rdma", ignored)) {
+        const auto name = link.path().filename().string();
+        if (read_text(link.path() / "p2pdma") != "0")
+            continue;
+        found.push_back(
+            {severity::note, "rdma",
+             fmt::format("{}: no block I/O on peer memory by {}", name,
+                         read_text(link.path() / "rail").value_or("?")),
+             "the kernel has no P2PDMA, or the RDMA device moves data by the processor (rxe, siw): block I/O "
+             "on pages of PCI memory fails there",
+             "nothing is wrong for I/O on host memory; otherwise an RDMA adapter, and a kernel with "
+             "CONFIG_PCI_P2PDMA"});
+    }
+}
+
 } // namespace
 
 void diagnose_rdma(diagnoses& found)
 {
     std::error_code ignored;
     bool any = false;
+    diagnose_peer_pages(found);
     for (const auto& device : fs::directory_iterator("/sys/class/infiniband", ignored)) {
         any = true;
         for (const auto& port : fs::directory_iterator(device.path() / "ports", ignored))

@@ -28,6 +28,8 @@ def _machine_options(parser):
                         help="one processor whose clock counts instructions, 1 ns each: times are the same in every run")
     parser.add_argument("--topology", choices=sorted(topology.TOPOLOGIES), default="plain",
                         help="devices of the first host; 'lab topologies' says what they are")
+    parser.add_argument("--peer-topology", choices=sorted(topology.TOPOLOGIES), default="plain",
+                        help="devices of the other hosts; what is written to their disks survives their power")
     parser.add_argument("--hosts", type=int, choices=(1, 2, 3), default=1,
                         help="host0 has the command and reaches the others by lab-peer; each two share a link 10.77.N.0/24")
     parser.add_argument("--share", metavar="DIR", help="a folder that the first host sees as /share")

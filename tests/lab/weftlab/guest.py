@@ -64,7 +64,7 @@ class Guest:
         self.qemu = None
         self.next_exec = 1
         folder.mkdir(parents=True)
-        self.topology = topology.get(options.topology if index == 0 else "plain", folder)
+        self.topology = topology.get(options.topology if index == 0 else options.peer_topology, folder)
         # What a host writes to its disk survives its power, as a node's does.
         self.disk = folder / "disk.qcow2"
         subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", software.disk, "-F", "raw", self.disk], check=True)
@@ -104,14 +104,15 @@ class Guest:
         argv = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                 "-machine", machine, "-cpu", "max",
                 "-accel", "tcg,thread=single" if icount else "tcg,thread=multi",
-                "-smp", "1" if icount else str(options.smp), "-m", options.memory + topo.memory,
+                "-smp", ("1" if icount else str(options.smp)) + topo.smp, "-m", options.memory + topo.memory,
                 "-kernel", str(self.software.kernel), "-initrd", str(self.software.initrd),
                 "-append", " ".join(append),
                 "-serial", f"file:{self.console}",
                 "-chardev", f"stdio,id=out,signal={'on' if terminal else 'off'}", "-serial", "chardev:out",
                 "-qmp", f"unix:{self.folder}/qmp,server=on,wait=off",
-                "-device", "virtio-rng-pci",
-                "-drive", f"file={self.disk},if=virtio,format=qcow2,cache=unsafe"]
+                "-device", "virtio-rng-pci,bus=pcie.0",
+                "-drive", f"file={self.disk},if=none,id=disk,format=qcow2,cache=unsafe",
+                "-device", "virtio-blk-pci,drive=disk,bus=pcie.0"]
         if icount:
             argv += ["-icount", "shift=0,sleep=off"]
         if options.plugin and self.index == 0:
@@ -121,12 +122,12 @@ class Guest:
             shares.append(("share", Path(options.share).resolve(), ""))
         for tag, path, extra in shares:
             argv += ["-fsdev", f"local,id={tag},path={path},security_model=none,multidevs=remap{extra}",
-                     "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
+                     "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag},bus=pcie.0"]
         for number, (ours, theirs) in self.links.items():
             mac = f"52:54:00:00:{number:02x}:{self.index + 1:02x}"
             # Without a connection, so that either side can be switched off and on.
             argv += ["-netdev", f"dgram,id=net{number},local.type=unix,local.path={ours},remote.type=unix,remote.path={theirs}",
-                     "-device", f"virtio-net-pci,netdev=net{number},mac={mac}"]
+                     "-device", f"virtio-net-pci,netdev=net{number},mac={mac},bus=pcie.0"]
         return argv + topo.args
 
     def wait_ready(self, deadline):
@@ -297,8 +298,10 @@ class Lab:
             return 124
         status_file = main.ctl / "status"
         if not status_file.exists() or not status_file.read_text().strip():
-            cache.say(f"the guest died; the end of its log ({main.console}):")
-            sys.stderr.write("\n".join(main.console.read_text(errors="replace").splitlines()[-40:]) + "\n")
+            # Where there is no console, QEMU itself says why.
+            log = main.console if main.console.exists() else main.folder / "qemu.log"
+            cache.say(f"the guest died; the end of its log ({log}):")
+            sys.stderr.write("\n".join(log.read_text(errors="replace").splitlines()[-40:]) + "\n")
             return 125
         status = int(status_file.read_text())
         for guest in self.guests:

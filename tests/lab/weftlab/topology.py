@@ -10,6 +10,7 @@ from . import LabError
 class Topology:
     machine: list = dataclasses.field(default_factory=list)  # properties of -machine
     memory: str = ""                                         # added to -m
+    smp: str = ""                                            # added to -smp
     args: list = dataclasses.field(default_factory=list)
     cmdline: list = dataclasses.field(default_factory=list)
 
@@ -48,6 +49,19 @@ def nvme(work):
     return topo
 
 
+def numa(work):
+    """Two NUMA nodes with a processor and a network interface each; for 2 processors and 2 GiB."""
+    topo = Topology(smp=",sockets=2")
+    topo.args += ["-object", "memory-backend-ram,id=ram,size=2G", "-numa", "node,nodeid=0,cpus=0,memdev=ram",
+                  "-numa", "node,nodeid=1,cpus=1", "-numa", "dist,src=0,dst=1,val=20"]
+    for node in range(2):
+        topo.args += ["-device", f"pxb-pcie,id=px{node},bus=pcie.0,bus_nr={0x40 + 0x20 * node},numa_node={node}",
+                      "-device", f"pcie-root-port,id=rp{node},bus=px{node},chassis={node + 30},slot={node + 30}",
+                      "-netdev", f"hubport,id=rail{node},hubid={node}",
+                      "-device", f"virtio-net-pci,bus=rp{node},netdev=rail{node},mac=52:54:01:00:00:{node + 1:02x}"]
+    return topo
+
+
 def p2p(work):
     """One PCIe switch with two NVMe disks (one with a CMB) and an ivshmem device, and one NVMe disk elsewhere."""
     topo = Topology()
@@ -73,7 +87,7 @@ def iommu(work):
     return topo
 
 
-TOPOLOGIES = {f.__name__: f for f in (plain, nvme, p2p, iommu)}
+TOPOLOGIES = {f.__name__: f for f in (plain, nvme, numa, p2p, iommu)}
 
 
 def get(name, work):
