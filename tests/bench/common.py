@@ -77,17 +77,35 @@ def dm_stripe(members):
     run("dmsetup", "remove", "bench")
 
 
-def measure(device, rw, block, depth, mib):
-    """A row's figures; mib is what is moved."""
+MARK = Path("/share/mark")  # of the lab's profiler; there where the bench put it
+windows = 0
+
+
+@contextlib.contextmanager
+def profiled():
+    """One window of the profiler; gives its number, or None where there is no profiler."""
+    global windows
+    if not MARK.exists():
+        yield None
+        return
+    run(MARK, "start")
+    yield windows
+    run(MARK, "stop")
+    windows += 1
+
+
+def measure(device, rw, block, depth, amount):
+    """A row's figures; amount is what is moved, as fio takes it."""
     if not stat.S_ISBLK(os.stat(device).st_mode):
         sys.exit(f"{device} is not a block device")
-    out = run("fio", "--name=job", f"--filename={device}", "--direct=1", "--ioengine=io_uring", f"--rw={rw}",
-              f"--bs={block}", f"--iodepth={depth}", f"--size={SPAN_MIB}m", f"--io_size={mib}m", "--randrepeat=1",
-              "--norandommap", "--output-format=json")
+    with profiled() as window:
+        out = run("fio", "--name=job", f"--filename={device}", "--direct=1", "--ioengine=io_uring", f"--rw={rw}",
+                  f"--bs={block}", f"--iodepth={depth}", f"--size={SPAN_MIB}m", f"--io_size={amount}", "--randrepeat=1",
+                  "--norandommap", "--output-format=json")
     side = json.loads(out[out.index("{"):])["jobs"][0]["write" if "write" in rw else "read"]
-    seconds = side["runtime"] / 1e3
-    return {"iops": side["total_ios"] / seconds, "mb_s": side["io_bytes"] / 1e6 / seconds,
-            "insn_per_io": seconds * 1e9 / side["total_ios"]}
+    seconds = max(side["runtime"], 1) / 1e3
+    return {"window": window, "ios": side["total_ios"], "iops": side["total_ios"] / seconds,
+            "mb_s": side["io_bytes"] / 1e6 / seconds, "insn_per_io": seconds * 1e9 / side["total_ios"]}
 
 
 def fill(device):

@@ -4,7 +4,7 @@
 # verification runs while the network loses and reorders packets, the link goes
 # down and the target loses its power.
 # lab-own: --hosts 2 --memory 1G --peer-topology nvme
-# lab-kernel: debian12 backports
+# lab-kernel: backports
 . "${0%/*}/lib.sh"
 
 nqn=nqn.2014-08.org.example
