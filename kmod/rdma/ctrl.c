@@ -344,6 +344,8 @@ int weft_rdma_ctrl_create(const struct weft_controller_request *req,
 		goto out_put;
 	weft_rdma_set_state(ctrl, WEFT_RDMA_CONNECTING);
 	ret = weft_rdma_setup(ctrl, why);
+	if (ret == -ECONNREFUSED && ctrl->queues_made)
+		ret = weft_rdma_setup_fewer(ctrl, why);
 	if (ret)
 		goto out_teardown;
 	ret = weft_rdma_cdev_add(ctrl);
@@ -428,7 +430,7 @@ int weft_rdma_ctrl_delete(const char *name, struct weft_why *why)
 			found = ctrl;
 	if (!found)
 		ret = weft_refuse(why, -ENOENT, "no controller is called %s", name);
-	else if (weft_rdma_ns_in_use(found))
+	else if (!weft_rdma_ns_release(found))
 		ret = weft_refuse(why, -EBUSY, "a disk of %s is a member of a volume", name);
 	else
 		list_del_init(&found->list);

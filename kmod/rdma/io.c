@@ -380,7 +380,8 @@ static blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx,
 	if (unlikely(!test_bit(WEFT_QUEUE_LIVE, &queue->flags) &&
 		     !(blk_rq_is_passthrough(rq) &&
 		       test_bit(WEFT_QUEUE_CONNECTED, &queue->flags)))) {
-		if (!blk_rq_is_passthrough(rq) && weft_rdma_failover(rq, false))
+		if (!blk_rq_is_passthrough(rq) &&
+		    weft_rdma_failover(rq, rq->rq_flags & RQF_DONTPREP))
 			return BLK_STS_OK;
 		return BLK_STS_TRANSPORT;
 	}
@@ -399,7 +400,8 @@ static blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx,
 
 		/* What its number leads to is another disk now, or none. */
 		if (unlikely(READ_ONCE(ns->dead)))
-			return weft_rdma_failover(rq, false) ? BLK_STS_OK : BLK_STS_IOERR;
+			return weft_rdma_failover(rq, rq->rq_flags & RQF_DONTPREP) ?
+			       BLK_STS_OK : BLK_STS_IOERR;
 		if (!(rq->rq_flags & RQF_DONTPREP)) {
 			rq->rq_flags |= RQF_DONTPREP;
 			pdu->retries = 0;
@@ -502,27 +504,35 @@ static bool weft_path_status(u16 status)
 static void weft_rdma_complete(struct request *rq)
 {
 	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
+	enum weft_rdma_state state;
+	struct weft_rdma_ctrl *ctrl;
 	u16 status = pdu->status;
+	bool aborted;
 
 	weft_unmap_data(pdu->queue, rq, pdu);
 	weft_cleanup(rq);
-	if (likely(!status) || blk_rq_is_passthrough(rq)) {
+	if (likely(!status)) {
+		blk_mq_end_request(rq, BLK_STS_OK);
+		return;
+	}
+	ctrl = pdu->queue->ctrl;
+	state = weft_rdma_state(ctrl);
+	aborted = (status & 0x7ff) == WEFT_SC_HOST_ABORTED;
+	/* What the target itself answers it may answer for ever: that is no lost path. */
+	if (!blk_rq_is_passthrough(rq) && weft_path_status(status) &&
+	    (state != WEFT_RDMA_LIVE || aborted) && weft_rdma_failover(rq, true))
+		return;
+	/* It goes back to who knows nothing of late writes, or waits here to be sent again. */
+	if (aborted && pdu->queue->index && op_is_write(req_op(rq)))
+		WRITE_ONCE(ctrl->keeps_writes, true);
+	if (blk_rq_is_passthrough(rq)) {
 		blk_mq_end_request(rq, weft_status(status));
 		return;
 	}
 	if (weft_path_status(status)) {
-		struct weft_rdma_ctrl *ctrl = pdu->queue->ctrl;
-		enum weft_rdma_state state = weft_rdma_state(ctrl);
-
-		/* What the target itself answers it may answer for ever: that is no lost path. */
-		if ((state != WEFT_RDMA_LIVE || (status & 0x7ff) == WEFT_SC_HOST_ABORTED) &&
-		    weft_rdma_failover(rq, true))
-			return;
 		/* While there is no association it waits; of a target that refuses it not for ever. */
 		if (!blk_noretry_request(rq) && !ctrl->fail_fast && state < WEFT_RDMA_DELETING &&
 		    (state != WEFT_RDMA_LIVE || pdu->retries++ < WEFT_RDMA_RETRIES)) {
-			if (op_is_write(req_op(rq)))
-				WRITE_ONCE(ctrl->keeps_writes, true);
 			blk_mq_requeue_request(rq, true);
 			return;
 		}

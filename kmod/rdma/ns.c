@@ -441,12 +441,13 @@ void weft_rdma_ns_remove_all(struct weft_rdma_ctrl *ctrl)
 }
 
 /**
- * weft_rdma_ns_in_use() - is a disk part of a volume?
- * @ctrl: the controller
+ * weft_rdma_ns_release() - no disk becomes a member any more, unless one is
+ * @ctrl: the controller, which is then DELETING
  *
- * Return: whether one is.
+ * Context: process context.
+ * Return: false, and nothing was done, where a disk is part of a volume.
  */
-bool weft_rdma_ns_in_use(struct weft_rdma_ctrl *ctrl)
+bool weft_rdma_ns_release(struct weft_rdma_ctrl *ctrl)
 {
 	struct weft_rdma_ns *ns;
 	bool used = false;
@@ -454,6 +455,9 @@ bool weft_rdma_ns_in_use(struct weft_rdma_ctrl *ctrl)
 	mutex_lock(&ctrl->ns_lock);
 	list_for_each_entry(ns, &ctrl->namespaces, list)
 		used |= !!READ_ONCE(ns->path);
+	/* Whoever makes one a path looks at the state under this lock. */
+	if (!used)
+		weft_rdma_set_state(ctrl, WEFT_RDMA_DELETING);
 	mutex_unlock(&ctrl->ns_lock);
-	return used;
+	return !used;
 }

@@ -21,7 +21,7 @@ static DEFINE_MUTEX(weft_rdma_paths_lock);
 /**
  * weft_rdma_failover() - give a request's bios to the volume it is for
  * @rq: of a disk of ours, cannot be carried
- * @sent: it may have reached the target
+ * @sent: it may have reached the target, now or before
  *
  * Context: any; where requests complete or are sent.
  * Return: false where the disk is no volume's, and nothing was done; otherwise
@@ -46,7 +46,7 @@ bool weft_rdma_failover(struct request *rq, bool sent)
 	blk_steal_bios(&bios, rq);
 	rp->path.events->requeue(&rp->path, &bios, after);
 	rcu_read_unlock();
-	if (!sent)
+	if (!blk_mq_request_started(rq))
 		blk_mq_set_request_complete(rq);
 	blk_mq_end_request(rq, BLK_STS_OK);
 	return true;
@@ -120,13 +120,17 @@ static struct weft_path *weft_rdma_path_connect(const struct weft_path_request *
 	rp->path.node = ns->ctrl->node;
 	/* With the lock under which up and down are told: neither is missed. */
 	mutex_lock(&ns->ctrl->ns_lock);
-	mutex_lock(&weft_rdma_paths_lock);
-	/* The disk is claimed, so nobody else's is there. */
-	WRITE_ONCE(ns->path, rp);
-	mutex_unlock(&weft_rdma_paths_lock);
 	rp->path.usable = weft_rdma_state(ns->ctrl) == WEFT_RDMA_LIVE && !ns->paused;
+	if (rp->path.usable) {
+		mutex_lock(&weft_rdma_paths_lock);
+		/* The disk is claimed, so nobody else's is there. */
+		WRITE_ONCE(ns->path, rp);
+		mutex_unlock(&weft_rdma_paths_lock);
+	}
 	mutex_unlock(&ns->ctrl->ns_lock);
-	return &rp->path;
+	if (rp->path.usable)
+		return &rp->path;
+	ret = weft_refuse(why, -ENOTCONN, "%s is not connected now", req->address);
 
 out_close:
 	weft_path_close(&rp->wb);

@@ -451,19 +451,18 @@ int weft_rdma_queue_wait(struct weft_rdma_queue *queue, struct weft_why *why)
  */
 void weft_rdma_queue_stop(struct weft_rdma_queue *queue)
 {
-	bool connected;
-
 	/* The timeout handler may be at it: both return when it is drained. */
 	mutex_lock(&queue->lock);
 	clear_bit(WEFT_QUEUE_LIVE, &queue->flags);
-	connected = test_and_clear_bit(WEFT_QUEUE_CONNECTED, &queue->flags);
+	clear_bit(WEFT_QUEUE_CONNECTED, &queue->flags);
 	/* Who polls sees that it is not connected, or has left before this goes on. */
 	spin_lock(&queue->poll_lock);
 	spin_unlock(&queue->poll_lock);
-	if (connected)
+	if (test_and_clear_bit(WEFT_QUEUE_STARTED, &queue->flags)) {
+		/* Into error under the CM's own lock, which may be about to bring it up. */
 		rdma_disconnect(queue->cm_id);
-	if (test_and_clear_bit(WEFT_QUEUE_STARTED, &queue->flags))
 		ib_drain_qp(queue->qp);
+	}
 	mutex_unlock(&queue->lock);
 }
 

@@ -254,6 +254,7 @@ struct weft_rdma_options {
  * @queues: [0] is the admin queue
  * @queue_count: how many are in use, with the admin queue
  * @max_queues: length of @queues
+ * @queues_made: I/O queues that the last attempt brought up
  * @poll_from: index of the first poll queue
  * @admin_set: tags of the admin queue
  * @admin_q: its request queue
@@ -272,7 +273,8 @@ struct weft_rdma_options {
  * @errors: recoveries that were begun
  * @lost_at: when the last association ended, jiffies
  * @quiet_at: from then on no command of an ended association can execute
- * @keeps_writes: a disk's queue has some that may have reached the target
+ * @keeps_writes: some may still be executed by the target, and no volume holds
+ *	them back: the next association waits for @quiet_at
  * @lost: a connection ended, or its device, while the others were being made
  * @fail_fast: fast_io_fail_timeout is over
  * @notice: last asynchronous event
@@ -308,6 +310,7 @@ struct weft_rdma_ctrl {
 	struct weft_rdma_queue	*queues;
 	u32			queue_count;
 	u32			max_queues;
+	u32			queues_made;
 	u32			poll_from;
 	struct blk_mq_tag_set	admin_set;
 	struct request_queue	*admin_q;
@@ -388,6 +391,7 @@ void weft_rdma_ctrl_put(struct weft_rdma_ctrl *ctrl);
 
 /* setup.c */
 int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why);
+int weft_rdma_setup_fewer(struct weft_rdma_ctrl *ctrl, struct weft_why *why);
 void weft_rdma_teardown(struct weft_rdma_ctrl *ctrl, bool shutdown);
 void weft_rdma_free_sets(struct weft_rdma_ctrl *ctrl);
 
@@ -432,7 +436,7 @@ void weft_rdma_scan_work(struct work_struct *work);
 void weft_rdma_pause(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_resume(struct weft_rdma_ctrl *ctrl, bool paths_only);
 void weft_rdma_ns_remove_all(struct weft_rdma_ctrl *ctrl);
-bool weft_rdma_ns_in_use(struct weft_rdma_ctrl *ctrl);
+bool weft_rdma_ns_release(struct weft_rdma_ctrl *ctrl);
 struct weft_rdma_ns *weft_rdma_ns_of(struct gendisk *disk);
 void weft_rdma_ns_kill_all(struct weft_rdma_ctrl *ctrl, bool paused_only);
 void weft_rdma_ns_sync(struct weft_rdma_ctrl *ctrl);

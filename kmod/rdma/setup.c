@@ -29,6 +29,8 @@ static int weft_refuse_status(struct weft_why *why, int status, const char *what
 
 	if (status < 0)
 		return weft_refuse(why, status, "%s cannot be sent (error %d)", what, -status);
+	if ((status & 0x7ff) == WEFT_SC_HOST_ABORTED)
+		return weft_refuse(why, -ETIMEDOUT, "the target does not answer %s", what);
 	text = weft_rdma_status_text(status);
 	if (text)
 		return weft_refuse(why, -ECONNREFUSED, "%s", text);
@@ -271,11 +273,9 @@ static int weft_finish_io_queue(struct weft_rdma_queue *queue, struct weft_why *
 
 /*
  * Some at a time: while the target is at one, the next are on their way to it,
- * and never so many that it loses them. Returns 0, or why not all of them are
- * there; @made says how many are.
+ * and never so many that it loses them.
  */
-static int weft_start_io_queues(struct weft_rdma_ctrl *ctrl, u32 *made,
-				struct weft_why *why)
+static int weft_start_io_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 {
 	u32 end = ctrl->queue_count, asked = 1, i;
 	int ret = 0, err;
@@ -294,30 +294,8 @@ static int weft_start_io_queues(struct weft_rdma_ctrl *ctrl, u32 *made,
 			break;
 		}
 	}
-	*made = i - 1;
+	ctrl->queues_made = i - 1;
 	return ret;
-}
-
-/*
- * A target may grant more queues than it has room for. Where some are there and
- * the disks are not made yet, they are as many as there are.
- */
-static int weft_take_fewer(struct weft_rdma_ctrl *ctrl, u32 made, struct weft_why *why)
-{
-	u32 i;
-
-	weft_ctrl_warn(ctrl, "%u I/O queues of %u can be connected: %s\n", made,
-		       ctrl->queue_count - 1, why->text);
-	for (i = made + 1; i < ctrl->queue_count; i++) {
-		if (!ctrl->queues[i].cm_id)
-			continue;
-		weft_rdma_queue_stop(&ctrl->queues[i]);
-		weft_rdma_queue_free(&ctrl->queues[i]);
-	}
-	ctrl->queue_count = made + 1;
-	ctrl->poll_from = min(ctrl->poll_from, ctrl->queue_count);
-	blk_mq_update_nr_hw_queues(&ctrl->set, made);
-	return ctrl->set.nr_hw_queues == made ? 0 : -ENOMEM;
 }
 
 static int weft_alloc_set(struct weft_rdma_ctrl *ctrl)
@@ -377,14 +355,13 @@ void weft_rdma_free_sets(struct weft_rdma_ctrl *ctrl)
  */
 int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 {
-	bool first = !ctrl->set_ready;
-	u32 made;
 	int ret;
 
+	ctrl->queues_made = 0;
 	ret = weft_start_admin(ctrl, why);
 	if (!ret)
 		ret = weft_count_queues(ctrl, why);
-	if (!ret && first) {
+	if (!ret && !ctrl->set_ready) {
 		ret = weft_alloc_set(ctrl);
 		if (ret)
 			weft_refuse(why, ret, "no memory for %u queues (error %d)",
@@ -392,14 +369,35 @@ int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 	}
 	if (ret)
 		return ret;
-	ret = weft_start_io_queues(ctrl, &made, why);
-	if (ret && first && made && ret != -ECONNRESET)
-		ret = weft_take_fewer(ctrl, made, why);
+	ret = weft_start_io_queues(ctrl, why);
 	if (ret)
 		return ret;
 	if (ctrl->info.ns_events)
 		weft_set_features(ctrl, NVME_FEAT_ASYNC_EVENT, NVME_AEN_CFG_NS_ATTR, NULL);
 	return 0;
+}
+
+/**
+ * weft_rdma_setup_fewer() - the first weft_rdma_setup() again, with the queues there is room for
+ * @ctrl: the target refused one of its I/O queues after others; no disk is made
+ * @why: has the reason, gets that of a failure
+ *
+ * A target may grant more queues than it then takes.
+ *
+ * Context: as weft_rdma_setup().
+ * Return: as weft_rdma_setup().
+ */
+int weft_rdma_setup_fewer(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
+{
+	u32 made = ctrl->queues_made;
+
+	weft_ctrl_warn(ctrl, "%u I/O queues of %u can be connected: %s\n", made,
+		       ctrl->queue_count - 1, why->text);
+	weft_rdma_teardown(ctrl, false);
+	weft_rdma_free_sets(ctrl);
+	ctrl->opts.poll_queues = min(ctrl->opts.poll_queues, made - 1);
+	ctrl->opts.io_queues = made - ctrl->opts.poll_queues;
+	return weft_rdma_setup(ctrl, why);
 }
 
 static void weft_shutdown(struct weft_rdma_ctrl *ctrl)

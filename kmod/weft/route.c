@@ -78,9 +78,14 @@ static unsigned long weft_route_near(struct weft_route *route, unsigned long usa
 	int nearest = INT_MAX, here = numa_node_id();
 
 	for_each_set_bit(index, &usable, WEFT_PATHS_MAX) {
-		int node = READ_ONCE(route->path[index])->node;
-		int distance = node == NUMA_NO_NODE ? LOCAL_DISTANCE : node_distance(here, node);
+		struct weft_path *path = READ_ONCE(route->path[index]);
+		int distance;
 
+		/* Taken since, see weft_route_take(). */
+		if (!path)
+			continue;
+		distance = path->node == NUMA_NO_NODE ? LOCAL_DISTANCE :
+							node_distance(here, path->node);
 		if (distance < nearest) {
 			nearest = distance;
 			near = 0;
@@ -314,7 +319,8 @@ static void weft_route_work(struct work_struct *work)
 		bio_list_init(&route->held);
 		later = MAX_JIFFY_OFFSET;
 		if (!bio_list_empty(&route->quiet)) {
-			if (!fail && time_before(jiffies, route->quiet_until)) {
+			/* Nor may they fail before: who wrote would write again. */
+			if (time_before(jiffies, route->quiet_until)) {
 				later = route->quiet_until - jiffies;
 			} else {
 				bio_list_merge(&bios, &route->quiet);
@@ -426,6 +432,7 @@ int weft_route_add(struct weft_member *member, struct weft_path *path)
 	index = weft_route_index(route, NULL);
 	if (index < WEFT_PATHS_MAX) {
 		WRITE_ONCE(route->path[index], path);
+		smp_wmb();	/* who sees it usable sees it; the index is the dependency */
 		__assign_bit(index, &route->usable, path->usable && !path->dead);
 		weft_route_update(member);
 	}
