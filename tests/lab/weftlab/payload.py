@@ -9,6 +9,8 @@ from . import cache, image, kernel
 ROOT = Path(__file__).resolve().parents[3]
 
 MODULE_SOURCES = ("Kbuild", "Makefile", "LICENSE", "dkms.conf", "kmod/", "uapi/")
+# Test hardware, for the newest kernel alone; never installed on a node.
+TEST_MODULE_SOURCES = ("tests/kmod/Kbuild", "tests/kmod/softhca/")
 TOOL_SOURCES = ("CMakeLists.txt", "Makefile", "cpp-tools/", "fio-jobs/", "kmod/weft/", "kmod/include/", "uapi/", "userspace/", "packaging/", "tests/hostile/")
 
 # Left behind by building, and nothing that a guest needs.
@@ -56,14 +58,19 @@ def modules(name):
     """weft's modules for the kernel called `name`, installed by DKMS. Returns the folder with payload.tar."""
     base = image.rootfs(image.release_of(name))
     names = module_sources()
+    folders = []  # of modules that go beside, they are nothing that a node has
     if name == "lab":
         built = kernel.build()
         version, lowers = (built / "version").read_text(), [built / "root", base / "root"]
-        # KUnit modules go beside, they are nothing that a node has.
-        tests = (f"; make -C /lib/modules/{version}/build M=/tmp/weft/kmod/tests modules"
-                 f"; install -D -m 644 -t /lib/modules/{version}/updates kmod/tests/*.ko; depmod {version}")
+        folders.append("kmod/tests")
     else:
-        version, lowers, tests = image.kernel_version(base, name), [base / "root"], ""
+        version, lowers = image.kernel_version(base, name), [base / "root"]
+    if name in ("backports", "lab"):
+        names = names + _sources(TEST_MODULE_SOURCES)
+        folders.append("tests/kmod")
+    tests = "".join(f"; make -C /lib/modules/{version}/build M=/tmp/weft/{folder} modules"
+                    f"; find {folder} -name '*.ko' -exec install -D -m 644 -t /lib/modules/{version}/updates {{}} +"
+                    for folder in folders) + f"; depmod {version}"
 
     def make(work):
         cache.say(f"building the modules for {version} with DKMS")

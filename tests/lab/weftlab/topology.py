@@ -78,6 +78,21 @@ def p2p(work):
     return topo
 
 
+def hca(work):
+    """One PCIe switch with two functions that the test adapter takes for its own, ivshmem memory, and an NVMe disk."""
+    topo = Topology()
+    topo.args += ["-device", "pcie-root-port,id=rp0,chassis=1,slot=1",
+                  "-device", "x3130-upstream,id=up0,bus=rp0"]
+    for i in range(4):
+        topo.args += ["-device", f"xio3130-downstream,id=down{i},bus=up0,chassis={i + 10},slot={i + 10}"]
+    for i in range(2):
+        topo.args += ["-device", f"e1000e,bus=down{i},mac=52:54:01:01:00:{i + 1:02x}"]
+    topo.args += ["-object", "memory-backend-ram,id=peer,size=64M,share=on",
+                  "-device", "ivshmem-plain,memdev=peer,bus=down2"]
+    topo.args += _nvme(work, "nvme0", "down3", extra=",cmb_size_mb=64")
+    return topo
+
+
 def iommu(work):
     """As p2p, behind an emulated Intel IOMMU."""
     topo = p2p(work)
@@ -87,7 +102,7 @@ def iommu(work):
     return topo
 
 
-TOPOLOGIES = {f.__name__: f for f in (plain, nvme, numa, p2p, iommu)}
+TOPOLOGIES = {f.__name__: f for f in (plain, nvme, numa, p2p, hca, iommu)}
 
 
 def get(name, work):
