@@ -26,6 +26,14 @@ def _nvme(work, name, bus, size=256 << 20, extra=""):
     return [*_disk(work, name, size), "-device", f"nvme,drive={name},serial={name},bus={bus}{extra}"]
 
 
+def _switch(ports):
+    """A PCIe switch below a root port of its own, with buses down0, down1, ..."""
+    args = ["-device", "pcie-root-port,id=rp0,chassis=1,slot=1", "-device", "x3130-upstream,id=up0,bus=rp0"]
+    for i in range(ports):
+        args += ["-device", f"xio3130-downstream,id=down{i},bus=up0,chassis={i + 10},slot={i + 10}"]
+    return args
+
+
 def plain(work):
     """Nothing more."""
     return Topology()
@@ -65,10 +73,7 @@ def numa(work):
 def p2p(work):
     """One PCIe switch with two NVMe disks (one with a CMB) and an ivshmem device, and one NVMe disk elsewhere."""
     topo = Topology()
-    topo.args += ["-device", "pcie-root-port,id=rp0,chassis=1,slot=1",
-                  "-device", "x3130-upstream,id=up0,bus=rp0"]
-    for i in range(3):
-        topo.args += ["-device", f"xio3130-downstream,id=down{i},bus=up0,chassis={i + 10},slot={i + 10}"]
+    topo.args += _switch(3)
     topo.args += ["-device", "pcie-root-port,id=rp1,chassis=2,slot=2"]
     topo.args += _nvme(work, "nvme0", "down0", extra=",cmb_size_mb=64")
     topo.args += _nvme(work, "nvme1", "down1")
@@ -81,10 +86,7 @@ def p2p(work):
 def hca(work):
     """One PCIe switch with two functions that the test adapter takes for its own, ivshmem memory, and an NVMe disk."""
     topo = Topology()
-    topo.args += ["-device", "pcie-root-port,id=rp0,chassis=1,slot=1",
-                  "-device", "x3130-upstream,id=up0,bus=rp0"]
-    for i in range(4):
-        topo.args += ["-device", f"xio3130-downstream,id=down{i},bus=up0,chassis={i + 10},slot={i + 10}"]
+    topo.args += _switch(4)
     for i in range(2):
         topo.args += ["-device", f"e1000e,bus=down{i},mac=52:54:01:01:00:{i + 1:02x}"]
     topo.args += ["-object", "memory-backend-ram,id=peer,size=64M,share=on",
