@@ -532,25 +532,26 @@ result<void> netlink::delete_controller(const std::string& transport, const std:
 
 result<void> netlink::add_path(const std::string& volume, std::uint32_t member, const std::string& device)
 {
-    return transact(family_, WEFT_CMD_PATH_ADD, 0,
-                    [&](nlmsghdr* header) {
-                        mnl_attr_put_strz(header, WEFT_A_VOLUME_NAME, volume.c_str());
-                        auto* nest = mnl_attr_nest_start(header, WEFT_A_VOLUME_MEMBER);
-                        mnl_attr_put_u32(header, WEFT_A_MEMBER_INDEX, member);
-                        put_device(header, device);
-                        mnl_attr_nest_end(header, nest);
-                    },
-                    {});
+    return change_path(WEFT_CMD_PATH_ADD, volume, member,
+                       [&](nlmsghdr* header) { put_device(header, device); });
 }
 
 result<void> netlink::remove_path(const std::string& volume, std::uint32_t member, const std::string& disk)
 {
-    return transact(family_, WEFT_CMD_PATH_REMOVE, 0,
+    return change_path(WEFT_CMD_PATH_REMOVE, volume, member, [&](nlmsghdr* header) {
+        mnl_attr_put_strz(header, WEFT_A_MEMBER_ADDRESS, disk.c_str());
+    });
+}
+
+result<void> netlink::change_path(std::uint8_t command, const std::string& volume, std::uint32_t member,
+                                  const attributes& put)
+{
+    return transact(family_, command, 0,
                     [&](nlmsghdr* header) {
                         mnl_attr_put_strz(header, WEFT_A_VOLUME_NAME, volume.c_str());
                         auto* nest = mnl_attr_nest_start(header, WEFT_A_VOLUME_MEMBER);
                         mnl_attr_put_u32(header, WEFT_A_MEMBER_INDEX, member);
-                        mnl_attr_put_strz(header, WEFT_A_MEMBER_ADDRESS, disk.c_str());
+                        put(header);
                         mnl_attr_nest_end(header, nest);
                     },
                     {});

@@ -83,6 +83,8 @@ private:
     [[nodiscard]] result<void> resolve();
     [[nodiscard]] result<void> transact(std::uint16_t type, std::uint8_t command, std::uint16_t flags,
                                         const attributes& put, const handler& reply);
+    [[nodiscard]] result<void> change_path(std::uint8_t command, const std::string& volume,
+                                           std::uint32_t member, const attributes& put);
     static int on_message(const nlmsghdr* header, void* data);
 
     /// A volume of 256 members with long addresses is a third of this.

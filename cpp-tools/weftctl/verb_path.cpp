@@ -63,11 +63,10 @@ result<void> add_paths(netlink& kernel, const volume_status& volume, const path_
 }
 
 /// A path as people name it: its disk, with or without /dev/, or the URI it was connected by.
-bool is_named(const path_status& path, const std::string& name)
+bool is_named(const path_status& path, const std::string& name, const std::vector<connection>& links)
 {
     if (name == path.disk || name == "/dev/" + path.disk || name == path.address)
         return true;
-    const auto links = connections();
     return std::any_of(links.begin(), links.end(), [&](const auto& link) {
         return link.controller == path.controller && is_reached_by(link, name);
     });
@@ -75,9 +74,10 @@ bool is_named(const path_status& path, const std::string& name)
 
 result<void> remove_one(netlink& kernel, const volume_status& volume, const std::string& name)
 {
+    const auto links = connections();
     for (const auto& member : volume.members)
         for (const auto& path : member.paths)
-            if (is_named(path, name))
+            if (is_named(path, name, links))
                 return kernel.remove_path(volume.name, member.index, path.disk);
     return fail(exit_code::missing, "volume {} has no path {}; 'weftctl status {}' lists them", volume.name,
                 name, volume.name);
@@ -96,25 +96,25 @@ result<void> remove_paths(netlink& kernel, const volume_status& volume, const pa
 }
 
 /// As the stock host's multipath has it, by the kernel's attribute: the kernel knows the names.
-result<exit_code> set_iopolicy(const std::string& volume, const std::string& policy, renderer& out)
+result<void> set_iopolicy(netlink& /*kernel*/, const volume_status& volume, const path_options& options,
+                          std::vector<action>& actions)
 {
-    auto kernel = netlink::open();
-    if (!kernel)
-        return tl::unexpected(kernel.error());
-    if (auto found = kernel->volume(volume); !found)
-        return tl::unexpected(found.error());
-    const int status = write_attribute("/sys/block/weft!" + volume + "/weft/iopolicy", policy);
+    const auto& policy = options.policy;
+    const int status = write_attribute("/sys/block/weft!" + volume.name + "/weft/iopolicy", policy);
     if (status == -EACCES)
         return fail(exit_code::permission, "volume {}: only root may set how I/O is spread over paths",
-                    volume);
+                    volume.name);
     if (status)
-        return fail(exit_code::failure, "volume {}: the policy {} cannot be set: {}", volume, policy,
+        return fail(exit_code::failure, "volume {}: the policy {} cannot be set: {}", volume.name, policy,
                     std::strerror(-status));
-    out.actions({{"path iopolicy", volume, fmt::format("{} takes its paths by {}", volume, policy)}});
-    return exit_code::ok;
+    actions.push_back(
+        {"path iopolicy", volume.name, fmt::format("{} takes its paths by {}", volume.name, policy)});
+    return {};
 }
 
-result<exit_code> run_path(const path_options& options, bool adding, renderer& out)
+using change = result<void>(netlink&, const volume_status&, const path_options&, std::vector<action>&);
+
+result<exit_code> run_path(const path_options& options, change& apply, renderer& out)
 {
     auto kernel = netlink::open();
     if (!kernel)
@@ -123,9 +123,7 @@ result<exit_code> run_path(const path_options& options, bool adding, renderer& o
     if (!volume)
         return tl::unexpected(volume.error());
     std::vector<action> actions;
-    auto done = adding ? add_paths(*kernel, *volume, options, actions)
-                       : remove_paths(*kernel, *volume, options, actions);
-    if (!done)
+    if (auto done = apply(*kernel, *volume, options, actions); !done)
         return tl::unexpected(done.error());
     out.actions(actions);
     return exit_code::ok;
@@ -157,17 +155,21 @@ verb add_path(CLI::App& app)
         ->check(CLI::IsMember({"round-robin", "numa"}));
     command->require_subcommand(1);
     command->footer(R"(Which member a path leads to is read from its superblock. I/O takes a member's paths in
-turn, or with iopolicy numa the nearest in turn; when one is lost it goes on by the others: reads at once, writes that may have reached the target when it
-is certain that they cannot be executed late. With the last path lost, I/O waits no_path_timeout seconds
-(/sys/block/weft!NAME/weft/no_path_timeout; 600, -1 for ever) and fails then.
+turn, or with iopolicy numa the nearest in turn; when one is lost it goes on by the others: reads at once,
+writes that may have reached the target when it is certain that they cannot be executed late. With the last
+path lost, I/O waits no_path_timeout seconds (/sys/block/weft!NAME/weft/no_path_timeout; 600, -1 for ever)
+and fails then.
 
 Examples:
   weftctl path add data rdma://10.1.0.1/nqn.2014-08.org.example:a
   weftctl path iopolicy data numa
   weftctl path remove data rdma://10.1.0.1/nqn.2014-08.org.example:a)");
     return {command, [options, add, iopolicy](renderer& out) {
-                return iopolicy->parsed() ? set_iopolicy(options->volume, options->policy, out)
-                                          : run_path(*options, add->parsed(), out);
+                return run_path(*options,
+                                iopolicy->parsed() ? set_iopolicy
+                                : add->parsed()    ? add_paths
+                                                   : remove_paths,
+                                out);
             }};
 }
 

@@ -2,29 +2,6 @@
 /* Commands of our own: sent as requests of the queue's tag set, as all are. */
 #include "rdma.h"
 
-const char *weft_rdma_status_text(u16 status)
-{
-	switch (status & 0x7ff) {
-	case NVME_SC_CONNECT_FORMAT:
-		return "the target knows no such record format";
-	case NVME_SC_CONNECT_CTRL_BUSY:
-		return "the target's controller is busy";
-	case NVME_SC_CONNECT_INVALID_PARAM:
-		return "the target refuses a parameter: is there a subsystem of that name?";
-	case NVME_SC_CONNECT_RESTART_DISC:
-		return "the target wants the host to discover again";
-	case NVME_SC_CONNECT_INVALID_HOST:
-		return "the target does not allow this host NQN";
-	case NVME_SC_AUTH_REQUIRED:
-		return "the target wants authentication, which weft does not do";
-	case WEFT_SC_HOST_PATH_ERROR:
-	case WEFT_SC_HOST_ABORTED:
-		return "the connection was lost or timed out";
-	default:
-		return NULL;
-	}
-}
-
 static struct request *weft_command_alloc(struct request_queue *q,
 					  struct nvme_command *cmd,
 					  blk_mq_req_flags_t flags, int qid)

@@ -274,10 +274,51 @@ out_free:
 	return ERR_PTR(ret);
 }
 
+/**
+ * weft_rdma_set_alloc() - tags, and a queue of our own on them
+ * @ctrl: whose they are
+ * @set: filled in but for what is the same in all
+ * @queue: gets the queue that commands of our own are sent on
+ *
+ * Context: process context.
+ * Return: 0, and weft_rdma_set_free() undoes it; or a negative errno.
+ */
+int weft_rdma_set_alloc(struct weft_rdma_ctrl *ctrl, struct blk_mq_tag_set *set,
+			struct request_queue **queue)
+{
+	struct request_queue *q;
+	int ret;
+
+	set->cmd_size = sizeof(struct weft_rdma_pdu);
+	set->driver_data = ctrl;
+	ret = blk_mq_alloc_tag_set(set);
+	if (ret)
+		return ret;
+	q = weft_mq_alloc_queue(set);
+	if (IS_ERR(q)) {
+		blk_mq_free_tag_set(set);
+		return PTR_ERR(q);
+	}
+	*queue = q;
+	return 0;
+}
+
+/**
+ * weft_rdma_set_free() - undo weft_rdma_set_alloc()
+ * @set: no other queue is on it
+ * @queue: its queue
+ */
+void weft_rdma_set_free(struct blk_mq_tag_set *set, struct request_queue *queue)
+{
+	blk_mq_destroy_queue(queue);
+	blk_put_queue(queue);
+	blk_mq_free_tag_set(set);
+}
+
 static int weft_rdma_ctrl_queues(struct weft_rdma_ctrl *ctrl)
 {
 	struct blk_mq_tag_set *set = &ctrl->admin_set;
-	int ret = -ENOMEM;
+	int ret;
 
 	/* Unbound: setup and recovery wait for the target, long. */
 	ctrl->wq = alloc_workqueue("%s", WQ_MEM_RECLAIM | WQ_UNBOUND, 0,
@@ -288,34 +329,19 @@ static int weft_rdma_ctrl_queues(struct weft_rdma_ctrl *ctrl)
 	set->queue_depth = WEFT_RDMA_ADMIN_SIZE - 1;
 	set->reserved_tags = WEFT_RDMA_ADMIN_RESERVED;
 	set->numa_node = NUMA_NO_NODE;
-	set->cmd_size = sizeof(struct weft_rdma_pdu);
-	set->driver_data = ctrl;
 	set->nr_hw_queues = 1;
 	set->nr_maps = 1;
 	set->timeout = WEFT_RDMA_ADMIN_TIMEOUT;
-	ret = blk_mq_alloc_tag_set(set);
+	ret = weft_rdma_set_alloc(ctrl, set, &ctrl->admin_q);
 	if (ret)
-		goto out_wq;
-	ctrl->admin_q = weft_mq_alloc_queue(set);
-	if (IS_ERR(ctrl->admin_q)) {
-		ret = PTR_ERR(ctrl->admin_q);
-		goto out_set;
-	}
-	return 0;
-
-out_set:
-	blk_mq_free_tag_set(set);
-out_wq:
-	destroy_workqueue(ctrl->wq);
+		destroy_workqueue(ctrl->wq);
 	return ret;
 }
 
 static void weft_rdma_ctrl_free_queues(struct weft_rdma_ctrl *ctrl)
 {
 	weft_rdma_free_sets(ctrl);
-	blk_mq_destroy_queue(ctrl->admin_q);
-	blk_put_queue(ctrl->admin_q);
-	blk_mq_free_tag_set(&ctrl->admin_set);
+	weft_rdma_set_free(&ctrl->admin_set, ctrl->admin_q);
 	destroy_workqueue(ctrl->wq);
 }
 

@@ -387,6 +387,9 @@ int weft_rdma_ctrl_create(const struct weft_controller_request *req,
 			  char *name, size_t size, struct weft_why *why);
 int weft_rdma_ctrl_delete(const char *name, struct weft_why *why);
 void weft_rdma_ctrl_remove(struct weft_rdma_ctrl *ctrl);
+int weft_rdma_set_alloc(struct weft_rdma_ctrl *ctrl, struct blk_mq_tag_set *set,
+			struct request_queue **queue);
+void weft_rdma_set_free(struct blk_mq_tag_set *set, struct request_queue *queue);
 void weft_rdma_ctrl_put(struct weft_rdma_ctrl *ctrl);
 
 /* setup.c */
@@ -403,7 +406,6 @@ int weft_rdma_property_read(struct weft_rdma_ctrl *ctrl, u32 offset, bool wide, 
 int weft_rdma_property_write(struct weft_rdma_ctrl *ctrl, u32 offset, u32 value);
 void weft_rdma_abort(struct weft_rdma_queue *queue, u16 cid);
 void weft_rdma_listen(struct weft_rdma_ctrl *ctrl);
-const char *weft_rdma_status_text(u16 status);
 
 /* queue.c */
 int weft_rdma_queue_start(struct weft_rdma_queue *queue, struct weft_why *why);

@@ -23,6 +23,26 @@ module_param_cb(io_timeout, &weft_io_timeout_ops, &weft_io_timeout, 0644);
 MODULE_PARM_DESC(io_timeout,
 		 "seconds until an I/O command is aborted, and as long again until the association is; for controllers connected from now on (default 30)");
 
+static const char *weft_status_text(u16 status)
+{
+	switch (status & 0x7ff) {
+	case NVME_SC_CONNECT_FORMAT:
+		return "the target knows no such record format";
+	case NVME_SC_CONNECT_CTRL_BUSY:
+		return "the target's controller is busy";
+	case NVME_SC_CONNECT_INVALID_PARAM:
+		return "the target refuses a parameter: is there a subsystem of that name?";
+	case NVME_SC_CONNECT_RESTART_DISC:
+		return "the target wants the host to discover again";
+	case NVME_SC_CONNECT_INVALID_HOST:
+		return "the target does not allow this host NQN";
+	case NVME_SC_AUTH_REQUIRED:
+		return "the target wants authentication, which weft does not do";
+	default:
+		return NULL;
+	}
+}
+
 static int weft_refuse_status(struct weft_why *why, int status, const char *what)
 {
 	const char *text;
@@ -31,7 +51,7 @@ static int weft_refuse_status(struct weft_why *why, int status, const char *what
 		return weft_refuse(why, status, "%s cannot be sent (error %d)", what, -status);
 	if ((status & 0x7ff) == WEFT_SC_HOST_ABORTED)
 		return weft_refuse(why, -ETIMEDOUT, "the target does not answer %s", what);
-	text = weft_rdma_status_text(status);
+	text = weft_status_text(status);
 	if (text)
 		return weft_refuse(why, -ECONNREFUSED, "%s", text);
 	return weft_refuse(why, -EPROTO, "the target refuses %s (status 0x%x)", what,
@@ -311,23 +331,13 @@ static int weft_alloc_set(struct weft_rdma_ctrl *ctrl)
 	set->queue_depth = min(size, (u32)ctrl->ib->attrs.max_qp_wr / 4) - 1;
 	set->reserved_tags = 1;
 	set->numa_node = ctrl->node;
-	set->cmd_size = sizeof(struct weft_rdma_pdu);
-	set->driver_data = ctrl;
 	set->nr_hw_queues = ctrl->queue_count - 1;
 	set->timeout = READ_ONCE(weft_io_timeout) * HZ;
 	set->nr_maps = ctrl->queue_count > ctrl->poll_from ? HCTX_MAX_TYPES : 1;
 	set->flags = WEFT_MQ_F_DEFAULT;
-	ret = blk_mq_alloc_tag_set(set);
-	if (ret)
-		return ret;
-	ctrl->connect_q = weft_mq_alloc_queue(set);
-	if (IS_ERR(ctrl->connect_q)) {
-		ret = PTR_ERR(ctrl->connect_q);
-		blk_mq_free_tag_set(set);
-		return ret;
-	}
-	ctrl->set_ready = true;
-	return 0;
+	ret = weft_rdma_set_alloc(ctrl, set, &ctrl->connect_q);
+	ctrl->set_ready = !ret;
+	return ret;
 }
 
 /**
@@ -338,9 +348,7 @@ void weft_rdma_free_sets(struct weft_rdma_ctrl *ctrl)
 {
 	if (!ctrl->set_ready)
 		return;
-	blk_mq_destroy_queue(ctrl->connect_q);
-	blk_put_queue(ctrl->connect_q);
-	blk_mq_free_tag_set(&ctrl->set);
+	weft_rdma_set_free(&ctrl->set, ctrl->connect_q);
 	ctrl->set_ready = false;
 }
 

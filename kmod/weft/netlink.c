@@ -497,7 +497,9 @@ static int weft_nl_path_request(struct sk_buff *skb, struct genl_info *info,
 	return 0;
 }
 
-int weft_nl_path_add_doit(struct sk_buff *skb, struct genl_info *info)
+static int weft_nl_path_change(struct sk_buff *skb, struct genl_info *info,
+			       int (*change_it)(const struct weft_path_change *change,
+						struct weft_why *why))
 {
 	struct weft_path_change change = {};
 	struct weft_why why = {};
@@ -505,20 +507,18 @@ int weft_nl_path_add_doit(struct sk_buff *skb, struct genl_info *info)
 
 	ret = weft_nl_path_request(skb, info, &change, &why);
 	if (!ret)
-		ret = weft_volume_path_add(&change, &why);
+		ret = change_it(&change, &why);
 	return weft_nl_result(info, ret, change.volume, &why);
+}
+
+int weft_nl_path_add_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	return weft_nl_path_change(skb, info, weft_volume_path_add);
 }
 
 int weft_nl_path_remove_doit(struct sk_buff *skb, struct genl_info *info)
 {
-	struct weft_path_change change = {};
-	struct weft_why why = {};
-	int ret;
-
-	ret = weft_nl_path_request(skb, info, &change, &why);
-	if (!ret)
-		ret = weft_volume_path_remove(&change, &why);
-	return weft_nl_result(info, ret, change.volume, &why);
+	return weft_nl_path_change(skb, info, weft_volume_path_remove);
 }
 
 /**

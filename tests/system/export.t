@@ -155,4 +155,5 @@ rmdir $cfs/ports/1 $cfs/subsystems/nqn.others/namespaces/1 $cfs/subsystems/nqn.o
 is "and nothing else is left there" "$(pieces)" 0
 for n in a b c d; do remove_null $n; done
 ok_unload
+no_soft_roce
 done_testing

@@ -36,4 +36,5 @@ for n in 2 3; do nvmet_unserve "weft-tcp$n" 4421; done
 for n in 0 1 2 3; do remove_null "back$n"; done
 remove_loop loop-a
 ok_unload
+no_soft_roce
 done_testing

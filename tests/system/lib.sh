@@ -135,6 +135,15 @@ nvmet_unserve() {
 	rmdir "$base/subsystems/$nqn/namespaces/1" "$base/subsystems/$nqn"
 }
 
+# nvmet_set SUBNQN ATTRIBUTE=VALUE...: of its namespace, which is disabled meanwhile.
+nvmet_set() {
+	local namespace=/sys/kernel/config/nvmet/subsystems/$1/namespaces/1 pair
+	shift
+	echo 0 >"$namespace/enable"
+	for pair in "$@"; do echo "${pair#*=}" >"$namespace/${pair%%=*}"; done
+	echo 1 >"$namespace/enable"
+}
+
 # nvme_disk SUBNQN: the block device of a connected subsystem.
 nvme_disk() {
 	local dir
@@ -164,6 +173,30 @@ soft_roce() {
 	rdma link add rxe0 type rxe netdev dummy0
 }
 
+no_soft_roce() {
+	rdma link delete rxe0
+	ip link delete dummy0
+}
+
+# softhca: two adapters (tests/kmod/softhca) in the topology hca, with the addresses 10.9.0.1 and 10.9.1.1.
+softhca() {
+	local n
+	for n in 0 1; do
+		ip link add "hca$n" type dummy
+		ip address add "10.9.$n.1/24" dev "hca$n"
+		ip link set "hca$n" up
+	done
+	mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug
+	ok "the adapters are there" modprobe weft_softhca netdevs=hca0,hca1
+	is "two links" "$(rdma link | grep -c '^link softhca')" 2
+}
+
+# knob ADAPTER NAME [VALUE]: of the test adapter, set or read.
+knob() {
+	local file=/sys/kernel/debug/weft_softhca/softhca$1/$2
+	[ $# -eq 3 ] && echo "$3" >"$file" || cat "$file"
+}
+
 # mib N: that much for fio to write; a quarter unless LAB_LONG asks for the long way, which check-all does.
 mib() { [ -n "${LAB_LONG:-}" ] && echo "$1m" || echo "$((($1 + 3) / 4))m"; }
 
@@ -178,6 +211,20 @@ verify() {
 	done
 	printf '%s\n' "$job" >/tmp/verify.fio
 	WEFT_DEV=$device fio /tmp/verify.fio
+}
+
+# verify_while SENTENCE DEVICE MIB RATE COMMAND...: fio verifies so much at that rate, the command runs meanwhile, and fio
+# is still at it when that ends.
+verify_while() {
+	local sentence=$1 device=$2 mib=$3 rate=$4 fio rc=0
+	shift 4
+	verify "$device" size="${mib}m" bsrange=4k-200k rate="$rate,$rate" >/tmp/fio.out 2>&1 & fio=$!
+	sleep 1
+	"$@" >/tmp/while.out 2>&1
+	kill -0 $fio 2>/dev/null || { note "fio ended before '$*' did"; rc=1; }
+	wait $fio || rc=1
+	[ $rc = 0 ] || sed 's/^/# /' /tmp/while.out /tmp/fio.out
+	result $rc "$sentence"
 }
 
 # ok_members SENTENCE DEVICE...: a volume on them, fio's verification, its data after a second assembly.

@@ -26,21 +26,6 @@ member() { weftctl status v --json | json ".volumes[0].members[$1]$2"; }
 usable() { member "$1" '.paths | map(select(.usable)) | length'; }
 all_usable() { [ "$(usable 0)$(usable 1)" = "$1" ]; }
 
-# verify_over SENTENCE COMMAND...: fio verifies at a rate that takes some seconds, and the command runs meanwhile.
-verify_over() {
-	local sentence=$1 fio
-	shift
-	verify /dev/weft/v size=12m bsrange=4k-200k rate=1500k,1500k >/tmp/fio.out 2>&1 & fio=$!
-	sleep 1
-	"$@"
-	if ! wait $fio; then
-		sed 's/^/# /' /tmp/fio.out
-		result 1 "$sentence"
-	else
-		result 0 "$sentence"
-	fi
-}
-
 # shellcheck disable=SC2086
 ok "a volume by the first rail" weftctl create v "$(uri 0 0)" "$(uri 1 0)" --chunk 64K --force $quick
 # shellcheck disable=SC2086
@@ -69,19 +54,19 @@ drop_port() { # NUMBER: no listener, no connections
 }
 restore_port() { for n in 0 1; do ln -s "$base/subsystems/$nqn:d$n" "$base/ports/442$1/subsystems/$nqn:d$n"; done; }
 one_port() { drop_port 1; sleep 3; restore_port 1; }
-verify_over "a target's port removed and restored: no error" one_port
+verify_while "a target's port removed and restored: no error" /dev/weft/v 12 1500k one_port
 ok "the paths come back by themselves" until_true 30 all_usable 22
 ok "an event told of the loss" grep -q '"path-lost"' /tmp/events
 ok "and one of the return" grep -q '"path-restored"' /tmp/events
 
 # The target loses its port with the device, and has it back when it is told to.
 remove_rail() { rdma link delete rxe1; sleep 2; drop_port 1; rdma link add rxe1 type rxe netdev rail1; restore_port 1; }
-verify_over "an RDMA device removed and back: no error" remove_rail
+verify_while "an RDMA device removed and back: no error" /dev/weft/v 12 1500k remove_rail
 ok "its paths come back" until_true 40 all_usable 22
 
 # --- Both rails: I/O waits
 both_ports() { drop_port 0; drop_port 1; sleep 4; restore_port 0; restore_port 1; }
-verify_over "both rails lost and back: no error" both_ports
+verify_while "both rails lost and back: no error" /dev/weft/v 12 1500k both_ports
 ok "all paths come back" until_true 30 all_usable 22
 ok "an event told that I/O waits" grep -q '"stalled"' /tmp/events
 note "requests sent again: $(member 0 .retried) $(member 1 .retried)"
@@ -101,10 +86,7 @@ ok "the claim is held again" until_true 20 grep -q held '/sys/block/weft!v/weft/
 # --- Other data
 echo 600 >'/sys/block/weft!v/weft/no_path_timeout'
 drop_port 1
-echo 0 >"$base/subsystems/$nqn:d1/namespaces/1/enable"
-readlink -f /dev/other >"$base/subsystems/$nqn:d1/namespaces/1/device_path"
-cat /proc/sys/kernel/random/uuid >"$base/subsystems/$nqn:d1/namespaces/1/device_uuid"
-echo 1 >"$base/subsystems/$nqn:d1/namespaces/1/enable"
+nvmet_set "$nqn:d1" device_path="$(readlink -f /dev/other)" device_uuid="$(cat /proc/sys/kernel/random/uuid)"
 sleep 3
 restore_port 1
 ok "a namespace that is another one is refused" until_true 30 sh -c "dmesg | grep -q 'namespace 1 is another one than before'"

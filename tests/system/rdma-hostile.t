@@ -116,4 +116,5 @@ ok "disconnected" weftctl disconnect --all
 gone
 ok "weft_rdma.ko unloads, so nothing holds it" rmmod weft_rdma
 ok_unload
+no_soft_roce
 done_testing

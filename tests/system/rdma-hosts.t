@@ -17,8 +17,7 @@ serve="set -e; . tests/system/lib.sh; modprobe -a nvme rdma_rxe
 	ip link set eth0 mtu 9000; rdma link add rxe0 type rxe netdev eth0
 	for n in 0 1; do
 		nvmet_serve $nqn:d\$n \$(disk \$n) rdma $target
-		cd /sys/kernel/config/nvmet/subsystems/$nqn:d\$n/namespaces/1
-		echo 0 >enable; echo 00000000-0000-0000-0000-00000000000\$n >device_uuid; echo 1 >enable; cd /weft
+		nvmet_set $nqn:d\$n device_uuid=00000000-0000-0000-0000-00000000000\$n
 	done"
 on_target "$serve" | sed 's/^/# /'
 ok "the target serves two local disks" on_target "test -e /sys/kernel/config/nvmet/ports/4420/subsystems/$nqn:d1"
@@ -33,25 +32,6 @@ ok "a volume on the other host's disks" weftctl create v $uris --chunk 64K --for
 weftctl status v | sed 's/^/# /'
 ok "verified, nothing in its way" verify /dev/weft/v size="$(mib 24)" bsrange=4k-300k
 
-# over SENTENCE MIB COMMAND...: as above, while the command runs; and fio was still at it when the command ended.
-over() {
-	local sentence=$1 mib=$2 fio early=0
-	shift 2
-	verify /dev/weft/v size="${mib}m" bsrange=4k-200k rate=1m,2m >/tmp/fio.out 2>&1 & fio=$!
-	sleep 2
-	"$@" >/tmp/over.out 2>&1
-	kill -0 $fio 2>/dev/null || early=1
-	if ! wait $fio; then
-		sed 's/^/# /' /tmp/over.out /tmp/fio.out
-		result 1 "$sentence"
-	elif [ $early = 1 ]; then
-		note "fio ended before it was over"
-		result 1 "$sentence"
-	else
-		result 0 "$sentence"
-	fi
-}
-
 lossy() {
 	modprobe sch_netem && tc qdisc add dev eth0 root netem limit 20000 delay 2ms 1ms 25% loss 1% reorder 2% 50% || exit 1
 	sleep 6
@@ -59,7 +39,7 @@ lossy() {
 	tc -s qdisc show dev eth0 | sed 's/^/# /' >/tmp/netem
 	tc qdisc del dev eth0 root
 }
-over "packets lost and reordered: no error" 10 lossy
+verify_while "packets lost and reordered: no error" /dev/weft/v 10 1500k lossy
 cat /tmp/netem
 ok "some were" sh -c "grep -Eq 'dropped [1-9]' /tmp/netem"
 
@@ -68,7 +48,7 @@ live() { [ "$(cat /sys/class/weft-rdma/*/state | sort -u)" = live ]; }
 ok "connected" until_true 60 live
 cable() { tc qdisc add dev eth0 root netem loss 100%; sleep 8; tc qdisc del dev eth0 root; }
 before=$(reconnects)
-over "nothing gets through for longer than the keep-alive: no error" 12 cable
+verify_while "nothing gets through for longer than the keep-alive: no error" /dev/weft/v 12 1500k cable
 ok "both controllers connect again" until_true 60 live
 ok "they had been lost" test "$(reconnects)" -gt "$before"
 
@@ -78,14 +58,14 @@ link_flap() { ip link set eth0 down; sleep 3; ip link set eth0 up; rdma link del
 if [ "${LAB_KERNEL:-}" = debian12 ]; then
 	skip "the link down and up" "soft-RoCE of 6.1 does not outlive it"
 else
-	over "the link down and up: no error" 8 link_flap
+	verify_while "the link down and up: no error" /dev/weft/v 8 1500k link_flap
 	ok "both controllers connect again" until_true 60 live
 fi
 
 # Its address stays; what it was told, it forgets.
 power() { lab-peer host1 kill; sleep 2; lab-peer host1 boot; on_target "$serve"; }
 before=$(reconnects)
-over "the target loses its power, and boots: no error" 16 power
+verify_while "the target loses its power, and boots: no error" /dev/weft/v 16 1500k power
 ok "both controllers connect again" until_true 60 live
 is "each once" "$(($(reconnects) - before))" 2
 ok "stopped" weftctl stop v

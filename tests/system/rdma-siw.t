@@ -24,16 +24,9 @@ uris="rdma://10.9.0.1/$nqn:d0 rdma://10.9.0.1/$nqn:d1"
 ok "a volume over iWARP" weftctl create v $uris --chunk 64K --force --keep-alive 2 --reconnect-delay 1
 is "by that rail" "$(cat /sys/class/weft-rdma/weft-rdma0/rail)" siw0/1
 ok "verified" verify /dev/weft/v size=8m bsrange=4k-1100k
-verify /dev/weft/v size=6m bsrange=4k-200k rate=1m,1m >/tmp/fio.out 2>&1 & fio=$!
-sleep 2
 port=/sys/kernel/config/nvmet/ports/4420/subsystems
-rm "$port/$nqn:d1"
-sleep 3
-ln -s "/sys/kernel/config/nvmet/subsystems/$nqn:d1" "$port/$nqn:d1"
-wait $fio
-rc=$?
-[ $rc = 0 ] || sed 's/^/# /' /tmp/fio.out
-result $rc "a target's port removed and restored while fio verifies: no error"
+port_away() { rm "$port/$nqn:d1"; sleep 3; ln -s "/sys/kernel/config/nvmet/subsystems/$nqn:d1" "$port/$nqn:d1"; }
+verify_while "a target's port removed and restored: no error" /dev/weft/v 6 1m port_away
 ok "the controller had reconnected" test "$(cat /sys/class/weft-rdma/weft-rdma1/reconnects)" -ge 1
 ok "stopped" weftctl stop v
 ok "disconnected" weftctl disconnect --all

@@ -15,13 +15,10 @@ attribute() { cat "/sys/class/weft-rdma/$1/$2"; }
 
 # nvmet_reservable SUBNQN NAME ADDRESS: serve a null_blk disk that can be reserved, where the target can.
 nvmet_reservable() {
-	local namespace=/sys/kernel/config/nvmet/subsystems/$1/namespaces/1
 	[ -e "/sys/kernel/config/nvmet/subsystems/$nqn:d0/namespaces/1/resv_enable" ] || return 1
 	make_null "$2" 64
 	nvmet_serve "$1" "$(readlink -f "/dev/$2")" rdma "$3"
-	echo 0 >"$namespace/enable"
-	echo 1 >"$namespace/resv_enable"
-	echo 1 >"$namespace/enable"
+	nvmet_set "$1" resv_enable=1
 }
 
 # reservation DISK register OLD NEW | reserve KEY | release KEY: linux/pr.h's ioctls; write exclusive.
@@ -117,4 +114,5 @@ ok "all are disconnected" weftctl disconnect --all
 for n in 0 1 2; do nvmet_unserve "$nqn:d$n" 4420; remove_null "rb$n"; done
 ok "weft_rdma.ko unloads, so nothing holds it" rmmod weft_rdma
 ok_unload
+no_soft_roce
 done_testing

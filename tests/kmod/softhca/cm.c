@@ -48,6 +48,13 @@ static void softhca_cep_put(struct softhca_cep *cep)
 
 static void softhca_cm_timeout(struct work_struct *work);
 
+/* Nobody waits any more; the timer's reference, where it does not run now. */
+static void softhca_cm_stop_timer(struct softhca_cep *cep)
+{
+	if (cancel_delayed_work(&cep->timeout))
+		softhca_cep_put(cep);
+}
+
 static struct softhca_cep *softhca_cep_new(enum softhca_cep_state state, struct iw_cm_id *cm_id)
 {
 	struct softhca_cep *cep = kzalloc_obj(*cep);
@@ -135,9 +142,7 @@ static void softhca_cm_refuse(struct softhca_cep *cep, int status, const void *d
 	softhca_cm_tell(cep, IW_CM_EVENT_CONNECT_REPLY, status, data, len);
 	softhca_cm_drop_qp(cep);
 	softhca_cm_leave(cep);
-	/* The timer's reference, where it does not run now. */
-	if (cancel_delayed_work(&cep->timeout))
-		softhca_cep_put(cep);
+	softhca_cm_stop_timer(cep);
 	softhca_cep_put(cep);
 }
 
@@ -263,8 +268,7 @@ static int softhca_iw_accept(struct iw_cm_id *cm_id, struct iw_cm_conn_param *pa
 	softhca_cm_take_qp(cep, qp);
 	cep->state = SOFTHCA_CONNECTED;
 	active->state = SOFTHCA_CONNECTED;
-	if (cancel_delayed_work(&active->timeout))
-		softhca_cep_put(active);
+	softhca_cm_stop_timer(active);
 	softhca_cm_tell(cep, IW_CM_EVENT_ESTABLISHED, 0, NULL, 0);
 	softhca_cm_tell(active, IW_CM_EVENT_CONNECT_REPLY, 0, param->private_data,
 			param->private_data_len);

@@ -39,7 +39,7 @@ static void softhca_dma_add(struct pci_dev *pdev, int i)
 	list_add_tail(&bar->list, &softhca_bars);
 }
 
-int softhca_dma_init(void)
+void softhca_dma_init(void)
 {
 	struct pci_dev *pdev = NULL;
 	int i;
@@ -47,7 +47,6 @@ int softhca_dma_init(void)
 	for_each_pci_dev(pdev)
 		for (i = 0; i < PCI_STD_NUM_BARS; i++)
 			softhca_dma_add(pdev, i);
-	return 0;
 }
 
 void softhca_dma_exit(void)

@@ -15,7 +15,25 @@ module_param_array_named(netdevs, softhca_netdevs, charp, &softhca_netdev_count,
 MODULE_PARM_DESC(netdevs, "interfaces whose addresses the adapters have, in the order in which they are found");
 
 static struct dentry *softhca_debugfs;
-static int softhca_found;
+
+/*
+ * Which function, by its address, has which interface: one that comes back has
+ * its own again. Probing is one at a time.
+ */
+static u32 softhca_owners[ARRAY_SIZE(softhca_netdevs)];
+
+static const char *softhca_netdev_of(struct pci_dev *pdev)
+{
+	int i;
+
+	for (i = 0; i < softhca_netdev_count; i++) {
+		if (softhca_owners[i] && softhca_owners[i] != pci_dev_id(pdev))
+			continue;
+		softhca_owners[i] = pci_dev_id(pdev);
+		return softhca_netdevs[i];
+	}
+	return NULL;
+}
 
 static void softhca_knobs(struct softhca_dev *dev)
 {
@@ -57,17 +75,18 @@ static int softhca_register(struct softhca_dev *dev)
 
 static int softhca_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 {
+	const char *name = softhca_netdev_of(pdev);
 	struct softhca_dev *dev;
 	int ret;
 
-	if (softhca_found >= softhca_netdev_count)
+	if (!name)
 		return -ENODEV;
 	dev = ib_alloc_device(softhca_dev, ib);
 	if (!dev)
 		return -ENOMEM;
 	dev->pdev = pdev;
 	ret = -ENODEV;
-	dev->netdev = dev_get_by_name(&init_net, softhca_netdevs[softhca_found]);
+	dev->netdev = dev_get_by_name(&init_net, name);
 	if (!dev->netdev)
 		goto out_dealloc;
 	ret = pci_enable_device(pdev);
@@ -82,7 +101,6 @@ static int softhca_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	ret = softhca_register(dev);
 	if (ret)
 		goto out_disable;
-	softhca_found++;
 	softhca_knobs(dev);
 	return 0;
 
@@ -108,7 +126,6 @@ static void softhca_remove(struct pci_dev *pdev)
 	ib_dealloc_device(&dev->ib);
 	dev_put(netdev);
 	pci_disable_device(pdev);
-	softhca_found--;
 }
 
 /* QEMU's e1000e: a PCI Express endpoint that asks for nothing. */
@@ -132,9 +149,8 @@ static int __init softhca_init(void)
 	if (!softhca_wq)
 		return -ENOMEM;
 	softhca_debugfs = debugfs_create_dir("weft_softhca", NULL);
-	ret = softhca_dma_init();
-	if (!ret)
-		ret = pci_register_driver(&softhca_driver);
+	softhca_dma_init();
+	ret = pci_register_driver(&softhca_driver);
 	if (!ret)
 		return 0;
 	softhca_dma_exit();

@@ -185,6 +185,12 @@ struct softhca_qp {
 #define to_qp(x)	container_of(x, struct softhca_qp, ib)
 #define to_mr(x)	container_of(x, struct softhca_mr, ib)
 
+/* Rings have one entry more than they hold. */
+static inline u32 softhca_next(u32 index, u32 size)
+{
+	return (index + 1) % size;
+}
+
 extern spinlock_t softhca_fabric;
 extern struct workqueue_struct *softhca_wq;
 
@@ -199,7 +205,7 @@ void softhca_break(struct softhca_qp *qp, int event);
 enum hrtimer_restart softhca_timer(struct hrtimer *timer);
 
 /* dma.c */
-int softhca_dma_init(void);
+void softhca_dma_init(void);
 void softhca_dma_exit(void);
 void *softhca_dma_pointer(struct softhca_dev *dev, u64 dma, size_t *len, bool *bar);
 

@@ -143,7 +143,7 @@ void softhca_complete(struct softhca_dev *dev, struct softhca_cq *cq, const stru
 	if (dev->drop_completion && !--dev->drop_completion)
 		return;
 	spin_lock_irqsave(&cq->lock, flags);
-	next = (cq->head + 1) % cq->size;
+	next = softhca_next(cq->head, cq->size);
 	/* A queue that overflows is its owner's error; what came too late is lost. */
 	if (!WARN_ON_ONCE(next == cq->tail)) {
 		cq->ring[cq->head] = *wc;
@@ -165,7 +165,7 @@ static int softhca_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 	spin_lock_irqsave(&cq->lock, flags);
 	for (; n < num && cq->tail != cq->head; n++) {
 		wc[n] = cq->ring[cq->tail];
-		cq->tail = (cq->tail + 1) % cq->size;
+		cq->tail = softhca_next(cq->tail, cq->size);
 	}
 	spin_unlock_irqrestore(&cq->lock, flags);
 	return n;
@@ -451,7 +451,7 @@ static int softhca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	for (; wr; wr = wr->next) {
 		struct softhca_wqe *wqe = &qp->sq.ring[qp->sq.head];
 
-		next = (qp->sq.head + 1) % qp->sq.size;
+		next = softhca_next(qp->sq.head, qp->sq.size);
 		ret = next == qp->sq.tail ? -ENOMEM : softhca_take_send(wqe, wr);
 		if (ret)
 			break;
@@ -477,7 +477,7 @@ static int softhca_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 	for (; wr; wr = wr->next) {
 		struct softhca_wqe *wqe = &qp->rq.ring[qp->rq.head];
 
-		next = (qp->rq.head + 1) % qp->rq.size;
+		next = softhca_next(qp->rq.head, qp->rq.size);
 		ret = next == qp->rq.tail ? -ENOMEM :
 					    softhca_take_sges(wqe, wr->sg_list, wr->num_sge);
 		if (ret)
