@@ -46,13 +46,13 @@ static void softhca_complete_recv(struct softhca_qp *qp, struct ib_wc *wc)
 	wc->wr_cqe = qp->rq.ring[qp->rq.tail].cqe;
 	wc->qp = &qp->ib;
 	wc->opcode = IB_WC_RECV;
-	qp->rq.tail = (qp->rq.tail + 1) % qp->rq.size;
+	qp->rq.tail = softhca_next(qp->rq.tail, qp->rq.size);
 	softhca_complete(to_dev(qp->ib.device), to_cq(qp->ib.recv_cq), wc);
 }
 
 static void softhca_flush(struct softhca_qp *qp)
 {
-	for (; qp->sq.tail != qp->sq.head; qp->sq.tail = (qp->sq.tail + 1) % qp->sq.size)
+	for (; qp->sq.tail != qp->sq.head; qp->sq.tail = softhca_next(qp->sq.tail, qp->sq.size))
 		softhca_complete_send(qp, &qp->sq.ring[qp->sq.tail], IB_WC_WR_FLUSH_ERR);
 	while (qp->rq.tail != qp->rq.head) {
 		struct ib_wc wc = { .status = IB_WC_WR_FLUSH_ERR };
@@ -175,22 +175,25 @@ static void *softhca_span_pointer(struct softhca_span *span, size_t *len)
 	return pointer;
 }
 
-/* Returns false where a DMA address leads nowhere; what came before it was moved, as on a bus. */
-static bool softhca_move(struct softhca_span *to, struct softhca_span *from, size_t len)
+/* Returns whose DMA address leads nowhere, or NULL; what came before it was moved, as on a bus. */
+static struct softhca_span *softhca_move(struct softhca_span *to, struct softhca_span *from,
+					 size_t len)
 {
 	while (len) {
 		size_t n = len;
 		void *dst = softhca_span_pointer(to, &n);
 		void *src = dst ? softhca_span_pointer(from, &n) : NULL;
 
-		if (!dst || !src)
-			return false;
+		if (!dst)
+			return to;
+		if (!src)
+			return from;
 		memcpy(dst, src, n);
 		to->done += n;
 		from->done += n;
 		len -= n;
 	}
-	return true;
+	return NULL;
 }
 
 static int softhca_do_send(struct softhca_qp *qp, struct softhca_wqe *wqe)
@@ -198,6 +201,7 @@ static int softhca_do_send(struct softhca_qp *qp, struct softhca_wqe *wqe)
 	struct softhca_qp *peer = qp->peer;
 	struct softhca_span from = { qp, wqe->sge, wqe->num_sge }, to;
 	struct ib_wc wc = { .status = IB_WC_SUCCESS };
+	struct softhca_span *lost = NULL;
 	struct softhca_mr *mr = NULL;
 	struct softhca_wqe *recv;
 	size_t len, room;
@@ -219,7 +223,11 @@ static int softhca_do_send(struct softhca_qp *qp, struct softhca_wqe *wqe)
 		wc.wc_flags = IB_WC_WITH_INVALIDATE;
 		wc.ex.invalidate_rkey = wqe->invalidate;
 	}
-	if (wc.status == IB_WC_SUCCESS && !softhca_move(&to, &from, len))
+	if (wc.status == IB_WC_SUCCESS)
+		lost = softhca_move(&to, &from, len);
+	if (lost == &from)
+		return IB_WC_LOC_PROT_ERR;
+	if (lost)
 		wc.status = IB_WC_LOC_PROT_ERR;
 	if (wc.status != IB_WC_SUCCESS) {
 		softhca_complete_recv(peer, &wc);
@@ -238,6 +246,7 @@ static int softhca_do_rdma(struct softhca_qp *qp, struct softhca_wqe *wqe)
 	struct softhca_span here = { qp, wqe->sge, wqe->num_sge };
 	struct ib_sge remote = { .addr = wqe->remote, .lkey = wqe->key };
 	struct softhca_span there = { qp->peer, &remote, 1 };
+	struct softhca_span *lost;
 	size_t len, same;
 
 	if (!softhca_span_ok(&here, write ? 0 : IB_ACCESS_LOCAL_WRITE, &len) || len > U32_MAX)
@@ -245,8 +254,9 @@ static int softhca_do_rdma(struct softhca_qp *qp, struct softhca_wqe *wqe)
 	remote.length = len;
 	if (!softhca_span_ok(&there, write ? IB_ACCESS_REMOTE_WRITE : IB_ACCESS_REMOTE_READ, &same))
 		return IB_WC_REM_ACCESS_ERR;
-	if (write ? !softhca_move(&there, &here, len) : !softhca_move(&here, &there, len))
-		return IB_WC_REM_ACCESS_ERR;
+	lost = write ? softhca_move(&there, &here, len) : softhca_move(&here, &there, len);
+	if (lost)
+		return lost == &here ? IB_WC_LOC_PROT_ERR : IB_WC_REM_ACCESS_ERR;
 	if (wqe->opcode == IB_WR_RDMA_READ_WITH_INV) {
 		/*
 		 * The sink's key, by its sge: the core's rdma_rw names it before it
@@ -362,7 +372,7 @@ void softhca_run(struct softhca_qp *qp)
 		if (status == SOFTHCA_WAIT)
 			return;
 		softhca_spend(dev, qp, wqe);
-		qp->sq.tail = (qp->sq.tail + 1) % qp->sq.size;
+		qp->sq.tail = softhca_next(qp->sq.tail, qp->sq.size);
 		softhca_complete_send(qp, wqe, status);
 		if (status != IB_WC_SUCCESS)
 			softhca_violated(qp, status);

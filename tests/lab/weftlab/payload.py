@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 MODULE_SOURCES = ("Kbuild", "Makefile", "LICENSE", "dkms.conf", "kmod/", "uapi/")
 # Test hardware, for the newest kernel alone; never installed on a node.
-TEST_MODULE_SOURCES = ("tests/kmod/Kbuild", "tests/kmod/softhca/")
+TEST_MODULE_SOURCES = ("tests/kmod/Kbuild", "tests/kmod/softhca/", "tests/kmod/softhca_kunit/", "tests/kmod/test_exporter/")
 TOOL_SOURCES = ("CMakeLists.txt", "Makefile", "cpp-tools/", "fio-jobs/", "kmod/weft/", "kmod/include/", "uapi/", "userspace/", "packaging/", "tests/hostile/")
 
 # Left behind by building, and nothing that a guest needs.
