@@ -2,9 +2,27 @@
 /* weft_rdma.ko: comes and goes. */
 #include "rdma.h"
 
+static struct ib_client weft_rdma_ib_client;
+
+/* Any data say that the device may be used. */
 static int weft_rdma_ib_add(struct ib_device *ib)
 {
+	ib_set_client_data(ib, &weft_rdma_ib_client, ib);
 	return 0;
+}
+
+/**
+ * weft_rdma_ib_usable() - may a device be connected by?
+ * @ib: somebody keeps it
+ *
+ * Context: after it was written where it is used; pairs with weft_rdma_ib_remove().
+ * Return: false while it is being removed: others of its users may be gone, and
+ * what is connected now would keep it.
+ */
+bool weft_rdma_ib_usable(struct ib_device *ib)
+{
+	smp_mb();	/* ctrl->ib before this */
+	return ib_get_client_data(ib, &weft_rdma_ib_client);
 }
 
 /*
@@ -16,6 +34,8 @@ static void weft_rdma_ib_remove(struct ib_device *ib, void *client_data)
 {
 	struct weft_rdma_ctrl *ctrl;
 
+	ib_set_client_data(ib, &weft_rdma_ib_client, NULL);
+	smp_mb();	/* before ctrl->ib, see weft_rdma_ib_usable() */
 	mutex_lock(&weft_rdma_ctrls_lock);
 	list_for_each_entry(ctrl, &weft_rdma_ctrls, list)
 		if (READ_ONCE(ctrl->ib) == ib)

@@ -160,6 +160,10 @@ static int weft_ctrl_device(struct weft_rdma_ctrl *ctrl, struct rdma_cm_id *id,
 	ctrl->p2pdma = IS_ENABLED(CONFIG_PCI_P2PDMA) && ib_dma_pci_p2p_dma_supported(ib);
 	ctrl->mr_pages = pages;
 	WRITE_ONCE(ctrl->ib, ib);
+	/* What is there by now is undone with the admin queue. */
+	if (!weft_rdma_ib_usable(ib))
+		return weft_refuse(why, -ENODEV, "the RDMA device %s is being removed",
+				   dev_name(&ib->dev));
 	return 0;
 }
 

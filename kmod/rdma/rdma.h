@@ -392,6 +392,9 @@ int weft_rdma_set_alloc(struct weft_rdma_ctrl *ctrl, struct blk_mq_tag_set *set,
 void weft_rdma_set_free(struct blk_mq_tag_set *set, struct request_queue *queue);
 void weft_rdma_ctrl_put(struct weft_rdma_ctrl *ctrl);
 
+/* main.c */
+bool weft_rdma_ib_usable(struct ib_device *ib);
+
 /* setup.c */
 int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why);
 int weft_rdma_setup_fewer(struct weft_rdma_ctrl *ctrl, struct weft_why *why);
