@@ -1,20 +1,39 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Paths and what becomes of them: two rails to one target in one guest, fio's
-# verification running over every fault, and no error in it.
+# verification running over every fault, and no error in it. Over soft-RoCE, and
+# over the test adapter from softhca-faults.t.
 # lab-kernel: backports
 . "${0%/*}/lib.sh"
 
 load_weft 2000
 nqn=nqn.2014-08.org.example
 base=/sys/kernel/config/nvmet
-modprobe rdma_rxe
-for n in 0 1; do
-	ip link add "rail$n" type dummy
-	ip address add "10.9.$n.1/24" dev "rail$n"
-	ip link set "rail$n" mtu 9000 up
-	rdma link add "rxe$n" type rxe netdev "rail$n"
-done
+# rails_up, rails_down: rail N has the address 10.9.N.1. rail_gone N, rail_back N: its RDMA device is removed, and there again.
+if [ "${rails:-}" = softhca ]; then
+	rails_up() { softhca; }
+	rails_down() { rmmod weft_softhca; no_softhca; }
+	rail_gone() { adapter "$1" >/sys/bus/pci/drivers/weft_softhca/unbind; }
+	rail_back() { adapter "$1" >/sys/bus/pci/drivers/weft_softhca/bind; }
+else
+	rails_up() {
+		local n
+		modprobe rdma_rxe
+		for n in 0 1; do
+			ip link add "rail$n" type dummy
+			ip address add "10.9.$n.1/24" dev "rail$n"
+			ip link set "rail$n" mtu 9000 up
+			rail_back "$n"
+		done
+	}
+	rails_down() {
+		local n
+		for n in 0 1; do rail_gone "$n"; ip link delete "rail$n"; done
+	}
+	rail_gone() { rdma link delete "rxe$1"; }
+	rail_back() { rdma link add "rxe$1" type rxe netdev "rail$1"; }
+fi
+rails_up
 for n in 0 1; do
 	make_null "rb$n" 64
 	nvmet_serve "$nqn:d$n" "$(readlink -f "/dev/rb$n")" rdma 10.9.0.1 4420
@@ -60,7 +79,7 @@ ok "an event told of the loss" grep -q '"path-lost"' /tmp/events
 ok "and one of the return" grep -q '"path-restored"' /tmp/events
 
 # The target loses its port with the device, and has it back when it is told to.
-remove_rail() { rdma link delete rxe1; sleep 2; drop_port 1; rdma link add rxe1 type rxe netdev rail1; restore_port 1; }
+remove_rail() { rail_gone 1; sleep 2; drop_port 1; rail_back 1; restore_port 1; }
 verify_while "an RDMA device removed and back: no error" /dev/weft/v 12 1500k remove_rail
 ok "its paths come back" until_true 40 all_usable 22
 
@@ -102,7 +121,7 @@ for n in 0 1; do
 	remove_null "rb$n"
 done
 remove_null other
-for n in 0 1; do rdma link delete "rxe$n"; ip link delete "rail$n"; done
+ok "the rails are taken away" rails_down
 ok "weft_rdma.ko unloads, so nothing holds it" rmmod weft_rdma
 ok_unload
 done_testing

@@ -6,13 +6,9 @@
 # lab-kernel: backports
 . "${0%/*}/lib.sh"
 
-if ! modprobe -qn weft_softhca; then
-	skip "the test adapter" "it is written to the newest kernel alone"
-	done_testing
-fi
+softhca
 load_weft 2000
 nqn=nqn.2014-08.org.example
-softhca
 for n in 0 1; do
 	make_null "hb$n" 64
 	nvmet_serve "$nqn:d$n" "$(readlink -f "/dev/hb$n")" rdma 10.9.0.1
@@ -28,31 +24,58 @@ result $? "and when a connection breaks on the way"
 is "which it did" "$(knob 0 break_at)" 0
 ok "disconnected" nvme disconnect-all
 
-# --- Ours
+# --- Ours: from the second adapter to the target on the first
 uris="rdma://10.9.0.1/$nqn:d0 rdma://10.9.0.1/$nqn:d1"
 # shellcheck disable=SC2086
-ok "a volume by weft's own initiator" weftctl create v $uris --chunk 64K --force --keep-alive 2 --reconnect-delay 1
+ok "a volume by weft's own initiator" weftctl create v $uris --chunk 64K --force --host-address 10.9.1.1 --keep-alive 2 --reconnect-delay 1
 ok "verified" verify /dev/weft/v size="$(mib 64)" bsrange=4k-1100k
-knob 0 latency_ns 200000
-knob 0 bandwidth 200000000
+knob 1 latency_ns 200000
+knob 1 bandwidth 200000000
 ok "with latency and little bandwidth" verify /dev/weft/v size=8m bsrange=4k-200k
-knob 0 latency_ns 0
-knob 0 bandwidth 0
-knob 0 break_at 300
+knob 1 latency_ns 0
+knob 1 bandwidth 0
+knob 1 break_at 300
 ok "a connection breaks on the way: no error" verify /dev/weft/v size=16m bsrange=4k-200k
-is "it did break" "$(knob 0 break_at)" 0
+is "it did break" "$(knob 1 break_at)" 0
 echo 2 >/sys/module/weft_rdma/parameters/io_timeout
 weftctl stop v >/dev/null; weftctl disconnect --all >/dev/null
 # shellcheck disable=SC2086
-ok "assembled" weftctl assemble v $uris --keep-alive 2 --reconnect-delay 1
-knob 0 drop_completion 500
+ok "assembled" weftctl assemble v $uris --host-address 10.9.1.1 --keep-alive 2 --reconnect-delay 1
+knob 1 drop_completion 500
 ok "a completion is lost: no error" verify /dev/weft/v size=16m bsrange=4k-200k
-is "it was lost" "$(knob 0 drop_completion)" 0
-ok "no byte went to a BAR" test "$(knob 0 bytes_bar)" = 0
+is "it was lost" "$(knob 1 drop_completion)" 0
+# The whole PCI function goes, and is found again: first the initiator's, then the target's.
+pull() {
+	echo 1 >"/sys/bus/pci/devices/$(adapter "$1")/remove"
+	sleep 2
+	echo 1 >/sys/bus/pci/rescan
+}
+pull_target() {
+	pull 0
+	for n in 0 1; do rm "/sys/kernel/config/nvmet/ports/4420/subsystems/$nqn:d$n"; done
+	for n in 0 1; do ln -s "/sys/kernel/config/nvmet/subsystems/$nqn:d$n" "/sys/kernel/config/nvmet/ports/4420/subsystems/$nqn:d$n"; done
+}
+verify_while "the initiator's adapter is pulled and put back: no error" /dev/weft/v 12 1500k pull 1
+verify_while "the target's likewise: no error" /dev/weft/v 12 1500k pull_target
+is "each has its interface again" "$(rdma link | grep -c 'netdev hca')" 2
+ok "no byte went to a BAR" test "$(knob 1 bytes_bar)" = 0
 ok "stopped" weftctl stop v
 ok "disconnected" weftctl disconnect --all
 for n in 0 1; do nvmet_unserve "$nqn:d$n"; remove_null "hb$n"; done
 ok "the adapter unloads, so nothing holds it" rmmod weft_softhca
+# What an adapter can register at once is what a command can move.
+ok "the adapter with short page lists" modprobe weft_softhca netdevs=hca0,hca1 page_list_limit=16
+make_null hb2 64
+nvmet_serve "$nqn:d2" "$(readlink -f /dev/hb2)" rdma 10.9.0.1
+ok "connected" weftctl connect "rdma://10.9.0.1/$nqn:d2" --host-address 10.9.1.1
+disk=$(basename "$(ls -d /sys/block/weft-rdma*n1)")
+is "a command is as long as that" "$(cat "/sys/block/$disk/queue/max_hw_sectors_kb")" 60
+ok "verified" verify "/dev/$disk" size=8m bsrange=4k-300k
+ok "disconnected" weftctl disconnect --all
+nvmet_unserve "$nqn:d2"
+remove_null hb2
+ok "the adapter unloads again" rmmod weft_softhca
+no_softhca
 ok "weft_rdma.ko unloads" rmmod weft_rdma
 ok_unload
 done_testing

@@ -14,6 +14,10 @@ static int softhca_netdev_count;
 module_param_array_named(netdevs, softhca_netdevs, charp, &softhca_netdev_count, 0444);
 MODULE_PARM_DESC(netdevs, "interfaces whose addresses the adapters have, in the order in which they are found");
 
+unsigned int softhca_page_list_limit = SOFTHCA_PAGES_MAX;
+module_param_named(page_list_limit, softhca_page_list_limit, uint, 0444);
+MODULE_PARM_DESC(page_list_limit, "pages of a registration, at most 1024");
+
 static struct dentry *softhca_debugfs;
 
 /*
@@ -40,7 +44,6 @@ static void softhca_knobs(struct softhca_dev *dev)
 	struct dentry *dir = debugfs_create_dir(dev_name(&dev->ib.dev), softhca_debugfs);
 
 	dev->debugfs = dir;
-	debugfs_create_u32("page_list_limit", 0600, dir, &dev->ib.attrs.max_fast_reg_page_list_len);
 	debugfs_create_u32("latency_ns", 0600, dir, &dev->latency_ns);
 	debugfs_create_u64("bandwidth", 0600, dir, &dev->bandwidth);
 	debugfs_create_u32("drop_completion", 0600, dir, &dev->drop_completion);
@@ -145,6 +148,7 @@ static int __init softhca_init(void)
 {
 	int ret;
 
+	softhca_page_list_limit = clamp(softhca_page_list_limit, 1U, (u32)SOFTHCA_PAGES_MAX);
 	softhca_wq = alloc_workqueue("softhca", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
 	if (!softhca_wq)
 		return -ENOMEM;

@@ -193,6 +193,7 @@ static inline u32 softhca_next(u32 index, u32 size)
 
 extern spinlock_t softhca_fabric;
 extern struct workqueue_struct *softhca_wq;
+extern unsigned int softhca_page_list_limit;
 
 /* verbs.c */
 extern const struct ib_device_ops softhca_verbs;

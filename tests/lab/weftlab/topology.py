@@ -95,16 +95,24 @@ def hca(work):
     return topo
 
 
-def iommu(work):
-    """As p2p, behind an emulated Intel IOMMU."""
-    topo = p2p(work)
+def _behind_iommu(topo):
     topo.machine += ["kernel-irqchip=split"]
     topo.args = ["-device", "intel-iommu,intremap=on", *topo.args]
     topo.cmdline += ["intel_iommu=on"]
     return topo
 
 
-TOPOLOGIES = {f.__name__: f for f in (plain, nvme, numa, p2p, hca, iommu)}
+def iommu(work):
+    """As p2p, behind an emulated Intel IOMMU."""
+    return _behind_iommu(p2p(work))
+
+
+def hca_iommu(work):
+    """As hca, likewise."""
+    return _behind_iommu(hca(work))
+
+
+TOPOLOGIES = {f.__name__.replace("_", "-"): f for f in (plain, nvme, numa, p2p, hca, iommu, hca_iommu)}
 
 
 def get(name, work):
