@@ -17,4 +17,7 @@ WEFT_PROBES := \
 	$(call weft-probe,END_IO_BATCH,linux/blk-mq.h,^[[:space:]]+const struct io_comp_batch ..;) \
 	$(call weft-probe,MAP_SG_QUEUE,linux/blk-mq.h,blk_rq_map_sg.struct request_queue) \
 	$(call weft-probe,MAP_KERN_QUEUE,linux/blk-mq.h,blk_rq_map_kern.struct request_queue) \
+	$(call weft-probe,DEVNODE_CONST,linux/device/class.h,devnode..const struct device) \
+	$(call weft-probe,URING_CMD_H,linux/io_uring/cmd.h,io_uring_cmd) \
+	$(call weft-probe,VMAP_UNLOCKED,linux/dma-buf.h,dma_buf_vmap_unlocked) \
 	$(call weft-probe,FREEZE_MEMFLAGS,linux/blk-mq.h,blk_mq_freeze_queue_nomemsave)

@@ -21,6 +21,36 @@ static const struct blk_holder_ops weft_bdev_holder_ops = {
 };
 #endif
 
+#ifdef BLK_FEAT_WRITE_CACHE
+static blk_mode_t weft_bdev_mode(bool write)
+{
+	return BLK_OPEN_READ | (write ? BLK_OPEN_WRITE : 0);
+}
+
+static int weft_bdev_opened(struct weft_bdev *wb, struct file *file)
+{
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	wb->file = file;
+	wb->bdev = file_bdev(file);
+	return 0;
+}
+#else
+static fmode_t weft_bdev_mode(bool write)
+{
+	return FMODE_READ | FMODE_EXCL | (write ? FMODE_WRITE : 0);
+}
+
+static int weft_bdev_opened(struct weft_bdev *wb, struct block_device *bdev, bool write)
+{
+	if (IS_ERR(bdev))
+		return PTR_ERR(bdev);
+	wb->bdev = bdev;
+	wb->mode = (__force unsigned int)weft_bdev_mode(write);
+	return 0;
+}
+#endif
+
 /**
  * weft_bdev_open() - open a block device for ourselves alone
  * @wb: @gone is set by the caller, the rest is filled here
@@ -34,26 +64,30 @@ static const struct blk_holder_ops weft_bdev_holder_ops = {
 int weft_bdev_open(struct weft_bdev *wb, const char *path, bool write)
 {
 #ifdef BLK_FEAT_WRITE_CACHE
-	blk_mode_t mode = BLK_OPEN_READ | (write ? BLK_OPEN_WRITE : 0);
-	struct file *file;
-
-	file = bdev_file_open_by_path(path, mode, wb, &weft_bdev_holder_ops);
-	if (IS_ERR(file))
-		return PTR_ERR(file);
-	wb->file = file;
-	wb->bdev = file_bdev(file);
-	wb->mode = (__force unsigned int)mode;
+	return weft_bdev_opened(wb, bdev_file_open_by_path(path, weft_bdev_mode(write), wb,
+							   &weft_bdev_holder_ops));
 #else
-	fmode_t mode = FMODE_READ | FMODE_EXCL | (write ? FMODE_WRITE : 0);
-	struct block_device *bdev;
-
-	bdev = blkdev_get_by_path(path, mode, wb);
-	if (IS_ERR(bdev))
-		return PTR_ERR(bdev);
-	wb->bdev = bdev;
-	wb->mode = (__force unsigned int)mode;
+	return weft_bdev_opened(wb, blkdev_get_by_path(path, weft_bdev_mode(write), wb), write);
 #endif
-	return 0;
+}
+
+/**
+ * weft_bdev_open_dev() - the same, by a device's number
+ * @wb: @gone is set by the caller, the rest is filled here
+ * @devt: number
+ * @write: for writing too
+ *
+ * Context: process context, may sleep.
+ * Return: as weft_bdev_open().
+ */
+int weft_bdev_open_dev(struct weft_bdev *wb, dev_t devt, bool write)
+{
+#ifdef BLK_FEAT_WRITE_CACHE
+	return weft_bdev_opened(wb, bdev_file_open_by_dev(devt, weft_bdev_mode(write), wb,
+							  &weft_bdev_holder_ops));
+#else
+	return weft_bdev_opened(wb, blkdev_get_by_dev(devt, weft_bdev_mode(write), wb), write);
+#endif
 }
 
 /**

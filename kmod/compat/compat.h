@@ -104,6 +104,13 @@ static inline void weft_acct_end(struct block_device *bdev, unsigned int sectors
 #define weft_class_create(name)	class_create(name)
 #endif
 
+/* A class's devnode() takes a const device since 6.2. Drop when the floor passes it. */
+#ifdef WEFT_HAVE_DEVNODE_CONST
+#define WEFT_DEVNODE(fn, dev, mode)	char *fn(const struct device *dev, umode_t *mode)
+#else
+#define WEFT_DEVNODE(fn, dev, mode)	char *fn(struct device *dev, umode_t *mode)
+#endif
+
 /* Called BLK_STS_NEXUS before 6.11. Drop when the floor passes it. */
 #ifndef BLK_STS_RESV_CONFLICT
 #define BLK_STS_RESV_CONFLICT	BLK_STS_NEXUS
@@ -130,6 +137,7 @@ struct weft_bdev {
 };
 
 int weft_bdev_open(struct weft_bdev *wb, const char *path, bool write);
+int weft_bdev_open_dev(struct weft_bdev *wb, dev_t devt, bool write);
 void weft_bdev_close(struct weft_bdev *wb);
 
 /**

@@ -42,6 +42,19 @@ struct weft_path_events {
 };
 
 /**
+ * enum weft_path_mem - what a path can do with memory that has no pages
+ * @WEFT_PATH_MEM_NONE: nothing
+ * @WEFT_PATH_MEM_SOFTWARE: its RDMA device is software, and moves bytes by the
+ *	CPU's mappings
+ * @WEFT_PATH_MEM_DEVICE: its RDMA device has a DMA engine
+ */
+enum weft_path_mem {
+	WEFT_PATH_MEM_NONE,
+	WEFT_PATH_MEM_SOFTWARE,
+	WEFT_PATH_MEM_DEVICE,
+};
+
+/**
  * struct weft_path - one way to reach a member
  * @ops: the transport it belongs to
  * @bdev: where its bios go; valid from connect to disconnect
@@ -49,6 +62,7 @@ struct weft_path_events {
  * @writable: whether writes are allowed
  * @node: the transport's: NUMA node of the device it leaves by, NUMA_NO_NODE where
  *	that is nowhere in particular
+ * @mem: the transport's: what it can do with memory that has no pages
  * @events: the caller's; set before the first of them
  * @owner_data: the caller's, likewise
  * @usable: weft.ko's: it can carry I/O
@@ -62,6 +76,7 @@ struct weft_path {
 	const char			*address;
 	bool				writable;
 	int				node;
+	enum weft_path_mem		mem;
 	const struct weft_path_events	*events;
 	void				*owner_data;
 	bool				usable;

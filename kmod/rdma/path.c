@@ -122,6 +122,8 @@ static struct weft_path *weft_rdma_path_connect(const struct weft_path_request *
 	mutex_lock(&ns->ctrl->ns_lock);
 	rp->path.usable = weft_rdma_state(ns->ctrl) == WEFT_RDMA_LIVE && !ns->paused;
 	if (rp->path.usable) {
+		rp->path.mem = ib_uses_virt_dma(ns->ctrl->ib) ? WEFT_PATH_MEM_SOFTWARE :
+								WEFT_PATH_MEM_DEVICE;
 		mutex_lock(&weft_rdma_paths_lock);
 		/* The disk is claimed, so nobody else's is there. */
 		WRITE_ONCE(ns->path, rp);

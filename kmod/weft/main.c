@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* weft.ko: striped volumes. Load and unload. */
 #include "weft.h"
+#include "mem.h"
 
 static void weft_check_sizes(void)
 {
@@ -23,11 +24,16 @@ static int __init weft_init(void)
 	ret = weft_bdev_init();
 	if (ret)
 		goto out_bio;
-	ret = weft_netlink_init();
+	ret = weft_mem_init();
 	if (ret)
 		goto out_bdev;
+	ret = weft_netlink_init();
+	if (ret)
+		goto out_mem;
 	return 0;
 
+out_mem:
+	weft_mem_exit();
 out_bdev:
 	weft_bdev_exit();
 out_bio:
@@ -39,6 +45,7 @@ static void __exit weft_exit(void)
 {
 	/* No volume is left: each holds the module. */
 	weft_netlink_exit();
+	weft_mem_exit();
 	weft_bdev_exit();
 	weft_bio_exit();
 }
@@ -50,4 +57,5 @@ MODULE_AUTHOR("The weft developers");
 MODULE_DESCRIPTION("Striped volumes over NVMe over Fabrics and other block devices");
 MODULE_LICENSE("GPL");
 MODULE_VERSION("0.1.0");
+MODULE_INFO(import_ns, "DMA_BUF");
 MODULE_ALIAS_GENL_FAMILY(WEFT_FAMILY_NAME);

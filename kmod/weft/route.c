@@ -362,6 +362,32 @@ void weft_route_look_for_dead(struct weft_member *member)
 }
 
 /**
+ * weft_route_mem() - what a member's paths can do with memory that has no pages
+ * @member: which
+ *
+ * Context: process context.
+ * Return: of several paths the least.
+ */
+enum weft_path_mem weft_route_mem(struct weft_member *member)
+{
+	enum weft_path_mem mem = WEFT_PATH_MEM_DEVICE;
+	int srcu = srcu_read_lock(&weft_route_srcu);
+	bool any = false;
+	u32 i;
+
+	for (i = 0; i < WEFT_PATHS_MAX; i++) {
+		struct weft_path *path = weft_route_path(member, i);
+
+		if (!path)
+			continue;
+		any = true;
+		mem = min(mem, path->mem);
+	}
+	srcu_read_unlock(&weft_route_srcu, srcu);
+	return any ? mem : WEFT_PATH_MEM_NONE;
+}
+
+/**
  * weft_route_again() - send a bio again that failed with its path
  * @member: which
  * @bio: set up anew, for whichever path can carry it

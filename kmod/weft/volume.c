@@ -12,6 +12,7 @@
  * volumes are stopped, and so never leaves an owner record behind.
  */
 #include "weft.h"
+#include "mem.h"
 
 #include <linux/delay.h>
 
@@ -426,6 +427,7 @@ static void weft_volume_open_door(struct weft_volume *vol)
 	mutex_lock(&vol->disk->open_mutex);
 	vol->stopping = false;
 	mutex_unlock(&vol->disk->open_mutex);
+	weft_mem_close(vol, false);
 }
 
 static int weft_volume_add_disk(struct weft_volume *vol)
@@ -441,9 +443,14 @@ static int weft_volume_add_disk(struct weft_volume *vol)
 	ret = weft_sysfs_add_members(vol);
 	if (ret)
 		goto out_unlink;
+	ret = weft_mem_add(vol);
+	if (ret)
+		goto out_sysfs;
 	weft_volume_open_door(vol);
 	return 0;
 
+out_sysfs:
+	weft_sysfs_del_members(vol);
 out_unlink:
 	weft_volume_unlink_members(vol, vol->member_count);
 out_del_disk:
@@ -555,6 +562,9 @@ static int weft_volume_close_door(struct weft_volume *vol, struct weft_why *why)
 {
 	int ret = 0;
 
+	if (!weft_mem_close(vol, true))
+		return weft_refuse(why, -EBUSY, "volume %s: a program has %s.mem open",
+				   vol->name, vol->name);
 	mutex_lock(&vol->disk->open_mutex);
 	if (disk_openers(vol->disk))
 		ret = weft_refuse(why, -EBUSY,
@@ -563,6 +573,8 @@ static int weft_volume_close_door(struct weft_volume *vol, struct weft_why *why)
 	else
 		vol->stopping = true;
 	mutex_unlock(&vol->disk->open_mutex);
+	if (ret)
+		weft_mem_close(vol, false);
 	return ret;
 }
 
@@ -573,6 +585,7 @@ static void weft_volume_take_down(struct weft_volume *vol)
 	/* Nothing waits for a path from here on. */
 	for (i = 0; i < vol->member_count; i++)
 		weft_route_kick(vol->members[i]);
+	weft_mem_del(vol);
 	weft_sysfs_del_members(vol);
 	weft_volume_unlink_members(vol, vol->member_count);
 	del_gendisk(vol->disk);

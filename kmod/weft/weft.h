@@ -24,6 +24,7 @@
 #include "map.h"
 #include "superblock.h"
 
+struct weft_mem_node;
 struct weft_volume;
 
 /* Kinds of I/O that are counted apart, in the order of a disk's stat file. */
@@ -195,6 +196,7 @@ enum weft_iopolicy {
  * @flush: see flush.c
  * @deferred: see defer.c
  * @owner: see owner.c
+ * @mem: its device for I/O on registered memory, see mem.c
  * @errored: members that failed an I/O since @event_work last ran
  * @event_work: tells of them
  * @list: protected by weft_volumes_lock, as are @state and @name_taken
@@ -224,6 +226,7 @@ struct weft_volume {
 	struct weft_flush	flush;
 	struct weft_deferred	deferred;
 	struct weft_owner_claim	owner;
+	struct weft_mem_node	*mem;
 	DECLARE_BITMAP(errored, WEFT_MEMBERS_MAX);
 	struct delayed_work	event_work;
 
@@ -343,6 +346,7 @@ void weft_route_kick(struct weft_member *member);
 void weft_route_again(struct weft_member *member, struct bio *bio);
 void weft_route_take(struct weft_member *member, struct weft_path **taken);
 void weft_route_look_for_dead(struct weft_member *member);
+enum weft_path_mem weft_route_mem(struct weft_member *member);
 
 /* bdev.c */
 int weft_bdev_init(void);

@@ -11,7 +11,8 @@ ROOT = Path(__file__).resolve().parents[3]
 MODULE_SOURCES = ("Kbuild", "Makefile", "LICENSE", "dkms.conf", "kmod/", "uapi/")
 # Test hardware, for the newest kernel alone; never installed on a node.
 TEST_MODULE_SOURCES = ("tests/kmod/Kbuild", "tests/kmod/softhca/", "tests/kmod/softhca_kunit/", "tests/kmod/test_exporter/")
-TOOL_SOURCES = ("CMakeLists.txt", "Makefile", "cpp-tools/", "fio-jobs/", "kmod/weft/", "kmod/include/", "uapi/", "userspace/", "packaging/", "tests/hostile/")
+TOOL_SOURCES = ("CMakeLists.txt", "Makefile", "cpp-tools/", "fio-jobs/", "kmod/weft/", "kmod/include/", "uapi/", "userspace/", "packaging/", "tests/hostile/",
+                "tests/mem/", "tests/kmod/test_exporter/uapi.h")
 
 # Left behind by building, and nothing that a guest needs.
 _UNWANTED = ["./tmp", "./var/cache", "./var/log", "./run", "./root", "./dev", "./proc", "./etc/resolv.conf"]
@@ -89,9 +90,10 @@ def tools(release):
         cache.say(f"building the tools in {release} (about a minute)")
         _build(work, [base / "root"], names, "make tools install-tools PREFIX=/usr BUILD=/tmp/build"
                "; g++ -std=c++20 -O1 -Wall -Wextra -Werror tests/hostile/target.cpp -o /usr/local/bin/weft-hostile"
-               " -lrdmacm -libverbs")
+               " -lrdmacm -libverbs"
+               "; g++ -std=c++20 -O1 -Wall -Wextra -Werror -I. tests/mem/*.cpp -o /usr/local/bin/weft-memtest -luring")
 
-    return cache.get(f"tools-{release}-{cache.key('tools 5', base.name, _source_key(names))}", make)
+    return cache.get(f"tools-{release}-{cache.key('tools 6', base.name, _source_key(names))}", make)
 
 
 def kernel_modules(built):

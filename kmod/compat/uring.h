@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What weft knows of io_uring in kernels older than the newest: commands of a
+ * character device. The rest of the tree uses the names here.
+ */
+#ifndef WEFT_COMPAT_URING_H
+#define WEFT_COMPAT_URING_H
+
+/* Moved from linux/io_uring.h in 6.7. Drop when the floor passes it. */
+#ifdef WEFT_HAVE_URING_CMD_H
+#include <linux/io_uring/cmd.h>
+#else
+#include <linux/io_uring.h>
+#endif
+
+/* The payload of an SQE128: a typed macro since 6.19. Drop when the floor passes it. */
+#ifdef io_uring_sqe128_cmd
+#define weft_uring_payload(cmd, type)	io_uring_sqe128_cmd((cmd)->sqe, type)
+#elif defined(WEFT_HAVE_URING_CMD_H)
+#define weft_uring_payload(cmd, type)	((const type *)io_uring_sqe_cmd((cmd)->sqe))
+#else
+#define weft_uring_payload(cmd, type)	((const type *)(cmd)->cmd)
+#endif
+
+/* Drop when the floor passes 6.7. */
+#ifndef io_uring_cmd_to_pdu
+#define io_uring_cmd_to_pdu(cmd, type)	((type *)&(cmd)->pdu)
+#endif
+
+/*
+ * A function that runs in the submitter's task, and its command; since 6.19 it
+ * gets a request and a token. Drop when the floor passes it.
+ */
+#ifdef IO_URING_CMD_TASK_WORK_ISSUE_FLAGS
+#define WEFT_URING_TW(fn)	void fn(struct io_tw_req weft_tw, io_tw_token_t weft_token)
+#define weft_uring_tw_cmd()	io_uring_cmd_from_tw(weft_tw)
+#define weft_uring_tw_done(cmd, ret) \
+	io_uring_cmd_done(cmd, ret, IO_URING_CMD_TASK_WORK_ISSUE_FLAGS)
+#else
+#define WEFT_URING_TW(fn)	void fn(struct io_uring_cmd *weft_cmd, unsigned int weft_flags)
+#define weft_uring_tw_cmd()	(weft_cmd)
+#define weft_uring_tw_done(cmd, ret)	io_uring_cmd_done(cmd, ret, 0, weft_flags)
+#endif
+
+/* Several at a time where the task waits for several: since 6.4. */
+#ifdef WEFT_HAVE_URING_CMD_H
+#define weft_uring_in_task(cmd, fn)	io_uring_cmd_do_in_task_lazy(cmd, fn)
+#else
+#define weft_uring_in_task(cmd, fn)	io_uring_cmd_complete_in_task(cmd, fn)
+#endif
+
+#endif /* WEFT_COMPAT_URING_H */

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* /dev/weft/NAME.mem: opened, asked by ioctl, closed. */
+#include "mem.h"
+
+#include <linux/uaccess.h>
+
+#define WEFT_MEM_MINORS	(MINORMASK + 1)
+
+static struct class *weft_mem_class;
+static dev_t weft_mem_base;
+static DEFINE_IDA(weft_mem_minors);
+
+static void weft_mem_ref_gone(struct percpu_ref *count)
+{
+	complete(&container_of(count, struct weft_mem_ref, count)->gone);
+}
+
+/**
+ * weft_mem_ref_init() - count who uses something that is registered
+ * @ref: in it
+ *
+ * Return: 0 or -ENOMEM; undo by weft_mem_ref_end().
+ */
+int weft_mem_ref_init(struct weft_mem_ref *ref)
+{
+	init_completion(&ref->gone);
+	return percpu_ref_init(&ref->count, weft_mem_ref_gone, 0, GFP_KERNEL);
+}
+
+/**
+ * weft_mem_ref_end() - wait until nobody uses it, and nobody will
+ * @ref: not found by its id any more; freed after a grace period only
+ *
+ * Context: process context; as long as its commands take.
+ */
+void weft_mem_ref_end(struct weft_mem_ref *ref)
+{
+	percpu_ref_kill(&ref->count);
+	wait_for_completion(&ref->gone);
+	percpu_ref_exit(&ref->count);
+}
+
+static int weft_mem_open(struct inode *inode, struct file *file)
+{
+	struct weft_mem_node *node = container_of(inode->i_cdev, struct weft_mem_node, cdev);
+	struct weft_mem_file *mf;
+	int ret = -ENXIO;
+
+	mf = kzalloc_obj(*mf);
+	if (!mf)
+		return -ENOMEM;
+	mutex_lock(&node->lock);
+	if (!node->closed) {
+		node->openers++;
+		mf->vol = node->vol;
+		ret = 0;
+	}
+	mutex_unlock(&node->lock);
+	if (ret) {
+		kfree(mf);
+		return ret;
+	}
+	mf->node = node;
+	xa_init_flags(&mf->memories, XA_FLAGS_ALLOC1);
+	xa_init_flags(&mf->targets, XA_FLAGS_ALLOC1);
+	file->private_data = mf;
+	return 0;
+}
+
+static int weft_mem_release(struct inode *inode, struct file *file)
+{
+	struct weft_mem_file *mf = file->private_data;
+	struct weft_mem_node *node = mf->node;
+
+	weft_memory_unregister_all(mf);
+	weft_target_remove_all(mf);
+	kfree(mf);
+	mutex_lock(&node->lock);
+	node->openers--;
+	mutex_unlock(&node->lock);
+	return 0;
+}
+
+static long weft_mem_geometry(struct weft_mem_file *mf, void __user *user)
+{
+	struct weft_volume *vol = mf->vol;
+	struct request_queue *q = vol->disk->queue;
+	struct weft_mem_geometry geometry = {
+		.size		= (u64)vol->map.capacity << SECTOR_SHIFT,
+		.block_size	= queue_logical_block_size(q),
+		.chunk_size	= 1U << (vol->map.chunk_shift + SECTOR_SHIFT),
+		.member_count	= vol->member_count,
+		.alignment	= queue_dma_alignment(q) + 1,
+	};
+
+	weft_mem_sum(mf->node->bytes, geometry.bytes);
+	memcpy(geometry.uuid, vol->uuid, sizeof(geometry.uuid));
+	return copy_to_user(user, &geometry, sizeof(geometry)) ? -EFAULT : 0;
+}
+
+static long weft_mem_ioc_register(struct weft_mem_file *mf, void __user *user)
+{
+	struct weft_mem_register *req = memdup_user(user, sizeof(*req));
+	struct weft_why why = {};
+	int ret;
+
+	if (IS_ERR(req))
+		return PTR_ERR(req);
+	ret = weft_memory_register(mf, req, &why);
+	strscpy(req->why, why.text, sizeof(req->why));
+	if (copy_to_user(user, req, sizeof(*req))) {
+		/* Who cannot be told its id cannot use it. */
+		if (!ret)
+			weft_memory_unregister(mf, req->id);
+		ret = -EFAULT;
+	}
+	kfree(req);
+	return ret;
+}
+
+static long weft_mem_ioc_target(struct weft_mem_file *mf, void __user *user)
+{
+	struct weft_mem_target *req = memdup_user(user, sizeof(*req));
+	struct weft_why why = {};
+	int ret;
+
+	if (IS_ERR(req))
+		return PTR_ERR(req);
+	ret = weft_target_add(mf, req, &why);
+	strscpy(req->why, why.text, sizeof(req->why));
+	if (copy_to_user(user, req, sizeof(*req))) {
+		if (!ret)
+			weft_target_remove(mf, req->id);
+		ret = -EFAULT;
+	}
+	kfree(req);
+	return ret;
+}
+
+static long weft_mem_ioc_info(struct weft_mem_file *mf, void __user *user)
+{
+	struct weft_mem_info info;
+	int ret;
+
+	if (copy_from_user(&info, user, sizeof(info)))
+		return -EFAULT;
+	ret = weft_memory_info(mf, &info);
+	if (!ret && copy_to_user(user, &info, sizeof(info)))
+		return -EFAULT;
+	return ret;
+}
+
+static long weft_mem_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	struct weft_mem_file *mf = file->private_data;
+	void __user *user = (void __user *)arg;
+	u32 id;
+
+	switch (cmd) {
+	case WEFT_MEM_IOC_GEOMETRY:
+		return weft_mem_geometry(mf, user);
+	case WEFT_MEM_IOC_REGISTER:
+		return weft_mem_ioc_register(mf, user);
+	case WEFT_MEM_IOC_TARGET:
+		return weft_mem_ioc_target(mf, user);
+	case WEFT_MEM_IOC_INFO:
+		return weft_mem_ioc_info(mf, user);
+	case WEFT_MEM_IOC_UNREGISTER:
+	case WEFT_MEM_IOC_UNTARGET:
+		if (get_user(id, (u32 __user *)user))
+			return -EFAULT;
+		return cmd == WEFT_MEM_IOC_UNREGISTER ? weft_memory_unregister(mf, id) :
+							weft_target_remove(mf, id);
+	default:
+		return -ENOTTY;
+	}
+}
+
+static const struct file_operations weft_mem_fops = {
+	.owner		= THIS_MODULE,
+	.open		= weft_mem_open,
+	.release	= weft_mem_release,
+	.unlocked_ioctl	= weft_mem_ioctl,
+	.compat_ioctl	= compat_ptr_ioctl,
+	.uring_cmd	= weft_mem_uring_cmd,
+};
+
+static void weft_mem_dev_release(struct device *dev)
+{
+	struct weft_mem_node *node = container_of(dev, struct weft_mem_node, dev);
+
+	ida_free(&weft_mem_minors, MINOR(dev->devt));
+	free_percpu(node->bytes);
+	kfree(node);
+}
+
+/**
+ * weft_mem_add() - a volume gets its device
+ * @vol: its disk is there; nobody can open the device before weft_mem_close()
+ *	says so
+ *
+ * Context: process context.
+ * Return: 0 or a negative errno; undo by weft_mem_del().
+ */
+int weft_mem_add(struct weft_volume *vol)
+{
+	struct weft_mem_node *node;
+	int minor, ret = -ENOMEM;
+
+	node = kzalloc_obj(*node);
+	if (!node)
+		return -ENOMEM;
+	node->bytes = alloc_percpu(struct weft_mem_bytes);
+	if (!node->bytes)
+		goto out_free;
+	minor = ida_alloc_max(&weft_mem_minors, WEFT_MEM_MINORS - 1, GFP_KERNEL);
+	if (minor < 0) {
+		ret = minor;
+		goto out_percpu;
+	}
+	mutex_init(&node->lock);
+	node->closed = true;
+	node->vol = vol;
+	device_initialize(&node->dev);
+	node->dev.class = weft_mem_class;
+	node->dev.devt = weft_mem_base + minor;
+	node->dev.release = weft_mem_dev_release;
+	/* The kernel makes a '!' in a name a '/' in /dev. */
+	ret = dev_set_name(&node->dev, "weft!%s.mem", vol->name);
+	if (ret)
+		goto out_put;
+	cdev_init(&node->cdev, &weft_mem_fops);
+	node->cdev.owner = THIS_MODULE;
+	ret = cdev_device_add(&node->cdev, &node->dev);
+	if (ret)
+		goto out_put;
+	vol->mem = node;
+	return 0;
+
+out_put:
+	put_device(&node->dev);
+	return ret;
+out_percpu:
+	free_percpu(node->bytes);
+out_free:
+	kfree(node);
+	return ret;
+}
+
+/**
+ * weft_mem_del() - undo weft_mem_add()
+ * @vol: its device is closed
+ */
+void weft_mem_del(struct weft_volume *vol)
+{
+	struct weft_mem_node *node = vol->mem;
+
+	vol->mem = NULL;
+	cdev_device_del(&node->cdev, &node->dev);
+	put_device(&node->dev);
+}
+
+/**
+ * weft_mem_close() - let nobody open a volume's device, or everybody
+ * @vol: the volume
+ * @close: which
+ *
+ * Return: false where it is open and stays so.
+ */
+bool weft_mem_close(struct weft_volume *vol, bool close)
+{
+	struct weft_mem_node *node = vol->mem;
+	bool ok;
+
+	mutex_lock(&node->lock);
+	ok = !close || !node->openers;
+	if (ok)
+		node->closed = close;
+	mutex_unlock(&node->lock);
+	return ok;
+}
+
+/* Whoever may do I/O shows another permission than this file's: see target.c. */
+static WEFT_DEVNODE(weft_mem_devnode, dev, mode)
+{
+	if (mode)
+		*mode = 0666;
+	return NULL;
+}
+
+int weft_mem_init(void)
+{
+	int ret;
+
+	ret = weft_mem_io_init();
+	if (ret)
+		return ret;
+	weft_mem_class = weft_class_create("weft-mem");
+	if (IS_ERR(weft_mem_class)) {
+		ret = PTR_ERR(weft_mem_class);
+		goto out_io;
+	}
+	weft_mem_class->devnode = weft_mem_devnode;
+	ret = alloc_chrdev_region(&weft_mem_base, 0, WEFT_MEM_MINORS, "weft-mem");
+	if (ret)
+		goto out_class;
+	return 0;
+
+out_class:
+	class_destroy(weft_mem_class);
+out_io:
+	weft_mem_io_exit();
+	return ret;
+}
+
+void weft_mem_exit(void)
+{
+	unregister_chrdev_region(weft_mem_base, WEFT_MEM_MINORS);
+	class_destroy(weft_mem_class);
+	weft_mem_io_exit();
+}

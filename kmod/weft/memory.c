@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Memories: registered with a file of /dev/weft/NAME.mem, and how their bytes
+ * get to the volume.
+ *
+ * DOC: routes
+ *
+ * The caller's own pages, pinned, go down to the members as they are. Of a
+ * dma-buf nobody but its exporter knows what it is made of, and there may be no
+ * pages at all. Where every member is reached by an RDMA device that is
+ * software, that device moves bytes with the CPU, and may do so in the pages of
+ * the exporter's own mapping for the CPU (vmap). Elsewhere host pages carry the
+ * bytes and the CPU copies them (bounce). Neither is what people register
+ * device memory for, and they have it only where they say so; otherwise it is
+ * refused, with the reason.
+ */
+#include "mem.h"
+
+#include <linux/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/user.h>
+#include <linux/vmalloc.h>
+
+/* Pinned pages are the user's to pay for, as io_uring's and RDMA's are. */
+static int weft_memory_charge(struct weft_memory *mem, struct weft_why *why)
+{
+	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+	struct user_struct *user = get_uid(current_user());
+	unsigned long now;
+
+	now = atomic_long_add_return(mem->page_count, &user->locked_vm);
+	if (now > limit && !capable(CAP_IPC_LOCK)) {
+		atomic_long_sub(mem->page_count, &user->locked_vm);
+		free_uid(user);
+		return weft_refuse(why, -ENOMEM,
+				   "%lu pages more than the user's limit of locked memory (RLIMIT_MEMLOCK, %lu KiB) allows",
+				   now - limit, limit << (PAGE_SHIFT - 10));
+	}
+	mem->user = user;
+	return 0;
+}
+
+static void weft_memory_uncharge(struct weft_memory *mem)
+{
+	if (!mem->user)
+		return;
+	atomic_long_sub(mem->page_count, &mem->user->locked_vm);
+	free_uid(mem->user);
+}
+
+/* Block I/O is on pages, from where its devices can begin. */
+static int weft_memory_aligned(const struct weft_memory *mem, const struct weft_volume *vol,
+			       struct weft_why *why)
+{
+	u32 alignment = queue_dma_alignment(vol->disk->queue) + 1;
+
+	if (mem->first & (alignment - 1))
+		return weft_refuse(why, -EINVAL,
+				   "the memory begins at %llu, which is no multiple of %u bytes, as the members of %s need it",
+				   mem->first, alignment, vol->name);
+	return 0;
+}
+
+static int weft_memory_pin(struct weft_memory *mem, u64 start, struct weft_why *why)
+{
+	unsigned int flags = FOLL_LONGTERM | (mem->read_only ? 0 : FOLL_WRITE);
+	unsigned long done = 0;
+	int ret;
+
+	mem->first = offset_in_page(start);
+	mem->page_count = PAGE_ALIGN(mem->first + mem->length) >> PAGE_SHIFT;
+	ret = weft_memory_charge(mem, why);
+	if (ret)
+		return ret;
+	mem->pages = kvcalloc(mem->page_count, sizeof(*mem->pages), GFP_KERNEL);
+	if (!mem->pages)
+		return -ENOMEM;
+	while (done < mem->page_count) {
+		unsigned long left = min(mem->page_count - done, (unsigned long)INT_MAX);
+
+		ret = pin_user_pages_fast((start & PAGE_MASK) + (done << PAGE_SHIFT), left, flags,
+					  mem->pages + done);
+		if (ret <= 0)
+			break;
+		done += ret;
+	}
+	if (done == mem->page_count)
+		return 0;
+	unpin_user_pages(mem->pages, done);
+	kvfree(mem->pages);
+	mem->pages = NULL;
+	return weft_refuse(why, ret ?: -EFAULT,
+			   "the page at 0x%llx cannot be pinned%s", (start & PAGE_MASK) + ((u64)done << PAGE_SHIFT),
+			   mem->read_only ? "" : " for writing");
+}
+
+/* The pages behind the exporter's mapping for the CPU. */
+static int weft_memory_find_pages(struct weft_memory *mem, struct weft_why *why)
+{
+	u8 *at = mem->map.vaddr;
+	unsigned long i;
+
+	if (mem->map.is_iomem)
+		return weft_refuse(why, -EOPNOTSUPP,
+				   "the dma-buf's memory is a device's, which software RDMA cannot reach: allow bounce");
+	at += mem->first & PAGE_MASK;
+	mem->first = offset_in_page(mem->first);
+	mem->page_count = PAGE_ALIGN(mem->first + mem->length) >> PAGE_SHIFT;
+	mem->pages = kvcalloc(mem->page_count, sizeof(*mem->pages), GFP_KERNEL);
+	if (!mem->pages)
+		return -ENOMEM;
+	for (i = 0; i < mem->page_count; i++, at += PAGE_SIZE)
+		mem->pages[i] = is_vmalloc_addr(at) ? vmalloc_to_page(at) : virt_to_page(at);
+	return 0;
+}
+
+/* Where a member has no better route: what it is that stands in the way. */
+static int weft_memory_refuse(struct weft_volume *vol, u32 flags, struct weft_why *why)
+{
+	u32 i;
+
+	for (i = 0; i < vol->member_count; i++) {
+		struct weft_member *member = vol->members[i];
+
+		switch (weft_route_mem(member)) {
+		case WEFT_PATH_MEM_NONE:
+			return weft_refuse(why, -EOPNOTSUPP,
+					   "no direct route: member %u of %s (%s) is a block device, to which a dma-buf cannot be given; allow bounce, or reach it by rdma://",
+					   i, vol->name, member->address);
+		case WEFT_PATH_MEM_SOFTWARE:
+			if (flags & WEFT_MEM_ALLOW_VMAP)
+				break;
+			return weft_refuse(why, -EOPNOTSUPP,
+					   "no direct route: the RDMA device of member %u of %s (%s) is software and has no DMA engine; allow vmap or bounce",
+					   i, vol->name, member->address);
+		case WEFT_PATH_MEM_DEVICE:
+			break;
+		}
+	}
+	return 0;
+}
+
+/* All members by software RDMA devices, which may use the CPU's mapping. */
+static bool weft_memory_may_vmap(struct weft_volume *vol)
+{
+	u32 i;
+
+	for (i = 0; i < vol->member_count; i++)
+		if (weft_route_mem(vol->members[i]) != WEFT_PATH_MEM_SOFTWARE)
+			return false;
+	return true;
+}
+
+static int weft_memory_map(struct weft_memory *mem, struct weft_why *why)
+{
+	int ret;
+
+	ret = dma_buf_vmap_unlocked(mem->dmabuf, &mem->map);
+	if (ret)
+		return weft_refuse(why, ret,
+				   "no route: the exporter of the dma-buf (%s) maps it for no CPU (error %d)",
+				   mem->dmabuf->exp_name, -ret);
+	/* For as long as the CPU may touch it. */
+	ret = dma_buf_begin_cpu_access(mem->dmabuf, DMA_BIDIRECTIONAL);
+	if (ret) {
+		dma_buf_vunmap_unlocked(mem->dmabuf, &mem->map);
+		iosys_map_clear(&mem->map);
+	}
+	return ret;
+}
+
+static int weft_memory_import(struct weft_memory *mem, struct weft_volume *vol,
+			      const struct weft_mem_register *req, struct weft_why *why)
+{
+	int ret;
+
+	mem->dmabuf = dma_buf_get(req->fd);
+	if (IS_ERR(mem->dmabuf)) {
+		ret = PTR_ERR(mem->dmabuf);
+		mem->dmabuf = NULL;
+		return weft_refuse(why, ret, "descriptor %d is no dma-buf", req->fd);
+	}
+	if (!mem->read_only && !(mem->dmabuf->file->f_mode & FMODE_WRITE))
+		return weft_refuse(why, -EACCES,
+				   "descriptor %d is a dma-buf for reading alone, and the memory is to be written to",
+				   req->fd);
+	if (req->start > mem->dmabuf->size || req->length > mem->dmabuf->size - req->start)
+		return weft_refuse(why, -EINVAL,
+				   "the range ends at %llu, the dma-buf at %zu",
+				   req->start + req->length, mem->dmabuf->size);
+	mem->first = req->start;
+	if (req->flags & WEFT_MEM_ALLOW_VMAP && weft_memory_may_vmap(vol))
+		mem->route = WEFT_MEM_ROUTE_VMAP;
+	else if (req->flags & WEFT_MEM_ALLOW_BOUNCE)
+		mem->route = WEFT_MEM_ROUTE_BOUNCE;
+	else
+		return weft_memory_refuse(vol, req->flags, why) ?:
+		       weft_refuse(why, -EOPNOTSUPP, "no direct route");
+	ret = weft_memory_map(mem, why);
+	if (!ret && mem->route == WEFT_MEM_ROUTE_VMAP)
+		ret = weft_memory_find_pages(mem, why);
+	return ret;
+}
+
+/* Undoes all there is of it. */
+static void weft_memory_free(struct weft_memory *mem)
+{
+	if (mem->pages && !mem->dmabuf)
+		unpin_user_pages_dirty_lock(mem->pages, mem->page_count, !mem->read_only);
+	kvfree(mem->pages);
+	weft_memory_uncharge(mem);
+	if (!iosys_map_is_null(&mem->map)) {
+		dma_buf_end_cpu_access(mem->dmabuf, DMA_BIDIRECTIONAL);
+		dma_buf_vunmap_unlocked(mem->dmabuf, &mem->map);
+	}
+	if (mem->dmabuf)
+		dma_buf_put(mem->dmabuf);
+	free_percpu(mem->bytes);
+	kfree_rcu(mem, rcu);
+}
+
+static int weft_memory_check(const struct weft_mem_register *req, struct weft_why *why)
+{
+	if (req->kind > WEFT_MEM_KIND_DMABUF)
+		return weft_refuse(why, -EINVAL, "memory of kind %u is not known", req->kind);
+	if (req->flags & ~WEFT_MEM_FLAGS || req->pad)
+		return weft_refuse(why, -EINVAL, "a flag is not known (0x%x)", req->flags);
+	if (!req->length || req->length > S64_MAX || req->start > S64_MAX - req->length)
+		return weft_refuse(why, -EINVAL, "%llu bytes from %llu on are no memory",
+				   req->length, req->start);
+	if (req->kind == WEFT_MEM_KIND_PAGES && req->fd != -1)
+		return weft_refuse(why, -EINVAL, "memory of the caller's own has no descriptor");
+	return 0;
+}
+
+/**
+ * weft_memory_register() - a memory that commands can name
+ * @mf: the file
+ * @req: from the user; gets id and route
+ * @why: gets the reason of a failure
+ *
+ * Context: process context, the user's.
+ * Return: 0 or a negative errno.
+ */
+int weft_memory_register(struct weft_mem_file *mf, struct weft_mem_register *req,
+			 struct weft_why *why)
+{
+	struct weft_memory *mem;
+	int ret;
+
+	req->id = 0;
+	ret = weft_memory_check(req, why);
+	if (ret)
+		return ret;
+	mem = kzalloc_obj(*mem);
+	if (!mem)
+		return -ENOMEM;
+	ret = -ENOMEM;
+	mem->bytes = alloc_percpu(struct weft_mem_bytes);
+	if (!mem->bytes)
+		goto out_free;
+	mem->length = req->length;
+	mem->read_only = req->flags & WEFT_MEM_READ_ONLY;
+	if (req->kind == WEFT_MEM_KIND_PAGES)
+		ret = weft_memory_pin(mem, req->start, why);
+	else
+		ret = weft_memory_import(mem, mf->vol, req, why);
+	if (!ret && mem->pages)
+		ret = weft_memory_aligned(mem, mf->vol, why);
+	if (ret)
+		goto out_free;
+	ret = weft_mem_ref_init(&mem->ref);
+	if (ret)
+		goto out_free;
+	ret = xa_alloc(&mf->memories, &req->id, mem, XA_LIMIT(1, WEFT_MEM_MEMORIES_MAX),
+		       GFP_KERNEL);
+	if (ret) {
+		weft_refuse(why, ret, "a file has at most %u memories", WEFT_MEM_MEMORIES_MAX);
+		goto out_ref;
+	}
+	req->route = mem->route;
+	return 0;
+
+out_ref:
+	req->id = 0;
+	weft_mem_ref_end(&mem->ref);
+out_free:
+	weft_memory_free(mem);
+	return ret;
+}
+
+static void weft_memory_end(struct weft_memory *mem)
+{
+	weft_mem_ref_end(&mem->ref);
+	weft_memory_free(mem);
+}
+
+/**
+ * weft_memory_unregister() - give a memory back
+ * @mf: the file
+ * @id: of the memory
+ *
+ * Context: process context; waits for its commands.
+ * Return: 0 or -ENOENT.
+ */
+int weft_memory_unregister(struct weft_mem_file *mf, u32 id)
+{
+	struct weft_memory *mem = xa_erase(&mf->memories, id);
+
+	if (!mem)
+		return -ENOENT;
+	weft_memory_end(mem);
+	return 0;
+}
+
+/**
+ * weft_memory_unregister_all() - give all memories of a file back
+ * @mf: the file, on which no command is in flight
+ */
+void weft_memory_unregister_all(struct weft_mem_file *mf)
+{
+	struct weft_memory *mem;
+	unsigned long id;
+
+	xa_for_each(&mf->memories, id, mem) {
+		xa_erase(&mf->memories, id);
+		weft_memory_end(mem);
+	}
+	xa_destroy(&mf->memories);
+}
+
+/**
+ * weft_mem_sum() - of all cpus
+ * @bytes: per cpu
+ * @sum: WEFT_MEM_ROUTES, set
+ */
+void weft_mem_sum(struct weft_mem_bytes __percpu *bytes, u64 *sum)
+{
+	int cpu, i;
+
+	memset(sum, 0, WEFT_MEM_ROUTES * sizeof(*sum));
+	for_each_possible_cpu(cpu)
+		for (i = 0; i < WEFT_MEM_ROUTES; i++)
+			sum[i] += READ_ONCE(per_cpu_ptr(bytes, cpu)->route[i]);
+}
+
+int weft_memory_info(struct weft_mem_file *mf, struct weft_mem_info *info)
+{
+	struct weft_memory *mem;
+	int ret = -ENOENT;
+
+	/* With the lock whoever unregisters it takes first. */
+	xa_lock(&mf->memories);
+	mem = xa_load(&mf->memories, info->id);
+	if (mem) {
+		info->route = mem->route;
+		info->length = mem->length;
+		weft_mem_sum(mem->bytes, info->bytes);
+		ret = 0;
+	}
+	xa_unlock(&mf->memories);
+	return ret;
+}
+
+/**
+ * weft_memory_copy() - copy between a memory and host pages
+ * @mem: has a mapping for the CPU
+ * @at: offset within it; the range was checked
+ * @pages: host pages, from their start on
+ * @length: bytes
+ * @from_memory: which way
+ *
+ * Context: process context.
+ */
+void weft_memory_copy(struct weft_memory *mem, u64 at, struct page **pages, u32 length,
+		      bool from_memory)
+{
+	size_t offset = mem->first + at;
+
+	while (length) {
+		u32 n = min_t(u32, length, PAGE_SIZE);
+		void *page = page_address(*pages++);
+
+		if (from_memory)
+			iosys_map_memcpy_from(page, &mem->map, offset, n);
+		else
+			iosys_map_memcpy_to(&mem->map, offset, page, n);
+		offset += n;
+		length -= n;
+		cond_resched();
+	}
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Targets: what a file of /dev/weft/NAME.mem may read and write, and why.
+ *
+ * The device's own mode allows nothing. Who hands in the volume's block device,
+ * open, may do what that file may, and while it may write it holds the volume
+ * against mounts, which would not know of what is written below them.
+ */
+#include "mem.h"
+
+#include <linux/file.h>
+
+/* The first that may write claims the volume, for all. */
+static int weft_target_claim(struct weft_mem_node *node, struct weft_why *why)
+{
+	int ret = 0;
+
+	mutex_lock(&node->lock);
+	if (!node->writers)
+		ret = weft_bdev_open_dev(&node->claim, disk_devt(node->vol->disk), true);
+	if (!ret)
+		node->writers++;
+	mutex_unlock(&node->lock);
+	if (ret == -EBUSY)
+		return weft_refuse(why, ret,
+				   "volume %s is in use (mounted, part of something else, or open exclusively): it cannot be written past that",
+				   node->vol->name);
+	if (ret)
+		return weft_refuse(why, ret, "volume %s cannot be claimed for writing (error %d)",
+				   node->vol->name, -ret);
+	return 0;
+}
+
+static void weft_target_unclaim(struct weft_mem_node *node)
+{
+	mutex_lock(&node->lock);
+	if (!--node->writers)
+		weft_bdev_close(&node->claim);
+	mutex_unlock(&node->lock);
+}
+
+static int weft_target_check(struct weft_mem_file *mf, const struct weft_mem_target *req,
+			     struct file *file, struct weft_why *why)
+{
+	struct weft_volume *vol = mf->vol;
+	struct inode *inode = file->f_mapping->host;
+
+	if (!S_ISBLK(inode->i_mode) || inode->i_rdev != disk_devt(vol->disk))
+		return weft_refuse(why, -EINVAL,
+				   "descriptor %d is not the block device of volume %s", req->fd,
+				   vol->name);
+	if (req->access & WEFT_MEM_MAY_READ && !(file->f_mode & FMODE_READ))
+		return weft_refuse(why, -EACCES, "volume %s was not opened for reading", vol->name);
+	if (req->access & WEFT_MEM_MAY_WRITE && !(file->f_mode & FMODE_WRITE))
+		return weft_refuse(why, -EACCES, "volume %s was not opened for writing", vol->name);
+	if (req->access & WEFT_MEM_MAY_WRITE && vol->read_only)
+		return weft_refuse(why, -EROFS, "volume %s is assembled read-only", vol->name);
+	return 0;
+}
+
+/**
+ * weft_target_add() - allow I/O
+ * @mf: to this file
+ * @req: from the user; gets id and size
+ * @why: gets the reason of a failure
+ *
+ * Context: process context.
+ * Return: 0 or a negative errno.
+ */
+int weft_target_add(struct weft_mem_file *mf, struct weft_mem_target *req, struct weft_why *why)
+{
+	struct weft_mem_target_ref *target;
+	u32 access = req->access;
+	int ret;
+
+	req->id = 0;
+	if (!access || access & ~(WEFT_MEM_MAY_READ | WEFT_MEM_MAY_WRITE) || req->pad)
+		return weft_refuse(why, -EINVAL,
+				   "a target is for reading, writing or both (access 0x%x)", access);
+	target = kzalloc_obj(*target);
+	if (!target)
+		return -ENOMEM;
+	target->file = fget(req->fd);
+	if (!target->file) {
+		ret = weft_refuse(why, -EBADF, "descriptor %d is not open", req->fd);
+		goto out_free;
+	}
+	ret = weft_target_check(mf, req, target->file, why);
+	if (ret)
+		goto out_fput;
+	target->access = access;
+	target->size = (u64)mf->vol->map.capacity << SECTOR_SHIFT;
+	ret = weft_mem_ref_init(&target->ref);
+	if (ret)
+		goto out_fput;
+	if (access & WEFT_MEM_MAY_WRITE) {
+		ret = weft_target_claim(mf->node, why);
+		if (ret)
+			goto out_ref;
+	}
+	ret = xa_alloc(&mf->targets, &req->id, target, XA_LIMIT(1, WEFT_MEM_TARGETS_MAX),
+		       GFP_KERNEL);
+	if (ret) {
+		weft_refuse(why, ret, "a file has at most %u targets", WEFT_MEM_TARGETS_MAX);
+		goto out_unclaim;
+	}
+	req->size = target->size;
+	return 0;
+
+out_unclaim:
+	req->id = 0;
+	if (access & WEFT_MEM_MAY_WRITE)
+		weft_target_unclaim(mf->node);
+out_ref:
+	weft_mem_ref_end(&target->ref);
+out_fput:
+	fput(target->file);
+out_free:
+	kfree(target);
+	return ret;
+}
+
+static void weft_target_end(struct weft_mem_file *mf, struct weft_mem_target_ref *target)
+{
+	weft_mem_ref_end(&target->ref);
+	if (target->access & WEFT_MEM_MAY_WRITE)
+		weft_target_unclaim(mf->node);
+	fput(target->file);
+	kfree_rcu(target, rcu);
+}
+
+/**
+ * weft_target_remove() - allow it no more
+ * @mf: to this file
+ * @id: of the target
+ *
+ * Context: process context; waits for its commands.
+ * Return: 0 or -ENOENT.
+ */
+int weft_target_remove(struct weft_mem_file *mf, u32 id)
+{
+	struct weft_mem_target_ref *target = xa_erase(&mf->targets, id);
+
+	if (!target)
+		return -ENOENT;
+	weft_target_end(mf, target);
+	return 0;
+}
+
+/**
+ * weft_target_remove_all() - allow nothing any more
+ * @mf: to this file, on which no command is in flight
+ */
+void weft_target_remove_all(struct weft_mem_file *mf)
+{
+	struct weft_mem_target_ref *target;
+	unsigned long id;
+
+	xa_for_each(&mf->targets, id, target) {
+		xa_erase(&mf->targets, id);
+		weft_target_end(mf, target);
+	}
+	xa_destroy(&mf->targets);
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/// What the tests of /dev/weft/NAME.mem do in a guest: I/O on registered memory, compared with the block
+/// device.
+///
+///   weft-memtest VOLUME verify MEMORY [OPTION...]   random writes and reads, each way compared; prints the
+///   route weft-memtest VOLUME load MEMORY [OPTION...]     reads and writes until it is killed, or --seconds
+///   are over weft-memtest VOLUME bad                         wrong input of every kind, as TAP weft-memtest
+///   VOLUME register MEMORY             one registration: its route, or why not
+///
+/// MEMORY: pages, udmabuf, heap, or exporter[,pin][,novmap][,refuse][,run][,bar][,ro][,slow=MS]
+#include "memtest.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <random>
+#include <thread>
+
+namespace
+{
+
+struct command_line {
+    std::string volume;
+    std::string verb;
+    std::string memory = "pages";
+    std::uint32_t flags = 0;
+    std::uint64_t size = 4U << 20;
+    unsigned count = 64;
+    unsigned depth = 16;
+    unsigned seconds = 0;
+    unsigned move_ms = 0;    ///< the exporter moves its memory this often meanwhile
+    std::uint64_t shift = 0; ///< where in the dma-buf the memory begins
+    std::uint32_t largest = 1U << 20;
+};
+
+command_line parse(int argc, char** argv)
+{
+    command_line line;
+    std::vector<std::string> words;
+    for (int i = 1; i < argc; i++) {
+        const std::string word = argv[i];
+        const auto number = [&](const char* name, auto& to) {
+            const std::string prefix = std::string("--") + name + "=";
+            if (!word.starts_with(prefix))
+                return false;
+            to = static_cast<std::remove_reference_t<decltype(to)>>(std::stoull(word.substr(prefix.size())));
+            return true;
+        };
+        if (word == "--vmap")
+            line.flags |= WEFT_MEM_ALLOW_VMAP;
+        else if (word == "--bounce")
+            line.flags |= WEFT_MEM_ALLOW_BOUNCE;
+        else if (!number("size", line.size) && !number("count", line.count) && !number("depth", line.depth) &&
+                 !number("seconds", line.seconds) && !number("move", line.move_ms) &&
+                 !number("shift", line.shift) && !number("largest", line.largest))
+            words.push_back(word);
+    }
+    if (words.size() < 2)
+        die("usage: weft-memtest VOLUME verify|load|bad|register [MEMORY] [OPTION...]");
+    line.volume = words[0];
+    line.verb = words[1];
+    if (words.size() > 2)
+        line.memory = words[2];
+    return line;
+}
+
+/// A piece of I/O: where on the volume and in the memory.
+struct piece {
+    std::uint64_t offset;
+    std::uint64_t at;
+    std::uint32_t length;
+};
+
+/// Pieces that overlap neither on the volume nor in the memory, of random sizes, at places that are no
+/// multiples of anything but what they must be.
+std::vector<piece> random_pieces(std::mt19937_64& random, const weft_mem_geometry& g, std::uint64_t memory,
+                                 unsigned count, std::uint32_t largest)
+{
+    std::vector<piece> pieces;
+    std::uint64_t at = 0;
+    const auto slot = g.size / count / g.block_size * g.block_size;
+    for (unsigned i = 0; i < count; i++) {
+        const auto most = std::min<std::uint64_t>({largest, slot, memory - at});
+        if (most < g.block_size)
+            break;
+        const auto length = (random() % (most / g.block_size) + 1) * g.block_size;
+        const auto room = (slot - length) / g.block_size + 1;
+        pieces.push_back({i * slot + random() % room * g.block_size, at, static_cast<std::uint32_t>(length)});
+        at += length + random() % 4 * g.alignment;
+        at = (at + g.alignment - 1) / g.alignment * g.alignment;
+        if (at >= memory)
+            break;
+    }
+    return pieces;
+}
+
+std::size_t run_all(mem_file& file, ring& io, std::uint32_t op, std::uint32_t target, std::uint32_t memory,
+                    const std::vector<piece>& pieces, unsigned depth)
+{
+    std::size_t sent = 0, done = 0, failed = 0;
+    while (done < pieces.size()) {
+        while (sent < pieces.size() && sent - done < depth) {
+            const auto& p = pieces[sent];
+            io.prepare(file.fd(), op, {target, memory, p.offset, p.at, p.length, 0}, sent);
+            sent++;
+        }
+        const auto [index, result] = io.next();
+        if (result != static_cast<int>(pieces[index].length)) {
+            std::printf("# command %zu (offset %llu, memory %llu, %u bytes): %d\n", index,
+                        static_cast<unsigned long long>(pieces[index].offset),
+                        static_cast<unsigned long long>(pieces[index].at), pieces[index].length, result);
+            failed++;
+        }
+        done++;
+    }
+    return failed;
+}
+
+void fill(std::uint8_t* to, std::size_t length, std::mt19937_64& random)
+{
+    for (std::size_t i = 0; i + 8 <= length; i += 8) {
+        const auto value = random();
+        std::memcpy(to + i, &value, 8);
+    }
+}
+
+/// The exporter moves its memory for as long as this is there.
+class mover
+{
+public:
+    mover(memory_source& source, unsigned ms)
+    {
+        if (ms)
+            thread_ = std::jthread([&source, ms](const std::stop_token& stop) {
+                while (!stop.stop_requested()) {
+                    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+                    source.move();
+                }
+            });
+    }
+
+private:
+    std::jthread thread_;
+};
+
+int verify(const command_line& line)
+{
+    mem_file file(line.volume);
+    block_file block(line.volume);
+    memory_source source(line.memory, line.size + line.shift);
+    const auto target = file.target(block.fd(), WEFT_MEM_MAY_READ | WEFT_MEM_MAY_WRITE);
+    const auto memory = file.add(source, line.shift, line.size, line.flags);
+    const auto g = file.geometry();
+    ring io(line.depth * 2);
+    std::mt19937_64 random(7);
+    std::size_t failed = 0, wrong = 0, bytes = 0;
+    mover moving(source, line.move_ms);
+
+    for (int round = 0; round < 4; round++) {
+        const auto pieces = random_pieces(random, g, line.size, line.count, line.largest);
+        std::vector<std::uint8_t> expect(line.size), got;
+        fill(expect.data(), expect.size(), random);
+        if (round % 2 == 0) {
+            // From the memory to the volume, and looked at by the block device.
+            source.write(line.shift, expect.data(), expect.size());
+            failed += run_all(file, io, WEFT_MEM_CMD_WRITE, target, memory.id, pieces, line.depth);
+            for (const auto& p : pieces) {
+                got = block.read(p.offset, p.length);
+                wrong += !!std::memcmp(got.data(), expect.data() + p.at, p.length);
+                bytes += p.length;
+            }
+        } else {
+            // From the volume to the memory; what lies between the pieces stays as it is.
+            source.write(line.shift, expect.data(), expect.size());
+            for (const auto& p : pieces) {
+                std::vector<std::uint8_t> data(p.length);
+                fill(data.data(), data.size(), random);
+                block.write(p.offset, data);
+                std::copy(data.begin(), data.end(), expect.begin() + static_cast<std::ptrdiff_t>(p.at));
+                bytes += p.length;
+            }
+            failed += run_all(file, io, WEFT_MEM_CMD_READ, target, memory.id, pieces, line.depth);
+            wrong += source.read(line.shift, line.size) != expect;
+        }
+    }
+    io.prepare(file.fd(), WEFT_MEM_CMD_FLUSH, {target, 0, 0, 0, 0, 0}, 0);
+    failed += io.next().second != 0;
+    const auto info = file.info(memory.id);
+    std::printf("route %u direct %llu vmap %llu bounced %llu\n", memory.route,
+                static_cast<unsigned long long>(info.bytes[0]),
+                static_cast<unsigned long long>(info.bytes[1]),
+                static_cast<unsigned long long>(info.bytes[2]));
+    if (failed || wrong)
+        std::printf("# %zu commands failed, %zu pieces are wrong\n", failed, wrong);
+    if (info.bytes[memory.route] != bytes)
+        std::printf("# the counters do not add up to %zu bytes\n", bytes);
+    return failed || wrong || info.bytes[memory.route] != bytes;
+}
+
+/// Keeps commands in flight, reads and writes alike. Errors are counted, and are an error unless told
+/// otherwise.
+int load(const command_line& line)
+{
+    mem_file file(line.volume);
+    block_file block(line.volume);
+    memory_source source(line.memory, line.size);
+    const auto target = file.target(block.fd(), WEFT_MEM_MAY_READ | WEFT_MEM_MAY_WRITE);
+    const auto memory = file.add(source, 0, line.size, line.flags);
+    const auto g = file.geometry();
+    ring io(line.depth * 2);
+    std::mt19937_64 random(11);
+    std::size_t in_flight = 0, done = 0, failed = 0;
+    mover moving(source, line.move_ms);
+    const auto end =
+        std::chrono::steady_clock::now() + std::chrono::seconds(line.seconds ? line.seconds : 3600);
+
+    std::printf("loaded\n");
+    std::fflush(stdout);
+    while (std::chrono::steady_clock::now() < end || in_flight) {
+        while (in_flight < line.depth && std::chrono::steady_clock::now() < end) {
+            const auto length = static_cast<std::uint32_t>(
+                (random() % (std::min<std::uint64_t>(line.largest, line.size) / g.block_size) + 1) *
+                g.block_size);
+            const auto offset = random() % ((g.size - length) / g.block_size + 1) * g.block_size;
+            const auto at = random() % ((line.size - length) / g.block_size + 1) * g.block_size;
+            io.prepare(file.fd(), random() % 2 ? WEFT_MEM_CMD_READ : WEFT_MEM_CMD_WRITE,
+                       {target, memory.id, offset, at, length, 0}, length);
+            in_flight++;
+        }
+        const auto [length, result] = io.next();
+        failed += result != static_cast<int>(length);
+        in_flight--;
+        done++;
+    }
+    std::printf("%zu commands, %zu failed\n", done, failed);
+    return failed != 0;
+}
+
+int show_registration(const command_line& line)
+{
+    mem_file file(line.volume);
+    memory_source source(line.memory, line.size);
+    weft_mem_register request = mem_file::request(source, 0, line.size, line.flags);
+    if (!file.try_add(request)) {
+        std::printf("%s\n", request.why);
+        return 1;
+    }
+    std::printf("route %u\n", request.route);
+    return 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv)
+{
+    const auto line = parse(argc, argv);
+    if (line.verb == "verify")
+        return verify(line);
+    if (line.verb == "load")
+        return load(line);
+    if (line.verb == "register")
+        return show_registration(line);
+    if (line.verb == "bad")
+        return bad_input(line.volume);
+    die("'%s' is no verb", line.verb.c_str());
+}

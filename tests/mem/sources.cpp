@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "memtest.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <linux/dma-buf.h>
+#include <linux/dma-heap.h>
+#include <linux/udmabuf.h>
+#include <memory>
+#include <sstream>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tests/kmod/test_exporter/uapi.h"
+
+void die(const char* format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    std::fprintf(stderr, "weft-memtest: ");
+    std::vfprintf(stderr, format, args);
+    std::fprintf(stderr, "\n");
+    va_end(args);
+    std::exit(3);
+}
+
+unique_fd& unique_fd::operator=(unique_fd&& other) noexcept
+{
+    std::swap(fd_, other.fd_);
+    return *this;
+}
+
+unique_fd::~unique_fd()
+{
+    if (fd_ >= 0)
+        close(fd_);
+}
+
+namespace
+{
+
+unique_fd open_or_die(const std::string& path, int flags)
+{
+    const int fd = open(path.c_str(), flags | O_CLOEXEC);
+    if (fd < 0)
+        die("%s: %s", path.c_str(), std::strerror(errno));
+    return unique_fd(fd);
+}
+
+unique_fd make_udmabuf(std::uint64_t size)
+{
+    unique_fd memfd(memfd_create("weft-memtest", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (ftruncate(memfd.get(), static_cast<off_t>(size)) || fcntl(memfd.get(), F_ADD_SEALS, F_SEAL_SHRINK))
+        die("memfd: %s", std::strerror(errno));
+    const auto device = open_or_die("/dev/udmabuf", O_RDWR);
+    udmabuf_create request{};
+    request.memfd = static_cast<__u32>(memfd.get());
+    request.flags = UDMABUF_FLAGS_CLOEXEC;
+    request.size = size;
+    const int fd = ioctl(device.get(), UDMABUF_CREATE, &request);
+    if (fd < 0)
+        die("udmabuf: %s", std::strerror(errno));
+    return unique_fd(fd);
+}
+
+unique_fd make_heap(std::uint64_t size)
+{
+    const auto device = open_or_die("/dev/dma_heap/system", O_RDWR);
+    dma_heap_allocation_data request{};
+    request.len = size;
+    request.fd_flags = O_RDWR | O_CLOEXEC;
+    if (ioctl(device.get(), DMA_HEAP_IOCTL_ALLOC, &request))
+        die("dma-heap: %s", std::strerror(errno));
+    return unique_fd(static_cast<int>(request.fd));
+}
+
+unique_fd make_exported(int exporter, const std::string& what, std::uint64_t size)
+{
+    exporter_create request{};
+    request.size = size;
+    std::istringstream words(what);
+    for (std::string word; std::getline(words, word, ',');) {
+        if (word == "pin")
+            request.flags |= EXPORTER_PIN;
+        else if (word == "novmap")
+            request.flags |= EXPORTER_NO_VMAP;
+        else if (word == "refuse")
+            request.flags |= EXPORTER_REFUSE;
+        else if (word == "run")
+            request.flags |= EXPORTER_ONE_RUN;
+        else if (word == "bar")
+            request.flags |= EXPORTER_BAR;
+        else if (word == "ro")
+            request.flags |= EXPORTER_READ_ONLY;
+        else if (word.starts_with("slow="))
+            request.unmap_ms = static_cast<__u32>(std::stoul(word.substr(5)));
+        else if (word != "exporter")
+            die("'%s' is no memory", word.c_str());
+    }
+    if (ioctl(exporter, EXPORTER_CREATE, &request))
+        die("exporter: %s", std::strerror(errno));
+    return unique_fd(request.fd);
+}
+
+} // namespace
+
+memory_source::memory_source(const std::string& what, std::uint64_t size) : size_((size + 4095) & ~4095ULL)
+{
+    if (what == "udmabuf") {
+        fd_ = make_udmabuf(size_);
+    } else if (what == "heap") {
+        fd_ = make_heap(size_);
+    } else if (what.starts_with("exporter")) {
+        exporter_ = open_or_die("/dev/weft-test-exporter", O_RDWR);
+        fd_ = make_exported(exporter_.get(), what, size_);
+    } else if (what != "pages") {
+        die("'%s' is no memory", what.c_str());
+    }
+    const int protection = what.find(",ro") == std::string::npos ? PROT_READ | PROT_WRITE : PROT_READ;
+    void* at = is_pages() ? mmap(nullptr, size_, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                          : mmap(nullptr, size_, protection, MAP_SHARED, fd_.get(), 0);
+    if (at == MAP_FAILED)
+        die("mmap of %s: %s", what.c_str(), std::strerror(errno));
+    data_ = static_cast<std::uint8_t*>(at);
+}
+
+memory_source::~memory_source()
+{
+    munmap(data_, size_);
+}
+
+void memory_source::write(std::uint64_t at, const std::uint8_t* from, std::size_t length) const
+{
+    std::memcpy(data_ + at, from, length);
+}
+
+std::vector<std::uint8_t> memory_source::read(std::uint64_t at, std::size_t length) const
+{
+    return {data_ + at, data_ + at + length};
+}
+
+void memory_source::move() const
+{
+    const int fd = fd_.get();
+    // What is pinned stays where it is.
+    if (ioctl(exporter_.get(), EXPORTER_MOVE, &fd) && errno != EBUSY)
+        die("move: %s", std::strerror(errno));
+}
+
+mem_file::mem_file(const std::string& volume) : fd_(open_or_die("/dev/weft/" + volume + ".mem", O_RDWR)) {}
+
+weft_mem_geometry mem_file::geometry() const
+{
+    weft_mem_geometry geometry{};
+    if (ioctl(fd(), WEFT_MEM_IOC_GEOMETRY, &geometry))
+        die("geometry: %s", std::strerror(errno));
+    return geometry;
+}
+
+std::uint32_t mem_file::target(int block, std::uint32_t access) const
+{
+    weft_mem_target request{};
+    request.fd = block;
+    request.access = access;
+    if (ioctl(fd(), WEFT_MEM_IOC_TARGET, &request))
+        die("target: %s: %s", std::strerror(errno), request.why);
+    return request.id;
+}
+
+weft_mem_register mem_file::request(const memory_source& source, std::uint64_t start, std::uint64_t length,
+                                    std::uint32_t flags)
+{
+    weft_mem_register request{};
+    request.kind = source.is_pages() ? WEFT_MEM_KIND_PAGES : WEFT_MEM_KIND_DMABUF;
+    request.flags = flags;
+    request.fd = source.fd();
+    request.start = source.is_pages() ? reinterpret_cast<std::uintptr_t>(source.data()) + start : start;
+    request.length = length;
+    return request;
+}
+
+bool mem_file::try_add(weft_mem_register& request) const
+{
+    return !ioctl(fd(), WEFT_MEM_IOC_REGISTER, &request);
+}
+
+registered mem_file::add(const memory_source& source, std::uint64_t start, std::uint64_t length,
+                         std::uint32_t flags) const
+{
+    auto request = mem_file::request(source, start, length, flags);
+    if (!try_add(request))
+        die("register: %s: %s", std::strerror(errno), request.why);
+    return {request.id, request.route};
+}
+
+weft_mem_info mem_file::info(std::uint32_t id) const
+{
+    weft_mem_info info{};
+    info.id = id;
+    if (ioctl(fd(), WEFT_MEM_IOC_INFO, &info))
+        die("info: %s", std::strerror(errno));
+    return info;
+}
+
+block_file::block_file(const std::string& volume, int flags)
+    : fd_(open_or_die("/dev/weft/" + volume, flags | O_DIRECT))
+{
+}
+
+namespace
+{
+
+struct freer {
+    void operator()(void* memory) const { std::free(memory); }
+};
+
+std::unique_ptr<std::uint8_t, freer> aligned(std::size_t length)
+{
+    return std::unique_ptr<std::uint8_t, freer>(
+        static_cast<std::uint8_t*>(std::aligned_alloc(4096, (length + 4095) & ~4095UL)));
+}
+
+} // namespace
+
+std::vector<std::uint8_t> block_file::read(std::uint64_t offset, std::size_t length) const
+{
+    const auto buffer = aligned(length);
+    if (pread(fd(), buffer.get(), length, static_cast<off_t>(offset)) != static_cast<ssize_t>(length))
+        die("read at %llu: %s", static_cast<unsigned long long>(offset), std::strerror(errno));
+    return {buffer.get(), buffer.get() + length};
+}
+
+void block_file::write(std::uint64_t offset, const std::vector<std::uint8_t>& data) const
+{
+    const auto buffer = aligned(data.size());
+    std::memcpy(buffer.get(), data.data(), data.size());
+    if (pwrite(fd(), buffer.get(), data.size(), static_cast<off_t>(offset)) !=
+        static_cast<ssize_t>(data.size()))
+        die("write at %llu: %s", static_cast<unsigned long long>(offset), std::strerror(errno));
+}
+
+ring::ring(unsigned entries, unsigned flags)
+{
+    const int ret = io_uring_queue_init(entries, &ring_, flags);
+    if (ret)
+        die("io_uring: %s", std::strerror(-ret));
+}
+
+ring::~ring()
+{
+    io_uring_queue_exit(&ring_);
+}
+
+void ring::prepare(int fd, std::uint32_t op, const weft_mem_cmd& command, std::uint64_t tag)
+{
+    auto* sqe = io_uring_get_sqe(&ring_);
+    if (!sqe) {
+        io_uring_submit(&ring_);
+        sqe = io_uring_get_sqe(&ring_);
+    }
+    std::memset(sqe, 0, ring_.flags & IORING_SETUP_SQE128 ? 128 : 64);
+    sqe->opcode = IORING_OP_URING_CMD;
+    sqe->fd = fd;
+    sqe->cmd_op = op;
+    sqe->user_data = tag;
+    std::memcpy(sqe->cmd, &command, ring_.flags & IORING_SETUP_SQE128 ? sizeof(command) : 16);
+}
+
+std::pair<std::uint64_t, int> ring::next()
+{
+    io_uring_cqe* cqe = nullptr;
+    int ret = 0;
+    do {
+        ret = io_uring_submit_and_wait(&ring_, 1);
+    } while (ret == -EINTR);
+    if (ret < 0 || io_uring_wait_cqe(&ring_, &cqe))
+        die("io_uring: %s", std::strerror(ret < 0 ? -ret : EIO));
+    const std::pair<std::uint64_t, int> result(cqe->user_data, cqe->res);
+    io_uring_cqe_seen(&ring_, cqe);
+    return result;
+}

@@ -1,0 +1,104 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# /dev/weft/NAME.mem: I/O on registered memory where bytes go by pages: the
+# caller's own, a software RDMA device's mapping, and bounced ones.
+# lab-kernel: debian12 debian13 backports lab
+. "${0%/*}/lib.sh"
+
+load_weft
+for n in a b c; do make_null "$n" 64; done
+# tap SENTENCE COMMAND...: of a program that speaks TAP itself, each result.
+tap() {
+	local sentence=$1 line
+	shift
+	while read -r line; do
+		case $line in
+		"ok "*) result 0 "$sentence: ${line#* - }" ;;
+		"not ok "*) result 1 "$sentence: ${line#* - }" ;;
+		1..*) ;;
+		*) note "$line" ;;
+		esac
+	done < <("$@" 2>&1 || echo "not ok 0 - status $?")
+}
+# verified SENTENCE ROUTE MEMORY [OPTION...]: on volume v, all bytes by that route.
+verified() {
+	local sentence=$1 route=$2 out
+	shift 2
+	out=$(weft-memtest v verify "$@" 2>&1)
+	result $? "$sentence"
+	case $out in
+	*"route $route "*) ;;
+	*) printf '%s\n' "$out" | sed 's/^/# /'; result 1 "$sentence: by the route $route" ;;
+	esac
+}
+
+# --- Block devices
+ok "a volume" weftctl create v /dev/a /dev/b /dev/c --chunk 64K --force
+verified "the caller's own pages, to block devices" 0 pages
+verified "in commands of many chunks" 0 pages --size=16777216 --largest=8388608 --count=8
+verified "in small ones" 0 pages --count=512 --largest=8192
+if [ -e /dev/udmabuf ] || modprobe -q udmabuf; then
+	refused "a dma-buf on block devices" 1 "member 0 of v (/dev/a) is a block device" weft-memtest v register udmabuf
+	refused "with vmap likewise" 1 "allow bounce" weft-memtest v register udmabuf --vmap
+	verified "a dma-buf that may bounce does" 2 udmabuf --bounce
+	verified "from an odd place in it on" 2 udmabuf --bounce --shift=1300
+else
+	skip "dma-bufs" "this kernel has no udmabuf"
+fi
+if [ -e /dev/dma_heap/system ] || modprobe -q system_heap; then
+	verified "a dma-heap's" 2 heap --bounce
+else
+	skip "a dma-heap's" "this kernel has no dma-heaps"
+fi
+if modprobe -q weft_test_exporter; then
+	verified "an exporter's that moves would like to" 2 exporter --bounce --move=20
+	verified "one that pins" 2 exporter,pin --bounce
+	refused "one that the CPU cannot map" 1 "maps it for no CPU" weft-memtest v register exporter,novmap --bounce
+	refused "one that is for reading alone" 1 "for reading alone" weft-memtest v register exporter,ro --bounce
+	ok "nothing strayed, and it unloads" rmmod weft_test_exporter
+fi
+tap "wrong input" weft-memtest v bad
+# Thousands of commands in flight, and the program is killed.
+weft-memtest v load pages --depth=4096 --largest=65536 >/tmp/load.out 2>&1 & loader=$!
+until_true 10 grep -q loaded /tmp/load.out
+sleep 1
+refused "a volume whose .mem is open stays" 3 "open in weft-memtest" weftctl stop v
+kill -9 $loader
+wait $loader 2>/dev/null
+mkfs.ext4 -q -F /dev/weft/v
+mkdir -p /tmp/mnt
+mount /dev/weft/v /tmp/mnt
+refused "no raw write under a mounted filesystem" 3 "volume v is in use" weft-memtest v verify pages
+umount /tmp/mnt
+# A limit, and who is not root: the device is for all, its volume is not.
+ok "all may open it" test "$(stat -c %a /dev/weft/v.mem)" = 666
+cp "$(command -v weft-memtest)" /tmp/memtest
+refused "who may not open the volume has no target" 3 "Permission denied" setpriv --reuid=65534 --clear-groups /tmp/memtest v verify pages
+chmod 666 /dev/weft/v
+refused "more than RLIMIT_MEMLOCK is refused" 3 "RLIMIT_MEMLOCK" \
+	setpriv --reuid=65534 --clear-groups prlimit --memlock=65536 /tmp/memtest v verify pages
+ok "within it it is not" setpriv --reuid=65534 --clear-groups prlimit --memlock=8388608 /tmp/memtest v verify pages
+chmod 660 /dev/weft/v
+ok "stopped" weftctl stop v
+ok "wiped" weftctl wipe /dev/a /dev/b /dev/c
+
+# --- Software RDMA
+nqn=nqn.2014-08.org.example
+soft_roce 10.9.0.1
+for n in a b; do nvmet_serve "$nqn:$n" "$(readlink -f /dev/$n)" rdma 10.9.0.1; done
+ok "a volume over soft-RoCE" weftctl create v "rdma://10.9.0.1/$nqn:a" "rdma://10.9.0.1/$nqn:b" --chunk 64K --force
+verified "the caller's own pages, over soft-RoCE" 0 pages
+if [ -e /dev/udmabuf ]; then
+	refused "no direct route" 1 "is software and has no DMA engine" weft-memtest v register udmabuf
+	verified "a dma-buf by the CPU's mapping" 1 udmabuf --vmap
+	verified "from the middle of a page on" 1 udmabuf --vmap --shift=1536
+	refused "but from no odd place" 3 "no multiple of" weft-memtest v verify udmabuf --vmap --shift=1300
+	verified "or bounced" 2 udmabuf --bounce
+fi
+ok "stopped" weftctl stop v
+ok "disconnected" weftctl disconnect --all
+for n in a b; do nvmet_unserve "$nqn:$n"; done
+for n in a b c; do remove_null "$n"; done
+ok_unload
+no_soft_roce
+done_testing
