@@ -19,5 +19,8 @@ WEFT_PROBES := \
 	$(call weft-probe,MAP_KERN_QUEUE,linux/blk-mq.h,blk_rq_map_kern.struct request_queue) \
 	$(call weft-probe,DEVNODE_CONST,linux/device/class.h,devnode..const struct device) \
 	$(call weft-probe,URING_CMD_H,linux/io_uring/cmd.h,io_uring_cmd) \
+	$(call weft-probe,INVALIDATE_MAPPINGS,linux/dma-buf.h,invalidate_mappings) \
+	$(call weft-probe,PHYS_VEC,linux/dma-buf-mapping.h,dma_buf_phys_vec_to_sgt) \
+	$(call weft-probe,VM_FLAGS_SET,linux/mm.h,vm_flags_set) \
 	$(call weft-probe,VMAP_UNLOCKED,linux/dma-buf.h,dma_buf_vmap_unlocked) \
 	$(call weft-probe,FREEZE_MEMFLAGS,linux/blk-mq.h,blk_mq_freeze_queue_nomemsave)

@@ -81,12 +81,19 @@ enum weft_mem_kind {
 #define WEFT_MEM_ALLOW_BOUNCE	0x2
 /* I/O may only write it to the volume. */
 #define WEFT_MEM_READ_ONLY	0x4
-#define WEFT_MEM_FLAGS		0x7
+/*
+ * Registered once, and not for each command: fewer instructions. Every target of
+ * the volume is trusted with all of the memory, at any time, until it is
+ * unregistered. Without, a target reaches what a command gives it while the
+ * command lasts.
+ */
+#define WEFT_MEM_PERSISTENT	0x8
+#define WEFT_MEM_FLAGS		0xf
 
 /**
  * struct weft_mem_register - a memory
  * @kind: in: enum weft_mem_kind
- * @flags: in: WEFT_MEM_ALLOW_*, WEFT_MEM_READ_ONLY
+ * @flags: in: WEFT_MEM_ALLOW_*, WEFT_MEM_READ_ONLY, WEFT_MEM_PERSISTENT
  * @fd: in: of the dma-buf; -1 for pages
  * @id: out: of the memory
  * @start: in: where it begins, an address or an offset in the dma-buf

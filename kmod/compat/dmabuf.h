@@ -11,4 +11,25 @@
 #define dma_buf_vunmap_unlocked	dma_buf_vunmap
 #endif
 
+/* Called move_notify before 7.1. Drop when the floor passes it. */
+#ifndef WEFT_HAVE_INVALIDATE_MAPPINGS
+#define invalidate_mappings	move_notify
+#define dma_buf_invalidate_mappings(dmabuf)	dma_buf_move_notify(dmabuf)
+#endif
+
+/* Since 6.3. Drop when the floor passes it. */
+#ifndef WEFT_HAVE_VM_FLAGS_SET
+#define vm_flags_set(vma, flags)	((vma)->vm_flags |= (flags))
+#endif
+
+struct p2pdma_provider;
+struct pci_dev;
+
+struct p2pdma_provider *weft_p2pdma_provider(struct pci_dev *pdev, int bar);
+struct sg_table *weft_dmabuf_map_range(struct dma_buf_attachment *attach,
+				       struct p2pdma_provider *provider, phys_addr_t start,
+				       size_t length, enum dma_data_direction dir);
+void weft_dmabuf_unmap_range(struct dma_buf_attachment *attach, struct sg_table *sgt,
+			     enum dma_data_direction dir);
+
 #endif /* WEFT_COMPAT_DMABUF_H */

@@ -16,8 +16,10 @@
 
 #include "weft_why.h"
 
+struct dma_buf;
 struct weft_bdev;
 struct weft_path;
+struct weft_peer;
 struct weft_transport_ops;
 
 /**
@@ -63,6 +65,7 @@ enum weft_path_mem {
  * @node: the transport's: NUMA node of the device it leaves by, NUMA_NO_NODE where
  *	that is nowhere in particular
  * @mem: the transport's: what it can do with memory that has no pages
+ * @mem_bytes: the transport's: how much of that one operation moves at most
  * @events: the caller's; set before the first of them
  * @owner_data: the caller's, likewise
  * @usable: weft.ko's: it can carry I/O
@@ -77,6 +80,7 @@ struct weft_path {
 	bool				writable;
 	int				node;
 	enum weft_path_mem		mem;
+	u32				mem_bytes;
 	const struct weft_path_events	*events;
 	void				*owner_data;
 	bool				usable;
@@ -129,6 +133,59 @@ struct weft_controller_request {
 	int		fast_io_fail_timeout;
 };
 
+/*
+ * An operation on persistent memory goes over no multiple of this, in bytes from
+ * the memory's beginning, by more than a block of at most 4 KiB that lies across:
+ * a registration covers so much.
+ */
+#define WEFT_PEER_RUN	SZ_1M
+
+/**
+ * struct weft_peer_request - registered memory that paths are to do I/O on
+ * @volume: UUID of the volume whose paths they are
+ * @dmabuf: a dma-buf; kept by the caller until it is removed, as are
+ * @pages: pinned pages, where @dmabuf is NULL
+ * @page_count: of @pages
+ * @start: where it begins, in bytes
+ * @length: in bytes; the range is within it
+ * @read_only: nothing is written to it
+ * @persistent: one registration for all I/O: every target of the volume is
+ *	trusted with the memory for as long as it is registered
+ */
+struct weft_peer_request {
+	const u8	*volume;
+	struct dma_buf	*dmabuf;
+	struct page	**pages;
+	unsigned long	page_count;
+	u64		start;
+	u64		length;
+	bool		read_only;
+	bool		persistent;
+};
+
+/**
+ * struct weft_mem_op - one transfer between a path and peer memory
+ * @peer: the memory
+ * @at: within it, in bytes
+ * @length: in bytes, whole blocks, at most the path's mem_bytes
+ * @sector: of the path's device
+ * @write: to the device
+ * @done: called once, in any context. BLK_STS_TRANSPORT: the path could not
+ *	carry it, and from @after (jiffies) on what was sent cannot execute any
+ *	more. All else is final
+ *
+ * The caller's until ->peer_submit() returned 0, and from @done on.
+ */
+struct weft_mem_op {
+	struct weft_peer	*peer;
+	u64			at;
+	u32			length;
+	sector_t		sector;
+	bool			write;
+	void			(*done)(struct weft_mem_op *op, blk_status_t status,
+					unsigned long after);
+};
+
 /**
  * struct weft_transport_ops - a transport
  * @name: by which volumes ask for it
@@ -140,6 +197,15 @@ struct weft_controller_request {
  * @controller_create: connect a controller, which makes disks; or NULL where a
  *	transport has none. The name is set on success. Process context
  * @controller_delete: undo, by its name. Process context
+ * @peer_add: peer memory is there, and known by the volume; or NULL where paths
+ *	cannot do I/O on it. Process context
+ * @peer_prepare: bring it to where a path leads from, and the path to where it
+ *	can do I/O on it; later, for as long as it is there, the transport does so
+ *	by itself. Process context
+ * @peer_remove: undo; no operation on it is in flight. Process context
+ * @peer_lost: whether its exporter took it away for good. Any context
+ * @peer_submit: begin an operation. -ENOTCONN: not now, by this path; -EFAULT:
+ *	the exporter took the memory away for good. Process context, may sleep
  * @list: private to weft.ko
  */
 struct weft_transport_ops {
@@ -154,6 +220,12 @@ struct weft_transport_ops {
 						     struct weft_why *why);
 	int			(*controller_delete)(const char *name,
 						     struct weft_why *why);
+	struct weft_peer	*(*peer_add)(const struct weft_peer_request *req);
+	int			(*peer_prepare)(struct weft_peer *peer, struct weft_path *path,
+						struct weft_why *why);
+	void			(*peer_remove)(struct weft_peer *peer);
+	bool			(*peer_lost)(struct weft_peer *peer);
+	int			(*peer_submit)(struct weft_path *path, struct weft_mem_op *op);
 	struct list_head	list;
 };
 

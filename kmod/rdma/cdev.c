@@ -71,7 +71,7 @@ static int weft_user_command(struct weft_rdma_ctrl *ctrl, struct request_queue *
 			return -ENOMEM;
 	}
 	ret = weft_rdma_command(q ?: ctrl->admin_q, &cmd, data, in.data_len, &result,
-				min(msecs_to_jiffies(in.timeout_ms), 600UL * HZ), 0, 0);
+				min(msecs_to_jiffies(in.timeout_ms), 600UL * HZ), 0, NULL);
 	if (ret >= 0 && data &&
 	    copy_to_user(u64_to_user_ptr(in.addr), data, in.data_len))
 		ret = -EFAULT;

@@ -4,20 +4,24 @@
 
 static struct request *weft_command_alloc(struct request_queue *q,
 					  struct nvme_command *cmd,
-					  blk_mq_req_flags_t flags, int qid)
+					  blk_mq_req_flags_t flags,
+					  struct weft_rdma_queue *queue)
 {
 	blk_opf_t op = nvme_is_write(cmd) ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN;
 	struct weft_rdma_pdu *pdu;
 	struct request *rq;
 
-	if (qid > 0)
-		rq = blk_mq_alloc_request_hctx(q, op, flags, qid - 1);
+	if (queue)
+		rq = blk_mq_alloc_request_hctx(q, op, flags, queue->index -
+					       (queue->mem ? queue->ctrl->mem_first : 1));
 	else
 		rq = blk_mq_alloc_request(q, op, flags);
 	if (IS_ERR(rq))
 		return rq;
 	pdu = blk_mq_rq_to_pdu(rq);
 	pdu->cmd = cmd;
+	pdu->mem = queue && queue->mem;
+	pdu->mapping = NULL;
 	pdu->retries = 0;
 	pdu->status = WEFT_SC_HOST_ABORTED;
 	return rq;
@@ -32,21 +36,22 @@ static struct request *weft_command_alloc(struct request_queue *q,
  * @result: gets the completion's result, or NULL
  * @timeout: in jiffies, 0 for the queue's
  * @flags: BLK_MQ_REQ_RESERVED for what must get through
- * @qid: queue to send it on, 0 for any
+ * @queue: I/O queue to send it on, NULL for any
  *
  * Context: process context, may sleep.
  * Return: 0, a positive NVMe status, or a negative errno.
  */
 int weft_rdma_command(struct request_queue *q, struct nvme_command *cmd,
 		      void *data, unsigned int len, union nvme_result *result,
-		      unsigned long timeout, blk_mq_req_flags_t flags, int qid)
+		      unsigned long timeout, blk_mq_req_flags_t flags,
+		      struct weft_rdma_queue *queue)
 {
 	struct weft_rdma_pdu *pdu;
 	struct request *rq;
 	blk_status_t blk;
 	int ret = 0;
 
-	rq = weft_command_alloc(q, cmd, flags, qid);
+	rq = weft_command_alloc(q, cmd, flags, queue);
 	if (IS_ERR(rq))
 		return PTR_ERR(rq);
 	if (timeout)
@@ -72,7 +77,7 @@ static int weft_property(struct weft_rdma_ctrl *ctrl, struct nvme_command *cmd,
 			 union nvme_result *result)
 {
 	int ret = weft_rdma_command(ctrl->admin_q, cmd, NULL, 0, result,
-				    WEFT_RDMA_SETUP_TIMEOUT, 0, 0);
+				    WEFT_RDMA_SETUP_TIMEOUT, 0, NULL);
 
 	return ret > 0 ? -EIO : ret;
 }
@@ -152,7 +157,7 @@ static bool weft_async_send(struct weft_rdma_ctrl *ctrl,
 	async->cmd = *cmd;
 	async->ctrl = ctrl;
 	rq = weft_command_alloc(ctrl->admin_q, &async->cmd,
-				BLK_MQ_REQ_NOWAIT | BLK_MQ_REQ_RESERVED, 0);
+				BLK_MQ_REQ_NOWAIT | BLK_MQ_REQ_RESERVED, NULL);
 	if (IS_ERR(rq)) {
 		kfree(async);
 		return false;

@@ -144,7 +144,7 @@ static void weft_rdma_event_work(struct work_struct *work)
 			/* To read the list is what re-arms the event. */
 			weft_capsule_log_page(&cmd, NVME_LOG_CHANGED_NS, SZ_4K);
 			weft_rdma_command(ctrl->admin_q, &cmd, log, SZ_4K, NULL,
-					  WEFT_RDMA_ADMIN_TIMEOUT, 0, 0);
+					  WEFT_RDMA_ADMIN_TIMEOUT, 0, NULL);
 			kfree(log);
 		}
 		weft_rdma_scan(ctrl);
@@ -232,19 +232,21 @@ static struct weft_rdma_ctrl *weft_rdma_ctrl_alloc(const struct weft_controller_
 	mutex_init(&ctrl->attempt_lock);
 	mutex_init(&ctrl->ns_lock);
 	mutex_init(&ctrl->scan_lock);
+	mutex_init(&ctrl->mem_lock);
 	INIT_LIST_HEAD(&ctrl->list);
 	INIT_LIST_HEAD(&ctrl->namespaces);
 	INIT_WORK(&ctrl->recover_work, weft_rdma_recover_work);
 	INIT_DELAYED_WORK(&ctrl->connect_work, weft_rdma_connect_work);
 	INIT_DELAYED_WORK(&ctrl->fail_fast_work, weft_rdma_fail_fast_work);
 	INIT_DELAYED_WORK(&ctrl->keep_alive_work, weft_rdma_keep_alive_work);
+	INIT_DELAYED_WORK(&ctrl->mem_work, weft_rdma_peer_work);
 	INIT_WORK(&ctrl->scan_work, weft_rdma_scan_work);
 	INIT_WORK(&ctrl->event_work, weft_rdma_event_work);
 	ret = weft_read_options(&ctrl->opts, req, why);
 	if (ret)
 		goto out_free;
 	ctrl->quiet_at = jiffies;
-	ctrl->max_queues = 1 + ctrl->opts.io_queues + ctrl->opts.poll_queues;
+	ctrl->max_queues = 1 + 2 * ctrl->opts.io_queues + ctrl->opts.poll_queues;
 	ctrl->queues = kcalloc(ctrl->max_queues, sizeof(*ctrl->queues), GFP_KERNEL);
 	ret = -ENOMEM;
 	if (!ctrl->queues)
@@ -426,6 +428,7 @@ void weft_rdma_ctrl_remove(struct weft_rdma_ctrl *ctrl)
 	live = test_bit(WEFT_QUEUE_LIVE, &ctrl->queues[0].flags);
 	cancel_work_sync(&ctrl->scan_work);
 	cancel_work_sync(&ctrl->event_work);
+	cancel_delayed_work_sync(&ctrl->mem_work);
 	/* Those that a scan would have resumed have nobody who does, now. */
 	weft_rdma_ns_kill_all(ctrl, live);
 	weft_rdma_ns_remove_all(ctrl);

@@ -81,6 +81,8 @@ static void weft_slot_done(struct weft_rdma_queue *queue,
 static void weft_wc_failed(struct weft_rdma_queue *queue, struct ib_wc *wc,
 			   const char *what)
 {
+	if (weft_queue_aside(queue))
+		return;
 	if (wc->status != IB_WC_WR_FLUSH_ERR)
 		weft_rdma_error(queue->ctrl, "queue %u: %s failed: %s",
 				queue->index, what, ib_wc_status_msg(wc->status));
@@ -171,6 +173,9 @@ static void weft_response(struct weft_rdma_queue *queue, struct ib_wc *wc,
 			weft_rdma_error(queue->ctrl, "queue %u: the target invalidated key 0x%x, which is not command 0x%x's",
 					queue->index, wc->ex.invalidate_rkey,
 					cqe->command_id);
+			pdu = blk_mq_rq_to_pdu(slot->rq);
+			if (pdu->mapping)
+				weft_rdma_peer_key_lost(pdu->mapping);
 			return;
 		}
 	} else if (slot->mapped && weft_slot_invalidate(queue, slot)) {
@@ -216,8 +221,10 @@ static void weft_unmap_data(struct weft_rdma_queue *queue, struct request *rq,
 {
 	if (!pdu->nents)
 		return;
-	ib_dma_unmap_sg(queue->ctrl->ib, pdu->table.sgl, pdu->nents,
-			rq_dma_dir(rq));
+	/* Peer memory stays mapped. */
+	if (!pdu->mapping)
+		ib_dma_unmap_sg(queue->ctrl->ib, pdu->table.sgl, pdu->nents,
+				rq_dma_dir(rq));
 	sg_free_table_chained(&pdu->table, WEFT_RDMA_PDU_SEGS);
 	pdu->nents = 0;
 }
@@ -300,6 +307,38 @@ static int weft_map_sg(struct weft_rdma_queue *queue, struct request *rq,
 	return rq->bio && weft_bio_is_peer(rq->bio) ? -EREMOTEIO : -ENOMEM;
 }
 
+/*
+ * An operation on registered memory, as a command. Returns whether its part of
+ * the memory is to be registered for it, or a negative errno.
+ */
+static int weft_build_peer(struct request *rq, struct weft_rdma_pdu *pdu,
+			   struct nvme_command *cmd)
+{
+	struct weft_rdma_ns *ns = rq->q->queuedata;
+	struct weft_mem_op *op = rq->end_io_data;
+	u8 shift = ns->info.lba_shift;
+	u64 address;
+	int count;
+	u32 key;
+
+	/* What its number leads to is another disk now, or none. */
+	if (unlikely(READ_ONCE(ns->dead)))
+		return -ENOTCONN;
+	weft_capsule_rw(cmd, ns->nsid, op->write, false, op->sector >> (shift - SECTOR_SHIFT),
+			op->length >> shift);
+	if (weft_rdma_peer_key(pdu->mapping, op->at, &address, &key)) {
+		weft_sgl_keyed(cmd, address, op->length, key, false);
+		return 0;
+	}
+	count = weft_rdma_peer_sg(pdu->mapping, op->at, op->length, &pdu->table, pdu->sgl,
+				  WEFT_RDMA_PDU_SEGS);
+	if (count < 0)
+		return count;
+	pdu->nents = count;
+	pdu->dma_nents = count;
+	return 1;
+}
+
 /* The block layer's request as a command. Returns a blk_status_t. */
 static blk_status_t weft_build(struct weft_rdma_ns *ns, struct request *rq,
 			       struct nvme_command *cmd)
@@ -361,12 +400,23 @@ static int weft_post(struct weft_rdma_queue *queue, struct weft_rdma_slot *slot,
 	return ib_post_send(queue->qp, &reg->wr, NULL);
 }
 
+static struct weft_rdma_queue *weft_request_queue(struct blk_mq_hw_ctx *hctx, struct request *rq,
+						  struct weft_rdma_pdu *pdu)
+{
+	struct weft_rdma_queue *queue = hctx->driver_data;
+
+	if (unlikely(blk_rq_is_passthrough(rq) && pdu->mem))
+		queue = &queue->ctrl->queues[queue->ctrl->mem_first + hctx->queue_num];
+	pdu->queue = queue;
+	return queue;
+}
+
 static blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx,
 				       const struct blk_mq_queue_data *bd)
 {
-	struct weft_rdma_queue *queue = hctx->driver_data;
 	struct request *rq = bd->rq;
 	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
+	struct weft_rdma_queue *queue = weft_request_queue(hctx, rq, pdu);
 	struct ib_sge sge[1 + WEFT_RDMA_INLINE_SEGS];
 	struct weft_rdma_slot *slot;
 	struct nvme_command *cmd;
@@ -393,8 +443,10 @@ static blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx,
 	sge[0].lkey = queue->pd->local_dma_lkey;
 
 	ib_dma_sync_single_for_cpu(ib, sge[0].addr, sizeof(*cmd), DMA_TO_DEVICE);
+	pdu->nents = 0;
 	if (blk_rq_is_passthrough(rq)) {
-		*cmd = *pdu->cmd;
+		if (!pdu->mapping)
+			*cmd = *pdu->cmd;
 	} else {
 		struct weft_rdma_ns *ns = rq->q->queuedata;
 
@@ -404,19 +456,29 @@ static blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx,
 			       BLK_STS_OK : BLK_STS_IOERR;
 		if (!(rq->rq_flags & RQF_DONTPREP)) {
 			rq->rq_flags |= RQF_DONTPREP;
+			pdu->mapping = NULL;
 			pdu->retries = 0;
 		}
 		status = weft_build(ns, rq, cmd);
 		if (unlikely(status))
 			return status;
 	}
-	pdu->nents = 0;
+	if (pdu->mapping) {
+		ret = weft_build_peer(rq, pdu, cmd);
+		if (unlikely(ret < 0))
+			goto out_cleanup;
+		registered = ret;
+	}
 	pdu->status = WEFT_SC_HOST_ABORTED;
 	cmd->common.command_id = WEFT_CID(rq->tag, ++slot->generation);
 	slot->aborted = false;
 	slot->mapped = false;
 
-	if (blk_rq_nr_phys_segments(rq)) {
+	if (pdu->mapping) {
+		ret = registered ? weft_map_register(queue, slot, rq, pdu, cmd, &reg) : 0;
+		if (unlikely(ret))
+			goto out_unmap;
+	} else if (blk_rq_nr_phys_segments(rq)) {
 		ret = weft_map_sg(queue, rq, pdu);
 		if (unlikely(ret))
 			goto out_cleanup;
@@ -455,6 +517,8 @@ out_cleanup:
 	weft_cleanup(rq);
 	if (ret == -ENOMEM || ret == -EAGAIN)
 		return BLK_STS_RESOURCE;
+	if (ret == -ENOTCONN)
+		return BLK_STS_TRANSPORT;
 	return ret == -EREMOTEIO ? BLK_STS_INVAL : BLK_STS_IOERR;
 }
 
@@ -522,10 +586,15 @@ static void weft_rdma_complete(struct request *rq)
 	if (!blk_rq_is_passthrough(rq) && weft_path_status(status) &&
 	    (state != WEFT_RDMA_LIVE || aborted) && weft_rdma_failover(rq, true))
 		return;
+	/* A volume's, which knows other paths, or waits. */
+	if (pdu->mapping && weft_path_status(status)) {
+		blk_mq_end_request(rq, BLK_STS_TRANSPORT);
+		return;
+	}
 	/* It goes back to who knows nothing of late writes, or waits here to be sent again. */
 	if (aborted && pdu->queue->index && op_is_write(req_op(rq)))
 		WRITE_ONCE(ctrl->keeps_writes, true);
-	if (blk_rq_is_passthrough(rq)) {
+	if (blk_rq_is_passthrough(rq) && !pdu->mapping) {
 		blk_mq_end_request(rq, weft_status(status));
 		return;
 	}
@@ -585,13 +654,18 @@ static enum blk_eh_timer_return weft_rdma_timeout(struct request *rq)
 	struct weft_rdma_queue *queue = pdu->queue;
 	struct weft_rdma_ctrl *ctrl = queue->ctrl;
 	struct weft_rdma_slot *slot = weft_slot(queue, rq);
+	enum weft_rdma_state state;
 
 	/* It waits for something to happen, as long as that takes. */
 	if (!queue->index && pdu->cmd->common.opcode == nvme_admin_async_event)
 		return BLK_EH_RESET_TIMER;
-	switch (weft_rdma_state(ctrl)) {
+	state = weft_rdma_state(ctrl);
+	/* Connect of a queue for peer memory: the association lives without, and its end waits for it. */
+	if (blk_rq_is_passthrough(rq) && pdu->mem && !pdu->mapping)
+		state = WEFT_RDMA_CONNECTING;
+	switch (state) {
 	case WEFT_RDMA_LIVE:
-		if (queue->index && !blk_rq_is_passthrough(rq) && !slot->aborted) {
+		if (queue->index && (!blk_rq_is_passthrough(rq) || pdu->mapping) && !slot->aborted) {
 			slot->aborted = true;
 			weft_ctrl_warn(ctrl, "queue %u: command 0x%x timed out, aborting it\n",
 				       queue->index, WEFT_CID(rq->tag, slot->generation));

@@ -49,6 +49,7 @@ static void weft_rdma_ib_remove(struct ib_device *ib, void *client_data)
 		flush_delayed_work(&ctrl->connect_work);
 	}
 	mutex_unlock(&weft_rdma_ctrls_lock);
+	weft_rdma_peer_device_gone(ib);
 }
 
 static struct ib_client weft_rdma_ib_client = {
@@ -64,9 +65,12 @@ static int __init weft_rdma_init(void)
 	ret = weft_rdma_cdev_init();
 	if (ret)
 		return ret;
-	ret = ib_register_client(&weft_rdma_ib_client);
+	ret = weft_rdma_peer_init();
 	if (ret)
 		goto out_cdev;
+	ret = ib_register_client(&weft_rdma_ib_client);
+	if (ret)
+		goto out_peer;
 	ret = weft_transport_register(&weft_rdma_transport);
 	if (ret)
 		goto out_client;
@@ -74,6 +78,8 @@ static int __init weft_rdma_init(void)
 
 out_client:
 	ib_unregister_client(&weft_rdma_ib_client);
+out_peer:
+	weft_rdma_peer_exit();
 out_cdev:
 	weft_rdma_cdev_exit();
 	return ret;
@@ -96,6 +102,7 @@ static void __exit weft_rdma_exit(void)
 		weft_rdma_ctrl_remove(ctrl);
 	}
 	ib_unregister_client(&weft_rdma_ib_client);
+	weft_rdma_peer_exit();
 	weft_rdma_cdev_exit();
 }
 

@@ -73,7 +73,7 @@ static int weft_identify_ns(struct weft_rdma_ctrl *ctrl, u32 nsid,
 		return -ENOMEM;
 	weft_capsule_identify(&cmd, NVME_ID_CNS_NS, nsid);
 	ret = weft_rdma_command(ctrl->admin_q, &cmd, data, NVME_IDENTIFY_DATA_SIZE,
-				NULL, WEFT_RDMA_SETUP_TIMEOUT, 0, 0);
+				NULL, WEFT_RDMA_SETUP_TIMEOUT, 0, NULL);
 	if (ret)
 		ret = weft_refuse(why, ret < 0 ? ret : -EIO,
 				  "Identify Namespace failed (status %d)", ret);
@@ -84,7 +84,7 @@ static int weft_identify_ns(struct weft_rdma_ctrl *ctrl, u32 nsid,
 	memset(data, 0, NVME_IDENTIFY_DATA_SIZE);
 	weft_capsule_identify(&cmd, NVME_ID_CNS_NS_DESC_LIST, nsid);
 	ret = weft_rdma_command(ctrl->admin_q, &cmd, data, NVME_IDENTIFY_DATA_SIZE,
-				NULL, WEFT_RDMA_SETUP_TIMEOUT, 0, 0);
+				NULL, WEFT_RDMA_SETUP_TIMEOUT, 0, NULL);
 	/* Not known before NVMe 1.3: then the ids are those of Identify alone. */
 	if (ret < 0 || (ret > 0 && !(ret & WEFT_SC_DNR)))
 		ret = weft_refuse(why, ret < 0 ? ret : -EIO,
@@ -281,7 +281,7 @@ static bool weft_scan_list(struct weft_rdma_ctrl *ctrl, __le32 *list)
 		weft_capsule_identify(&cmd, NVME_ID_CNS_NS_ACTIVE_LIST, last);
 		ret = weft_rdma_command(ctrl->admin_q, &cmd, list,
 					NVME_IDENTIFY_DATA_SIZE, NULL,
-					WEFT_RDMA_SETUP_TIMEOUT, 0, 0);
+					WEFT_RDMA_SETUP_TIMEOUT, 0, NULL);
 		if (ret) {
 			weft_ctrl_err(ctrl, "the list of namespaces cannot be read (status %d)\n",
 				      ret);

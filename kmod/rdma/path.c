@@ -9,12 +9,6 @@
  */
 #include "rdma.h"
 
-struct weft_rdma_path {
-	struct weft_path	path;
-	struct weft_bdev	wb;
-	struct weft_rdma_ns	*ns;
-};
-
 /* Protects the pointers from namespaces to paths. */
 static DEFINE_MUTEX(weft_rdma_paths_lock);
 
@@ -124,6 +118,9 @@ static struct weft_path *weft_rdma_path_connect(const struct weft_path_request *
 	if (rp->path.usable) {
 		rp->path.mem = ib_uses_virt_dma(ns->ctrl->ib) ? WEFT_PATH_MEM_SOFTWARE :
 								WEFT_PATH_MEM_DEVICE;
+		/* A start within a page costs a page of the registration. */
+		rp->path.mem_bytes = min_t(u32, ns->ctrl->info.max_bytes,
+					   (ns->ctrl->mr_pages - 1) * SZ_4K);
 		mutex_lock(&weft_rdma_paths_lock);
 		/* The disk is claimed, so nobody else's is there. */
 		WRITE_ONCE(ns->path, rp);
@@ -145,6 +142,7 @@ static void weft_rdma_path_disconnect(struct weft_path *path)
 {
 	struct weft_rdma_path *rp = container_of(path, struct weft_rdma_path, path);
 	struct request_queue *q = rp->wb.bdev->bd_disk->queue;
+	struct weft_rdma_ctrl *ctrl = rp->ns->ctrl;
 
 	/* What is in flight still goes to the volume's other paths if it fails here. */
 	weft_queue_settle(q);
@@ -152,6 +150,8 @@ static void weft_rdma_path_disconnect(struct weft_path *path)
 	WRITE_ONCE(rp->ns->path, NULL);
 	mutex_unlock(&weft_rdma_paths_lock);
 	synchronize_rcu();
+	if (rp->has_peers)
+		weft_rdma_peer_leave(ctrl);
 	weft_path_close(&rp->wb);
 	kfree(rp);
 }
@@ -164,4 +164,9 @@ struct weft_transport_ops weft_rdma_transport = {
 	.disconnect		= weft_rdma_path_disconnect,
 	.controller_create	= weft_rdma_ctrl_create,
 	.controller_delete	= weft_rdma_ctrl_delete,
+	.peer_add		= weft_rdma_peer_add,
+	.peer_prepare		= weft_rdma_peer_prepare,
+	.peer_remove		= weft_rdma_peer_remove,
+	.peer_lost		= weft_rdma_peer_lost,
+	.peer_submit		= weft_rdma_peer_submit,
 };

@@ -50,7 +50,7 @@ static int weft_pr_command(struct block_device *bdev, u8 opcode, u32 cdw10,
 	ret = weft_rdma_command(bdev->bd_disk->queue, &cmd, data,
 				opcode == nvme_cmd_resv_release ? sizeof(data->key) :
 								  sizeof(*data),
-				NULL, 0, 0, 0);
+				NULL, 0, 0, NULL);
 	kfree(data);
 	if (ret <= 0)
 		return ret;

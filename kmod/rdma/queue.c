@@ -70,6 +70,8 @@ static int weft_rdma_cm_handler(struct rdma_cm_id *id, struct rdma_cm_event *eve
 	case RDMA_CM_EVENT_ADDR_CHANGE:
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		queue->cm_status = -ECONNRESET;
+		if (weft_queue_aside(queue))
+			break;
 		/* Read when the association is up, where that is not the case yet. */
 		WRITE_ONCE(queue->ctrl->lost, true);
 		weft_rdma_error(queue->ctrl, "queue %u: %s", queue->index,
@@ -104,6 +106,8 @@ static void weft_queue_qp_event(struct ib_event *event, void *context)
 {
 	struct weft_rdma_queue *queue = context;
 
+	if (weft_queue_aside(queue))
+		return;
 	if (event->event == IB_EVENT_QP_FATAL ||
 	    event->event == IB_EVENT_QP_REQ_ERR ||
 	    event->event == IB_EVENT_QP_ACCESS_ERR)
@@ -285,7 +289,8 @@ static int weft_queue_alloc_qp(struct weft_rdma_queue *queue)
 	int vector, ret;
 
 	/* I/O queues take the device's vectors in turn; flushed WRs complete too. */
-	vector = queue->index ? (queue->index - 1) % ctrl->ib->num_comp_vectors : 0;
+	vector = queue->mem ? queue->index - ctrl->mem_first : queue->index ? queue->index - 1 : 0;
+	vector %= ctrl->ib->num_comp_vectors;
 	queue->cq = ib_alloc_cq(ctrl->ib, queue,
 				(WEFT_SEND_WRS + 1) * queue->size + 2, vector,
 				queue->poll ? IB_POLL_DIRECT : IB_POLL_SOFTIRQ);
@@ -387,7 +392,7 @@ int weft_rdma_queue_start(struct weft_rdma_queue *queue, struct weft_why *why)
 	ret = weft_queue_resolve(queue, why);
 	if (ret)
 		goto out_destroy_id;
-	queue->pd = queue->ctrl->pd;
+	queue->pd = queue->mem ? weft_rdma_peer_pd(queue->ctrl) : queue->ctrl->pd;
 	ret = weft_queue_alloc_memory(queue);
 	if (ret) {
 		weft_refuse(why, ret, "no memory for queue %u (error %d)", queue->index, -ret);

@@ -53,6 +53,8 @@
 #define WEFT_RDMA_RETRIES	5
 #define WEFT_RDMA_SECONDS_MAX	(7 * 24 * 3600)
 
+struct weft_domain;
+struct weft_mapping;
 struct weft_rdma_ctrl;
 struct weft_rdma_path;
 struct weft_rdma_queue;
@@ -117,6 +119,7 @@ struct weft_rdma_recv {
  * @index: 0 is the admin queue
  * @inline_bytes: of data a capsule takes
  * @poll: nobody gets interrupts, io_uring polls
+ * @mem: for I/O on peer memory, see peer.c
  * @poll_lock: one poller at a time
  * @recvs: receives
  * @responses: their buffers
@@ -141,6 +144,7 @@ struct weft_rdma_queue {
 	u16			size;
 	u16			index;
 	bool			poll;
+	bool			mem;
 	spinlock_t		poll_lock;	/* one poller at a time */
 
 	struct weft_rdma_recv	*recvs;
@@ -155,20 +159,35 @@ struct weft_rdma_queue {
 	const char		*cm_why;
 };
 
+/*
+ * A queue for peer memory comes and goes while its association lives: what
+ * becomes of it before it is connected, and once it is being stopped, ends
+ * nothing else.
+ */
+static inline bool weft_queue_aside(const struct weft_rdma_queue *queue)
+{
+	return queue->mem && !test_bit(WEFT_QUEUE_CONNECTED, &queue->flags);
+}
+
 /**
  * struct weft_rdma_pdu - what follows each request
- * @queue: it is sent on, from the start
- * @cmd: for passthrough: the command, without id and data pointer
+ * @queue: it was sent on
+ * @mem: it is sent on a queue for peer memory
+ * @mapping: peer memory that it is on, with a reference; the request's
+ *	end_io_data is the operation
+ * @cmd: for other passthrough: the command, without id and data pointer
  * @result: of the completion
  * @status: of the completion, as in the specification, without the phase bit
  * @retries: so far
- * @nents: of @table
+ * @nents: of @table, 0 where it is not there
  * @dma_nents: mapped
  * @table: data
  * @sgl: its first entries
  */
 struct weft_rdma_pdu {
 	struct weft_rdma_queue	*queue;
+	bool			mem;
+	struct weft_mapping	*mapping;
 	struct nvme_command	*cmd;
 	union nvme_result	result;
 	u16			status;
@@ -265,6 +284,15 @@ struct weft_rdma_options {
  * @connect_work: tries to come back
  * @fail_fast_work: ends the patience of fast_io_fail_timeout
  * @keep_alive_work: does what it says
+ * @mem_lock: the queues for peer memory, and all that follows
+ * @mem_work: connects them, again
+ * @mem_volume: UUID of the volume they are for, while there are @mem_users
+ * @mem_users: paths of that volume that have peer memory
+ * @mem_first: index of the first of these queues; one for each I/O queue that
+ *	is not polled
+ * @mem_count: how many, 0 where the target grants none
+ * @mem_up: they are connected
+ * @domain: what their keys are good for
  * @scan_work: looks for namespaces
  * @event_work: asks for the next asynchronous event
  * @wq: for all of these
@@ -323,6 +351,16 @@ struct weft_rdma_ctrl {
 	struct delayed_work	connect_work;
 	struct delayed_work	fail_fast_work;
 	struct delayed_work	keep_alive_work;
+
+	struct mutex		mem_lock;	/* see above */
+	struct delayed_work	mem_work;
+	u8			mem_volume[16];
+	u32			mem_users;
+	u32			mem_first;
+	u32			mem_count;
+	bool			mem_up;
+	struct weft_domain	*domain;
+
 	struct work_struct	scan_work;
 	struct work_struct	event_work;
 	u32			attempts;
@@ -400,11 +438,14 @@ int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why);
 int weft_rdma_setup_fewer(struct weft_rdma_ctrl *ctrl, struct weft_why *why);
 void weft_rdma_teardown(struct weft_rdma_ctrl *ctrl, bool shutdown);
 void weft_rdma_free_sets(struct weft_rdma_ctrl *ctrl);
+int weft_rdma_start_queues(struct weft_rdma_ctrl *ctrl, u32 first, u32 count, u32 *made,
+			   struct weft_why *why);
 
 /* command.c */
 int weft_rdma_command(struct request_queue *q, struct nvme_command *cmd,
 		      void *data, unsigned int len, union nvme_result *result,
-		      unsigned long timeout, blk_mq_req_flags_t flags, int qid);
+		      unsigned long timeout, blk_mq_req_flags_t flags,
+		      struct weft_rdma_queue *queue);
 int weft_rdma_property_read(struct weft_rdma_ctrl *ctrl, u32 offset, bool wide, u64 *value);
 int weft_rdma_property_write(struct weft_rdma_ctrl *ctrl, u32 offset, u32 value);
 void weft_rdma_abort(struct weft_rdma_queue *queue, u16 cid);
@@ -446,11 +487,44 @@ struct weft_rdma_ns *weft_rdma_ns_of(struct gendisk *disk);
 void weft_rdma_ns_kill_all(struct weft_rdma_ctrl *ctrl, bool paused_only);
 void weft_rdma_ns_sync(struct weft_rdma_ctrl *ctrl);
 
+/**
+ * struct weft_rdma_path - a disk of ours as a volume's path
+ * @path: for the volume; first
+ * @wb: the disk, claimed
+ * @ns: the disk
+ * @has_peers: counted in its controller's mem_users
+ */
+struct weft_rdma_path {
+	struct weft_path	path;
+	struct weft_bdev	wb;
+	struct weft_rdma_ns	*ns;
+	bool			has_peers;
+};
+
 /* path.c */
 extern struct weft_transport_ops weft_rdma_transport;
 bool weft_rdma_failover(struct request *rq, bool sent);
 void weft_rdma_path_gone(struct weft_rdma_ns *ns);
 void weft_rdma_paths_tell(struct weft_rdma_ctrl *ctrl, bool up);
+
+/* peer.c */
+struct weft_peer *weft_rdma_peer_add(const struct weft_peer_request *req);
+int weft_rdma_peer_prepare(struct weft_peer *peer, struct weft_path *path,
+			   struct weft_why *why);
+void weft_rdma_peer_remove(struct weft_peer *peer);
+bool weft_rdma_peer_lost(struct weft_peer *peer);
+int weft_rdma_peer_submit(struct weft_path *path, struct weft_mem_op *op);
+int weft_rdma_peer_sg(struct weft_mapping *mapping, u64 at, u32 length, struct sg_table *table,
+		      struct scatterlist *first, unsigned int first_count);
+bool weft_rdma_peer_key(const struct weft_mapping *mapping, u64 at, u64 *address, u32 *key);
+void weft_rdma_peer_key_lost(struct weft_mapping *mapping);
+struct ib_pd *weft_rdma_peer_pd(struct weft_rdma_ctrl *ctrl);
+void weft_rdma_peer_work(struct work_struct *work);
+void weft_rdma_peer_leave(struct weft_rdma_ctrl *ctrl);
+void weft_rdma_peer_put_domain(struct weft_rdma_ctrl *ctrl);
+void weft_rdma_peer_device_gone(struct ib_device *ib);
+int weft_rdma_peer_init(void);
+void weft_rdma_peer_exit(void);
 
 /* cdev.c */
 extern const struct attribute_group *weft_ns_groups[];

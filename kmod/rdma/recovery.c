@@ -235,6 +235,7 @@ void weft_rdma_went_live(struct weft_rdma_ctrl *ctrl)
 	if (ctrl->info.ns_events)
 		weft_rdma_listen(ctrl);
 	queue_work(ctrl->wq, &ctrl->scan_work);
+	queue_delayed_work(ctrl->wq, &ctrl->mem_work, 0);
 }
 
 void weft_rdma_keep_alive_work(struct work_struct *work)
@@ -249,7 +250,7 @@ void weft_rdma_keep_alive_work(struct work_struct *work)
 	cmd.common.opcode = nvme_admin_keep_alive;
 	ret = weft_rdma_command(ctrl->admin_q, &cmd, NULL, 0, NULL,
 				msecs_to_jiffies(ctrl->opts.kato_ms),
-				BLK_MQ_REQ_RESERVED | BLK_MQ_REQ_NOWAIT, 0);
+				BLK_MQ_REQ_RESERVED | BLK_MQ_REQ_NOWAIT, NULL);
 	if (ret) {
 		weft_rdma_error(ctrl, "the keep-alive was not answered (%d)", ret);
 		return;

@@ -76,7 +76,8 @@ static int weft_fabrics_connect(struct weft_rdma_queue *queue, struct weft_why *
 	weft_capsule_connect(&cmd, queue->index, queue->size, ctrl->opts.kato_ms);
 	ret = weft_rdma_command(queue->index ? ctrl->connect_q : ctrl->admin_q, &cmd,
 				data, sizeof(*data), &result, WEFT_RDMA_SETUP_TIMEOUT,
-				BLK_MQ_REQ_RESERVED | BLK_MQ_REQ_NOWAIT, queue->index);
+				BLK_MQ_REQ_RESERVED | BLK_MQ_REQ_NOWAIT,
+				queue->index ? queue : NULL);
 	kfree(data);
 	if (ret)
 		return weft_refuse_status(why, ret, "Connect");
@@ -158,7 +159,7 @@ static int weft_identify(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 		return -ENOMEM;
 	weft_capsule_identify(&cmd, NVME_ID_CNS_CTRL, 0);
 	ret = weft_rdma_command(ctrl->admin_q, &cmd, id, sizeof(*id), NULL,
-				WEFT_RDMA_SETUP_TIMEOUT, 0, 0);
+				WEFT_RDMA_SETUP_TIMEOUT, 0, NULL);
 	if (ret)
 		ret = weft_refuse_status(why, ret, "Identify Controller");
 	else
@@ -187,7 +188,7 @@ static int weft_set_features(struct weft_rdma_ctrl *ctrl, u8 fid, u32 value,
 	cmd.features.fid = cpu_to_le32(fid);
 	cmd.features.dword11 = cpu_to_le32(value);
 	ret = weft_rdma_command(ctrl->admin_q, &cmd, NULL, 0, &got,
-				WEFT_RDMA_SETUP_TIMEOUT, 0, 0);
+				WEFT_RDMA_SETUP_TIMEOUT, 0, NULL);
 	if (!ret && result)
 		*result = le32_to_cpu(got.u32);
 	return ret;
@@ -197,12 +198,14 @@ static int weft_set_features(struct weft_rdma_ctrl *ctrl, u8 fid, u32 value,
 static int weft_count_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 {
 	u32 io = ctrl->opts.io_queues, poll = ctrl->opts.poll_queues;
-	u32 wanted = io + poll, granted, result = 0;
+	u32 wanted = io + poll, ask = wanted + io - 1, granted, result = 0;
 	int ret;
 
-	/* 0's based, submission queues below, completion queues above. */
-	ret = weft_set_features(ctrl, NVME_FEAT_NUM_QUEUES,
-				(wanted - 1) | (wanted - 1) << 16, &result);
+	/*
+	 * 0's based, submission queues below, completion queues above. Those for
+	 * peer memory are connected when there is some, but asked for now or never.
+	 */
+	ret = weft_set_features(ctrl, NVME_FEAT_NUM_QUEUES, ask | ask << 16, &result);
 	if (ret)
 		return weft_refuse_status(why, ret, "Set Features (Number of Queues)");
 	granted = min(result & 0xffff, result >> 16) + 1;
@@ -222,6 +225,8 @@ static int weft_count_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 	}
 	ctrl->poll_from = io + 1;
 	ctrl->queue_count = io + poll + 1;
+	ctrl->mem_first = ctrl->queue_count;
+	ctrl->mem_count = granted - io - poll >= io ? io : 0;
 	return 0;
 }
 
@@ -275,7 +280,8 @@ static int weft_ask_io_queue(struct weft_rdma_ctrl *ctrl, u32 index,
 	queue->index = index;
 	queue->size = ctrl->set.queue_depth + 1;
 	queue->inline_bytes = ctrl->info.inline_bytes;
-	queue->poll = index >= ctrl->poll_from;
+	queue->mem = index >= ctrl->mem_first;
+	queue->poll = index >= ctrl->poll_from && !queue->mem;
 	return weft_rdma_queue_start(queue, why);
 }
 
@@ -291,16 +297,27 @@ static int weft_finish_io_queue(struct weft_rdma_queue *queue, struct weft_why *
 	return ret;
 }
 
-/*
+/**
+ * weft_rdma_start_queues() - connect some I/O queues
+ * @ctrl: its admin queue is connected
+ * @first: index
+ * @count: how many
+ * @made: set: how many came up, one after the other
+ * @why: gets the reason of a failure
+ *
  * Some at a time: while the target is at one, the next are on their way to it,
  * and never so many that it loses them.
+ *
+ * Context: process context, as long as the target takes, bounded by timeouts.
+ * Return: 0 or a negative errno; what was begun is undone as for any queue.
  */
-static int weft_start_io_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
+int weft_rdma_start_queues(struct weft_rdma_ctrl *ctrl, u32 first, u32 count, u32 *made,
+			   struct weft_why *why)
 {
-	u32 end = ctrl->queue_count, asked = 1, i;
+	u32 end = first + count, asked = first, i;
 	int ret = 0, err;
 
-	for (i = 1; i < end; i++) {
+	for (i = first; i < end; i++) {
 		for (; asked < min(end, i + WEFT_RDMA_CONNECTS); asked++) {
 			ret = weft_ask_io_queue(ctrl, asked, why);
 			if (ret)
@@ -314,7 +331,7 @@ static int weft_start_io_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *wh
 			break;
 		}
 	}
-	ctrl->queues_made = i - 1;
+	*made = i - first;
 	return ret;
 }
 
@@ -377,7 +394,7 @@ int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 	}
 	if (ret)
 		return ret;
-	ret = weft_start_io_queues(ctrl, why);
+	ret = weft_rdma_start_queues(ctrl, 1, ctrl->queue_count - 1, &ctrl->queues_made, why);
 	if (ret)
 		return ret;
 	if (ctrl->info.ns_events)
@@ -438,6 +455,9 @@ void weft_rdma_teardown(struct weft_rdma_ctrl *ctrl, bool shutdown)
 
 	if (shutdown)
 		weft_shutdown(ctrl);
+	/* Whoever connects queues for peer memory is done, and begins no more. */
+	mutex_lock(&ctrl->mem_lock);
+	WRITE_ONCE(ctrl->mem_up, false);
 	if (ctrl->set_ready)
 		blk_mq_quiesce_queue(ctrl->connect_q);
 	blk_mq_quiesce_queue(ctrl->admin_q);
@@ -466,6 +486,9 @@ void weft_rdma_teardown(struct weft_rdma_ctrl *ctrl, bool shutdown)
 	cancel_delayed_work_sync(&ctrl->keep_alive_work);
 
 	/* The admin queue last: the device goes with it. */
-	for (i = ctrl->max_queues; i-- > 0;)
+	for (i = ctrl->max_queues; i-- > 1;)
 		weft_rdma_queue_free(&ctrl->queues[i]);
+	weft_rdma_peer_put_domain(ctrl);
+	weft_rdma_queue_free(&ctrl->queues[0]);
+	mutex_unlock(&ctrl->mem_lock);
 }

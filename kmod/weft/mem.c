@@ -176,9 +176,22 @@ static long weft_mem_ioctl(struct file *file, unsigned int cmd, unsigned long ar
 	}
 }
 
+/* What waits for a path or for memory does not keep a task that exits for long. */
+static int weft_mem_flush(struct file *file, fl_owner_t id)
+{
+	struct weft_mem_file *mf = file->private_data;
+
+	if (current->flags & PF_EXITING) {
+		WRITE_ONCE(mf->dying, jiffies | 1);
+		mod_delayed_work(mf->vol->wq, &mf->node->held_work, 0);
+	}
+	return 0;
+}
+
 static const struct file_operations weft_mem_fops = {
 	.owner		= THIS_MODULE,
 	.open		= weft_mem_open,
+	.flush		= weft_mem_flush,
 	.release	= weft_mem_release,
 	.unlocked_ioctl	= weft_mem_ioctl,
 	.compat_ioctl	= compat_ptr_ioctl,
@@ -219,6 +232,10 @@ int weft_mem_add(struct weft_volume *vol)
 		goto out_percpu;
 	}
 	mutex_init(&node->lock);
+	INIT_LIST_HEAD(&node->peers);
+	spin_lock_init(&node->held_lock);
+	INIT_LIST_HEAD(&node->held);
+	INIT_DELAYED_WORK(&node->held_work, weft_mem_held_work);
 	node->closed = true;
 	node->vol = vol;
 	device_initialize(&node->dev);
@@ -256,6 +273,7 @@ void weft_mem_del(struct weft_volume *vol)
 	struct weft_mem_node *node = vol->mem;
 
 	vol->mem = NULL;
+	cancel_delayed_work_sync(&node->held_work);
 	cdev_device_del(&node->cdev, &node->dev);
 	put_device(&node->dev);
 }

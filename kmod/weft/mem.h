@@ -47,6 +47,11 @@ struct weft_mem_bytes {
  * @writers: targets that may be written
  * @claim: on the volume's block device, while there are @writers
  * @bytes: moved, per cpu
+ * @peers: memories with a direct route that is not their pages', by @list;
+ *	under weft_volumes_lock
+ * @held_lock: protects @held
+ * @held: parts of commands that wait for a path or for their memory
+ * @held_work: sends them on, or fails them
  */
 struct weft_mem_node {
 	struct device			dev;
@@ -58,6 +63,10 @@ struct weft_mem_node {
 	u32				writers;
 	struct weft_bdev		claim;
 	struct weft_mem_bytes __percpu	*bytes;
+	struct list_head		peers;
+	spinlock_t			held_lock;	/* @held; taken in interrupts too */
+	struct list_head		held;
+	struct delayed_work		held_work;
 };
 
 /**
@@ -67,6 +76,7 @@ struct weft_mem_node {
  * @memories: struct weft_memory by id
  * @targets: struct weft_mem_target_ref by id
  * @in_flight: commands
+ * @dying: a task with it open began to exit then, in jiffies; 0 for none
  */
 struct weft_mem_file {
 	struct weft_mem_node	*node;
@@ -74,6 +84,7 @@ struct weft_mem_file {
 	struct xarray		memories;
 	struct xarray		targets;
 	atomic_t		in_flight;
+	unsigned long		dying;
 };
 
 /**
@@ -92,6 +103,7 @@ struct weft_mem_ref {
  * @length: in bytes
  * @route: which way its bytes take
  * @read_only: may only be written to the volume
+ * @persistent: registered once
  * @first: where it begins within the first of @pages, or within @map
  * @pages: what it is made of, where it has pages for block I/O; NULL where
  *	bytes are copied by @map
@@ -99,6 +111,10 @@ struct weft_mem_ref {
  * @user: who pays for pinned pages
  * @dmabuf: instead of the caller's own pages
  * @map: of all of the dma-buf for the CPU
+ * @transport: of all paths, where they do I/O on it themselves
+ * @peer: the memory as that one knows it, or NULL
+ * @piece: how much one operation of any path moves, in bytes
+ * @list: in the node's peers
  * @bytes: moved, per cpu
  * @rcu: who looks it up
  */
@@ -107,12 +123,17 @@ struct weft_memory {
 	u64				length;
 	enum weft_mem_route		route;
 	bool				read_only;
+	bool				persistent;
 	u64				first;
 	struct page			**pages;
 	unsigned long			page_count;
 	struct user_struct		*user;
 	struct dma_buf			*dmabuf;
 	struct iosys_map		map;
+	const struct weft_transport_ops	*transport;
+	struct weft_peer		*peer;
+	u32				piece;
+	struct list_head		list;
 	struct weft_mem_bytes __percpu	*bytes;
 	struct rcu_head			rcu;
 };
@@ -156,6 +177,7 @@ void weft_mem_ref_end(struct weft_mem_ref *ref);
 int weft_memory_register(struct weft_mem_file *mf, struct weft_mem_register *req,
 			 struct weft_why *why);
 int weft_memory_unregister(struct weft_mem_file *mf, u32 id);
+void weft_memory_path_added(struct weft_volume *vol, struct weft_path *path);
 int weft_memory_info(struct weft_mem_file *mf, struct weft_mem_info *info);
 void weft_memory_unregister_all(struct weft_mem_file *mf);
 void weft_memory_copy(struct weft_memory *mem, u64 at, struct page **pages, u32 length,
@@ -172,5 +194,6 @@ void weft_target_remove_all(struct weft_mem_file *mf);
 int weft_mem_io_init(void);
 void weft_mem_io_exit(void);
 int weft_mem_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags);
+void weft_mem_held_work(struct work_struct *work);
 
 #endif /* WEFT_MEM_H */

@@ -1,15 +1,58 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Commands: from io_uring to bios of the volume, and back.
+ * Commands: from io_uring to the members, and back.
+ *
+ * DOC: two ways
  *
  * A command names a target and a memory by id. Where the memory has pages, or
  * its bytes are copied by pages, those go to the volume as bios of its own
  * block device: chunks, paths and what becomes of lost ones are that one's.
- * The command completes once, in its submitter's task, when its last bio has.
+ * Where the transport does I/O on the memory itself, a command is split here,
+ * where the member changes and where one operation cannot move more, and each
+ * part goes past the block layer to a path of its member.
+ *
+ * A command completes once, in its submitter's task, when its last bio or part
+ * has. What is registered it gives back before that, where it ended: the
+ * submitter may be waiting for just that.
+ *
+ * DOC: parts that wait
+ *
+ * A part that no path can carry now, or whose memory is being moved, is held,
+ * and tried again every twentieth of a second. A write that a path may have
+ * carried is held at least until that can not execute any more. Patience is
+ * that of the volume for bios, and a minute where a task that has the file open
+ * is exiting.
  */
 #include "mem.h"
 
+#include <linux/timekeeping.h>
+
 #include "../compat/uring.h"
+
+#define WEFT_MEM_AGAIN		(HZ / 20)
+#define WEFT_MEM_DYING		(60 * HZ)
+
+struct weft_mem_io;
+
+/**
+ * struct weft_mem_part - a part of a command, on one member
+ * @op: for a path
+ * @io: the command
+ * @member: the member
+ * @list: in the node's held
+ * @not_before: in jiffies, while it is held
+ * @since: it began to wait then, in jiffies, 0 for it does not
+ * @sent: when, in nanoseconds
+ */
+struct weft_mem_part {
+	struct weft_mem_op	op;
+	struct weft_mem_io	*io;
+	struct weft_member	*member;
+	struct list_head	list;
+	unsigned long		not_before;
+	unsigned long		since;
+	u64			sent;
+};
 
 /**
  * struct weft_mem_io - a command in flight
@@ -19,11 +62,13 @@
  * @memory: with a reference, or NULL for a flush
  * @pages: host pages that carry its bytes, where they are copied
  * @page_count: of @pages
- * @remaining: bios, and one for who submits
- * @status: first error
- * @op: the bios'
+ * @remaining: bios or parts, and one for who submits
+ * @error: one of the errors, as a negative errno
+ * @op: read, write, or flush as a write without a memory
  * @at: within the memory
  * @length: in bytes
+ * @copy: from @pages, when they were read
+ * @first: its first part; most have no other
  */
 struct weft_mem_io {
 	struct io_uring_cmd		*cmd;
@@ -33,16 +78,20 @@ struct weft_mem_io {
 	struct page			**pages;
 	u32				page_count;
 	atomic_t			remaining;
-	blk_status_t			status;
+	int				error;
 	enum req_op			op;
 	u64				at;
 	u32				length;
+	struct work_struct		copy;
+	struct weft_mem_part		first;
 };
 
 static struct kmem_cache *weft_mem_io_cache;
+static struct kmem_cache *weft_mem_part_cache;
 static struct bio_set weft_mem_bios;
 
-static void weft_mem_io_free(struct weft_mem_io *io)
+/* Gives back what was registered: whoever waits for that may be the submitter itself. */
+static void weft_mem_io_release(struct weft_mem_io *io)
 {
 	u32 i;
 
@@ -53,41 +102,55 @@ static void weft_mem_io_free(struct weft_mem_io *io)
 		weft_mem_put(&io->memory->ref);
 	if (io->target)
 		weft_mem_put(&io->target->ref);
-	atomic_dec(&io->mf->in_flight);
-	kmem_cache_free(weft_mem_io_cache, io);
 }
 
-static int weft_mem_io_result(struct weft_mem_io *io)
+static void weft_mem_io_free(struct weft_mem_io *io)
 {
-	enum weft_mem_route route;
-
-	if (io->status)
-		return blk_status_to_errno(io->status);
-	if (!io->memory)
-		return 0;
-	route = io->memory->route;
-	if (io->pages && io->op == REQ_OP_READ)
-		weft_memory_copy(io->memory, io->at, io->pages, io->length, false);
-	this_cpu_add(io->memory->bytes->route[route], io->length);
-	this_cpu_add(io->mf->node->bytes->route[route], io->length);
-	return io->length;
+	atomic_dec(&io->mf->in_flight);
+	kmem_cache_free(weft_mem_io_cache, io);
 }
 
 static WEFT_URING_TW(weft_mem_io_done)
 {
 	struct io_uring_cmd *cmd = weft_uring_tw_cmd();
 	struct weft_mem_io *io = *io_uring_cmd_to_pdu(cmd, struct weft_mem_io *);
-	int ret = weft_mem_io_result(io);
+	int ret = io->error ?: io->length;
 
-	/* All of it is back when the submitter hears of it. */
 	weft_mem_io_free(io);
 	weft_uring_tw_done(cmd, ret);
 }
 
+/* Context: any. */
+static void weft_mem_io_end(struct weft_mem_io *io)
+{
+	if (!io->error && io->memory) {
+		enum weft_mem_route route = io->memory->route;
+
+		this_cpu_add(io->memory->bytes->route[route], io->length);
+		this_cpu_add(io->mf->node->bytes->route[route], io->length);
+	}
+	weft_mem_io_release(io);
+	weft_uring_in_task(io->cmd, weft_mem_io_done);
+}
+
+/* What was read by host pages goes where it belongs. */
+static void weft_mem_io_copy(struct work_struct *work)
+{
+	struct weft_mem_io *io = container_of(work, struct weft_mem_io, copy);
+
+	weft_memory_copy(io->memory, io->at, io->pages, io->length, false);
+	weft_mem_io_end(io);
+}
+
+/* Context: any. */
 static void weft_mem_io_put(struct weft_mem_io *io)
 {
-	if (atomic_dec_and_test(&io->remaining))
-		weft_uring_in_task(io->cmd, weft_mem_io_done);
+	if (!atomic_dec_and_test(&io->remaining))
+		return;
+	if (io->pages && io->op == REQ_OP_READ && !io->error)
+		queue_work(io->mf->vol->wq, &io->copy);
+	else
+		weft_mem_io_end(io);
 }
 
 static void weft_mem_end_bio(struct bio *bio)
@@ -96,7 +159,7 @@ static void weft_mem_end_bio(struct bio *bio)
 
 	/* One of several errors. */
 	if (unlikely(bio->bi_status))
-		WRITE_ONCE(io->status, bio->bi_status);
+		WRITE_ONCE(io->error, blk_status_to_errno(bio->bi_status));
 	bio_put(bio);
 	weft_mem_io_put(io);
 }
@@ -159,6 +222,7 @@ static int weft_mem_bounce(struct weft_mem_io *io)
 {
 	u32 count = DIV_ROUND_UP(io->length, PAGE_SIZE);
 
+	INIT_WORK(&io->copy, weft_mem_io_copy);
 	io->pages = kvcalloc(count, sizeof(*io->pages), GFP_KERNEL);
 	if (!io->pages)
 		return -ENOMEM;
@@ -170,6 +234,176 @@ static int weft_mem_bounce(struct weft_mem_io *io)
 	if (io->op == REQ_OP_WRITE)
 		weft_memory_copy(io->memory, io->at, io->pages, io->length, true);
 	return 0;
+}
+
+static void weft_mem_part_end(struct weft_mem_part *part, int error)
+{
+	struct weft_mem_io *io = part->io;
+
+	if (unlikely(error))
+		WRITE_ONCE(io->error, error);
+	if (part != &io->first)
+		kmem_cache_free(weft_mem_part_cache, part);
+	weft_mem_io_put(io);
+}
+
+static void weft_mem_part_hold(struct weft_mem_part *part, unsigned long not_before)
+{
+	struct weft_mem_node *node = part->io->mf->node;
+	unsigned long flags;
+
+	part->not_before = not_before;
+	if (!part->since)
+		part->since = jiffies | 1;
+	spin_lock_irqsave(&node->held_lock, flags);
+	list_add_tail(&part->list, &node->held);
+	spin_unlock_irqrestore(&node->held_lock, flags);
+	queue_delayed_work(node->vol->wq, &node->held_work, WEFT_MEM_AGAIN);
+}
+
+/* Context: any; where requests complete. */
+static void weft_mem_part_done(struct weft_mem_op *op, blk_status_t status, unsigned long after)
+{
+	struct weft_mem_part *part = container_of(op, struct weft_mem_part, op);
+	struct weft_member *member = part->member;
+
+	this_cpu_add(member->stats->nsecs[op->write ? WEFT_STAT_WRITE : WEFT_STAT_READ],
+		     ktime_get_ns() - part->sent);
+	if (unlikely(status == BLK_STS_TRANSPORT)) {
+		weft_mem_part_hold(part, after);
+		return;
+	}
+	if (unlikely(status))
+		weft_volume_member_failed(member);
+	weft_mem_part_end(part, blk_status_to_errno(status));
+}
+
+/* Writes pass while the volume is ours for certain, as in weft_submit_bio(). */
+static bool weft_mem_may_write(struct weft_volume *vol)
+{
+	return !time_after(jiffies, READ_ONCE(vol->lease));
+}
+
+static void weft_mem_part_send(struct weft_mem_part *part)
+{
+	struct weft_member *member = part->member;
+	enum weft_stat_group group = part->op.write ? WEFT_STAT_WRITE : WEFT_STAT_READ;
+	u32 sectors = part->op.length >> SECTOR_SHIFT;
+	unsigned long since = part->since;
+	int ret = -ENOTCONN;
+
+	part->since = 0;
+	part->sent = ktime_get_ns();
+	if (likely(!part->op.write || weft_mem_may_write(member->volume)))
+		ret = weft_route_peer(member, &part->op);
+	if (unlikely(ret == -ENOTCONN)) {
+		part->since = since;
+		weft_mem_part_hold(part, jiffies);
+		return;
+	}
+	if (unlikely(ret)) {
+		weft_mem_part_end(part, ret);
+		return;
+	}
+	/* The part may have ended: nothing of it is looked at any more. */
+	this_cpu_inc(member->stats->ios[group]);
+	this_cpu_add(member->stats->sectors[group], sectors);
+}
+
+/* Is there an end to waiting, and has it come? Returns the error, or 0. */
+static int weft_mem_part_gives_up(const struct weft_mem_part *part)
+{
+	struct weft_memory *memory = part->io->memory;
+	unsigned long dying = READ_ONCE(part->io->mf->dying);
+	enum weft_ownership ownership;
+
+	if (memory->transport->peer_lost(memory->peer))
+		return -EFAULT;
+	if (dying && time_after(jiffies, dying + WEFT_MEM_DYING))
+		return -EIO;
+	if (part->op.write && !weft_mem_may_write(part->member->volume)) {
+		ownership = weft_owner_state(part->member->volume);
+		return ownership == WEFT_OWNERSHIP_HELD ||
+		       ownership == WEFT_OWNERSHIP_SUSPENDED ? 0 : -EIO;
+	}
+	return weft_route_patience(part->member, part->since) ? 0 : -EIO;
+}
+
+/**
+ * weft_mem_held_work() - try what waits again, or fail it
+ * @work: of a node
+ */
+void weft_mem_held_work(struct work_struct *work)
+{
+	struct weft_mem_node *node = container_of(to_delayed_work(work), struct weft_mem_node,
+						  held_work);
+	struct weft_mem_part *part, *next;
+	LIST_HEAD(parts);
+	int error;
+
+	spin_lock_irq(&node->held_lock);
+	list_splice_init(&node->held, &parts);
+	spin_unlock_irq(&node->held_lock);
+	list_for_each_entry_safe(part, next, &parts, list) {
+		/* Nor may it fail before: who wrote would write again. */
+		if (time_before(jiffies, part->not_before)) {
+			weft_mem_part_hold(part, part->not_before);
+			continue;
+		}
+		error = weft_mem_part_gives_up(part);
+		if (error)
+			weft_mem_part_end(part, error);
+		else
+			weft_mem_part_send(part);
+	}
+}
+
+static struct weft_mem_part *weft_mem_part_alloc(struct weft_mem_io *io, bool first)
+{
+	struct weft_mem_part *part = first ? &io->first :
+					     kmem_cache_zalloc(weft_mem_part_cache, GFP_KERNEL);
+
+	if (part) {
+		part->io = io;
+		part->op.done = weft_mem_part_done;
+		part->op.peer = io->memory->peer;
+		part->op.write = io->op == REQ_OP_WRITE;
+		atomic_inc(&io->remaining);
+	}
+	return part;
+}
+
+/* Split where the member changes, and where one operation cannot move more. */
+static void weft_mem_submit_parts(struct weft_mem_io *io, u64 offset)
+{
+	struct weft_volume *vol = io->mf->vol;
+	u32 block = queue_logical_block_size(vol->disk->queue);
+	u32 piece = round_down(READ_ONCE(io->memory->piece), block), done = 0;
+	struct blk_plug plug;
+
+	blk_start_plug(&plug);
+	while (done < io->length) {
+		sector_t sector = (offset + done) >> SECTOR_SHIFT;
+		u64 run = (u64)weft_map_contiguous(&vol->map, sector) << SECTOR_SHIFT;
+		struct weft_mem_part *part = weft_mem_part_alloc(io, !done);
+		struct weft_place place = weft_map_sector(&vol->map, sector);
+
+		if (!part) {
+			WRITE_ONCE(io->error, -ENOMEM);
+			break;
+		}
+		part->member = vol->members[place.member];
+		part->op.sector = place.sector;
+		part->op.at = io->at + done;
+		part->op.length = min3((u64)piece, run, (u64)io->length - done);
+		if (io->memory->persistent)
+			part->op.length = min_t(u32, part->op.length,
+						round_up(WEFT_PEER_RUN - part->op.at % WEFT_PEER_RUN,
+							 block));
+		done += part->op.length;
+		weft_mem_part_send(part);
+	}
+	blk_finish_plug(&plug);
 }
 
 static struct weft_mem_target_ref *weft_target_get(struct weft_mem_file *mf, u32 id)
@@ -222,8 +456,7 @@ static int weft_mem_check(struct weft_mem_file *mf, u32 op, const struct weft_me
 	case WEFT_MEM_CMD_READ:
 	case WEFT_MEM_CMD_WRITE:
 		if (!c->length || c->length > WEFT_MEM_CMD_BYTES_MAX || c->length & block ||
-		    c->offset & block ||
-		    c->memory_offset & queue_dma_alignment(mf->vol->disk->queue))
+		    c->offset & block)
 			return -EINVAL;
 		return 0;
 	default:
@@ -251,6 +484,10 @@ static int weft_mem_bind(struct weft_mem_io *io, const struct weft_mem_cmd *c)
 		return -ENOENT;
 	if (io->op == REQ_OP_READ && io->memory->read_only)
 		return -EACCES;
+	/* Block I/O is on pages, from where its devices can begin. */
+	if (io->memory->pages && !io->memory->peer &&
+	    c->memory_offset & queue_dma_alignment(io->mf->vol->disk->queue))
+		return -EINVAL;
 	if (c->memory_offset > io->memory->length ||
 	    c->length > io->memory->length - c->memory_offset)
 		return -ERANGE;
@@ -306,14 +543,17 @@ int weft_mem_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 		return PTR_ERR(io);
 	io->op = cmd->cmd_op == WEFT_MEM_CMD_READ ? REQ_OP_READ : REQ_OP_WRITE;
 	ret = weft_mem_bind(io, &c);
-	if (!ret && io->memory && !io->memory->pages)
+	if (!ret && io->memory && io->memory->route == WEFT_MEM_ROUTE_BOUNCE)
 		ret = weft_mem_bounce(io);
 	if (ret) {
+		weft_mem_io_release(io);
 		weft_mem_io_free(io);
 		return ret;
 	}
 	*io_uring_cmd_to_pdu(cmd, struct weft_mem_io *) = io;
-	if (io->memory)
+	if (io->memory && io->memory->peer)
+		weft_mem_submit_parts(io, c.offset);
+	else if (io->memory)
 		weft_mem_submit(io, c.offset);
 	else
 		submit_bio(weft_mem_bio(io, 0, 0, REQ_PREFLUSH | REQ_SYNC));
@@ -323,19 +563,29 @@ int weft_mem_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 
 int weft_mem_io_init(void)
 {
-	int ret;
+	int ret = -ENOMEM;
 
 	weft_mem_io_cache = KMEM_CACHE(weft_mem_io, SLAB_HWCACHE_ALIGN);
 	if (!weft_mem_io_cache)
-		return -ENOMEM;
+		return ret;
+	weft_mem_part_cache = KMEM_CACHE(weft_mem_part, SLAB_HWCACHE_ALIGN);
+	if (!weft_mem_part_cache)
+		goto out_io;
 	ret = bioset_init(&weft_mem_bios, BIO_POOL_SIZE, 0, BIOSET_NEED_BVECS);
 	if (ret)
-		kmem_cache_destroy(weft_mem_io_cache);
+		goto out_part;
+	return 0;
+
+out_part:
+	kmem_cache_destroy(weft_mem_part_cache);
+out_io:
+	kmem_cache_destroy(weft_mem_io_cache);
 	return ret;
 }
 
 void weft_mem_io_exit(void)
 {
 	bioset_exit(&weft_mem_bios);
+	kmem_cache_destroy(weft_mem_part_cache);
 	kmem_cache_destroy(weft_mem_io_cache);
 }

@@ -7,7 +7,9 @@
  *
  * The caller's own pages, pinned, go down to the members as they are. Of a
  * dma-buf nobody but its exporter knows what it is made of, and there may be no
- * pages at all. Where every member is reached by an RDMA device that is
+ * pages at all. Where every member is reached by RDMA devices, and the exporter
+ * lets each of them have addresses of it, they move the bytes (direct): the
+ * transport does so. Where every member is reached by an RDMA device that is
  * software, that device moves bytes with the CPU, and may do so in the pages of
  * the exporter's own mapping for the CPU (vmap). Elsewhere host pages carry the
  * bytes and the CPU copies them (bounce). Neither is what people register
@@ -16,10 +18,13 @@
  */
 #include "mem.h"
 
+#include <linux/delay.h>
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/user.h>
 #include <linux/vmalloc.h>
+
+#define WEFT_MEMORY_CONNECT	(20 * HZ)
 
 /* Pinned pages are the user's to pay for, as io_uring's and RDMA's are. */
 static int weft_memory_charge(struct weft_memory *mem, struct weft_why *why)
@@ -140,6 +145,17 @@ static int weft_memory_refuse(struct weft_volume *vol, u32 flags, struct weft_wh
 	return 0;
 }
 
+/* What every member can do with memory that has no pages. */
+static enum weft_path_mem weft_memory_mem(struct weft_volume *vol)
+{
+	enum weft_path_mem mem = WEFT_PATH_MEM_DEVICE;
+	u32 i;
+
+	for (i = 0; i < vol->member_count; i++)
+		mem = min(mem, weft_route_mem(vol->members[i]));
+	return mem;
+}
+
 /* All members by software RDMA devices, which may use the CPU's mapping. */
 static bool weft_memory_may_vmap(struct weft_volume *vol)
 {
@@ -169,6 +185,123 @@ static int weft_memory_map(struct weft_memory *mem, struct weft_why *why)
 	return ret;
 }
 
+static int weft_memory_prepare(struct weft_memory *mem, struct weft_path *path,
+			       struct weft_why *why)
+{
+	if (!path->ops->peer_prepare || path->ops != mem->transport)
+		return weft_refuse(why, -EOPNOTSUPP,
+				   "no direct route: path %s does no I/O on peer memory",
+				   path->bdev->bd_disk->disk_name);
+	mem->piece = min(mem->piece, path->mem_bytes);
+	return path->ops->peer_prepare(mem->peer, path, why);
+}
+
+/* Every path of every member, or none. */
+static int weft_memory_prepare_all(struct weft_memory *mem, struct weft_volume *vol,
+				   struct weft_why *why)
+{
+	u32 i, j;
+	int ret;
+
+	for (i = 0; i < vol->member_count; i++) {
+		for (j = 0; j < WEFT_PATHS_MAX; j++) {
+			struct weft_path *path = weft_route_path(vol->members[i], j);
+
+			if (!path)
+				continue;
+			ret = weft_memory_prepare(mem, path, why);
+			if (ret)
+				return ret;
+		}
+	}
+	return 0;
+}
+
+static void weft_memory_unpeer(struct weft_memory *mem)
+{
+	if (!mem->peer)
+		return;
+	mutex_lock(&weft_volumes_lock);
+	list_del(&mem->list);
+	mutex_unlock(&weft_volumes_lock);
+	mem->transport->peer_remove(mem->peer);
+	mem->peer = NULL;
+}
+
+static int weft_memory_try_peer(struct weft_memory *mem, struct weft_volume *vol,
+				struct weft_why *why)
+{
+	struct weft_peer_request req = {
+		.volume		= vol->uuid,
+		.dmabuf		= mem->pages ? NULL : mem->dmabuf,
+		.pages		= mem->pages,
+		.page_count	= mem->page_count,
+		.start		= mem->first,
+		.length		= mem->length,
+		.read_only	= mem->read_only,
+		.persistent	= mem->persistent,
+	};
+	struct weft_peer *peer;
+	int ret;
+
+	/* Paths stay where they are meanwhile. */
+	mutex_lock(&weft_volumes_lock);
+	mem->transport = weft_route_path(vol->members[0], 0)->ops;
+	mem->piece = U32_MAX;
+	peer = mem->transport->peer_add(&req);
+	if (IS_ERR(peer)) {
+		mutex_unlock(&weft_volumes_lock);
+		return PTR_ERR(peer);
+	}
+	mem->peer = peer;
+	list_add_tail(&mem->list, &vol->mem->peers);
+	ret = weft_memory_prepare_all(mem, vol, why);
+	mutex_unlock(&weft_volumes_lock);
+	if (ret)
+		weft_memory_unpeer(mem);
+	return ret;
+}
+
+/* The transport does I/O on it. A path that is being connected again is waited for, some seconds. */
+static int weft_memory_peer(struct weft_memory *mem, struct weft_volume *vol,
+			    struct weft_why *why)
+{
+	unsigned long end = jiffies + WEFT_MEMORY_CONNECT;
+	int ret;
+
+	for (;;) {
+		why->text[0] = 0;
+		ret = weft_memory_try_peer(mem, vol, why);
+		if (ret != -ENOTCONN || time_after(jiffies, end))
+			return ret;
+		if (msleep_interruptible(100))
+			return -EINTR;
+	}
+}
+
+/**
+ * weft_memory_path_added() - a member has one path more
+ * @vol: the volume
+ * @path: the path, which may not be chosen yet
+ *
+ * Where it cannot do I/O on a memory, that goes by the others.
+ *
+ * Context: process context; weft_volumes_lock is held.
+ */
+void weft_memory_path_added(struct weft_volume *vol, struct weft_path *path)
+{
+	struct weft_memory *mem;
+
+	lockdep_assert_held(&weft_volumes_lock);
+	list_for_each_entry(mem, &vol->mem->peers, list) {
+		struct weft_why why = {};
+
+		if (weft_memory_prepare(mem, path, &why))
+			weft_warn(vol, "path %s carries no I/O on registered memory: %s\n",
+				  path->bdev->bd_disk->disk_name, why.text);
+	}
+}
+
 static int weft_memory_import(struct weft_memory *mem, struct weft_volume *vol,
 			      const struct weft_mem_register *req, struct weft_why *why)
 {
@@ -189,9 +322,15 @@ static int weft_memory_import(struct weft_memory *mem, struct weft_volume *vol,
 				   "the range ends at %llu, the dma-buf at %zu",
 				   req->start + req->length, mem->dmabuf->size);
 	mem->first = req->start;
+	if (weft_memory_mem(vol) == WEFT_PATH_MEM_DEVICE) {
+		ret = weft_memory_peer(mem, vol, why);
+		if (!ret || ret == -EINTR || !(req->flags & WEFT_MEM_ALLOW_BOUNCE))
+			return ret;
+		why->text[0] = 0;
+	}
 	if (req->flags & WEFT_MEM_ALLOW_VMAP && weft_memory_may_vmap(vol))
 		mem->route = WEFT_MEM_ROUTE_VMAP;
-	else if (req->flags & WEFT_MEM_ALLOW_BOUNCE)
+	else if (req->flags & WEFT_MEM_ALLOW_BOUNCE && !mem->persistent)
 		mem->route = WEFT_MEM_ROUTE_BOUNCE;
 	else
 		return weft_memory_refuse(vol, req->flags, why) ?:
@@ -202,9 +341,29 @@ static int weft_memory_import(struct weft_memory *mem, struct weft_volume *vol,
 	return ret;
 }
 
+/* Pages go past the block layer where all paths can, and as bios where not. */
+static int weft_memory_pages(struct weft_memory *mem, struct weft_volume *vol,
+			     struct weft_why *why)
+{
+	int ret = -EOPNOTSUPP;
+
+	if (weft_memory_mem(vol) != WEFT_PATH_MEM_NONE)
+		ret = weft_memory_peer(mem, vol, why);
+	if (!ret || ret == -EINTR)
+		return ret;
+	if (mem->persistent)
+		return weft_memory_mem(vol) != WEFT_PATH_MEM_NONE ? ret :
+		       weft_refuse(why, ret,
+				   "a member of %s is a block device, where nothing is registered for good",
+				   vol->name);
+	why->text[0] = 0;
+	return weft_memory_aligned(mem, vol, why);
+}
+
 /* Undoes all there is of it. */
 static void weft_memory_free(struct weft_memory *mem)
 {
+	weft_memory_unpeer(mem);
 	if (mem->pages && !mem->dmabuf)
 		unpin_user_pages_dirty_lock(mem->pages, mem->page_count, !mem->read_only);
 	kvfree(mem->pages);
@@ -261,12 +420,13 @@ int weft_memory_register(struct weft_mem_file *mf, struct weft_mem_register *req
 		goto out_free;
 	mem->length = req->length;
 	mem->read_only = req->flags & WEFT_MEM_READ_ONLY;
+	mem->persistent = req->flags & WEFT_MEM_PERSISTENT;
 	if (req->kind == WEFT_MEM_KIND_PAGES)
 		ret = weft_memory_pin(mem, req->start, why);
 	else
 		ret = weft_memory_import(mem, mf->vol, req, why);
 	if (!ret && mem->pages)
-		ret = weft_memory_aligned(mem, mf->vol, why);
+		ret = weft_memory_pages(mem, mf->vol, why);
 	if (ret)
 		goto out_free;
 	ret = weft_mem_ref_init(&mem->ref);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Paths that are given to a member, and taken from it, while it is in use. */
+#include "mem.h"
 #include "weft.h"
 
 static int weft_path_read(struct weft_path *path, struct weft_sb_info *info,
@@ -129,11 +130,13 @@ int weft_volume_path_add(const struct weft_path_change *change, struct weft_why 
 		goto out_unlock;
 	}
 	ret = weft_path_attach(member, path, why);
-	if (ret)
+	if (ret) {
 		weft_path_disconnect(path);
-	else
-		weft_info(member->volume, "member %u has path %s as well\n", member->index,
-			  path->bdev->bd_disk->disk_name);
+		goto out_unlock;
+	}
+	weft_info(member->volume, "member %u has path %s as well\n", member->index,
+		  path->bdev->bd_disk->disk_name);
+	weft_memory_path_added(member->volume, path);
 out_unlock:
 	mutex_unlock(&weft_volumes_lock);
 	if (ret)

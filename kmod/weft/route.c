@@ -285,20 +285,6 @@ const struct weft_path_events weft_route_events = {
 	.requeue	= weft_route_requeue,
 };
 
-/* When is patience over? Returns the jiffies that are left, 0 for over. */
-static unsigned long weft_route_patience(struct weft_member *member)
-{
-	int timeout = READ_ONCE(member->volume->no_path_timeout);
-	unsigned long end;
-
-	if (!weft_route_may_wait(member))
-		return 0;
-	if (timeout < 0)
-		return MAX_JIFFY_OFFSET;
-	end = member->paths.stalled_at + (unsigned long)timeout * HZ;
-	return time_before(jiffies, end) ? end - jiffies : 0;
-}
-
 /* Sends on, or ends, what may be; and comes back for the rest. */
 static void weft_route_work(struct work_struct *work)
 {
@@ -311,7 +297,7 @@ static void weft_route_work(struct work_struct *work)
 
 	spin_lock_irq(&route->lock);
 	if (!route->usable) {
-		later = weft_route_patience(member);
+		later = weft_route_patience(member, route->stalled_at);
 		fail = !later;
 	}
 	if (route->usable || fail) {
@@ -385,6 +371,52 @@ enum weft_path_mem weft_route_mem(struct weft_member *member)
 	}
 	srcu_read_unlock(&weft_route_srcu, srcu);
 	return any ? mem : WEFT_PATH_MEM_NONE;
+}
+
+/**
+ * weft_route_peer() - send an operation on peer memory by whichever path can carry it
+ * @member: which
+ * @op: its sector is the member's
+ *
+ * Context: process context, may sleep.
+ * Return: as ->peer_submit().
+ */
+int weft_route_peer(struct weft_member *member, struct weft_mem_op *op)
+{
+	unsigned int tries = hweight_long(READ_ONCE(member->paths.usable));
+	int srcu = srcu_read_lock(&weft_route_srcu);
+	int ret = -ENOTCONN;
+
+	while (tries-- && ret == -ENOTCONN) {
+		struct weft_path *path = weft_route_pick(member);
+
+		if (!path)
+			break;
+		if (path->ops->peer_submit)
+			ret = path->ops->peer_submit(path, op);
+	}
+	srcu_read_unlock(&weft_route_srcu, srcu);
+	return ret;
+}
+
+/**
+ * weft_route_patience() - how long I/O may still wait for a path
+ * @member: which
+ * @since: when it began to, in jiffies
+ *
+ * Return: in jiffies; 0 where it fails now, MAX_JIFFY_OFFSET for ever.
+ */
+unsigned long weft_route_patience(struct weft_member *member, unsigned long since)
+{
+	int timeout = READ_ONCE(member->volume->no_path_timeout);
+	unsigned long end;
+
+	if (!weft_route_may_wait(member))
+		return 0;
+	if (timeout < 0)
+		return MAX_JIFFY_OFFSET;
+	end = since + (unsigned long)timeout * HZ;
+	return time_before(jiffies, end) ? end - jiffies : 0;
 }
 
 /**

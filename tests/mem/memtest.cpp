@@ -7,10 +7,12 @@
 ///   are over weft-memtest VOLUME bad                         wrong input of every kind, as TAP weft-memtest
 ///   VOLUME register MEMORY             one registration: its route, or why not
 ///
-/// MEMORY: pages, udmabuf, heap, or exporter[,pin][,novmap][,refuse][,run][,bar][,ro][,slow=MS]
+/// MEMORY: pages, udmabuf, heap, bar=PCI-ADDRESS, or
+/// exporter[,pin][,novmap][,refuse][,run][,bar][,ro][,slow=MS]
 #include "memtest.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <random>
 #include <thread>
@@ -27,6 +29,7 @@ struct command_line {
     unsigned count = 64;
     unsigned depth = 16;
     unsigned seconds = 0;
+    unsigned revoke_ms = 0;  ///< the exporter revokes it after this
     unsigned move_ms = 0;    ///< the exporter moves its memory this often meanwhile
     std::uint64_t shift = 0; ///< where in the dma-buf the memory begins
     std::uint32_t largest = 1U << 20;
@@ -47,11 +50,14 @@ command_line parse(int argc, char** argv)
         };
         if (word == "--vmap")
             line.flags |= WEFT_MEM_ALLOW_VMAP;
+        else if (word == "--persistent")
+            line.flags |= WEFT_MEM_PERSISTENT;
         else if (word == "--bounce")
             line.flags |= WEFT_MEM_ALLOW_BOUNCE;
         else if (!number("size", line.size) && !number("count", line.count) && !number("depth", line.depth) &&
                  !number("seconds", line.seconds) && !number("move", line.move_ms) &&
-                 !number("shift", line.shift) && !number("largest", line.largest))
+                 !number("revoke", line.revoke_ms) && !number("shift", line.shift) &&
+                 !number("largest", line.largest))
             words.push_back(word);
     }
     if (words.size() < 2)
@@ -123,18 +129,20 @@ void fill(std::uint8_t* to, std::size_t length, std::mt19937_64& random)
     }
 }
 
-/// The exporter moves its memory for as long as this is there.
-class mover
+/// The exporter moves its memory again and again for as long as this is there, or revokes it once.
+class disturber
 {
 public:
-    mover(memory_source& source, unsigned ms)
+    disturber(memory_source& source, unsigned move_ms, unsigned revoke_ms)
     {
-        if (ms)
-            thread_ = std::jthread([&source, ms](const std::stop_token& stop) {
-                while (!stop.stop_requested()) {
-                    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+        if (move_ms || revoke_ms)
+            thread_ = std::jthread([&source, move_ms, revoke_ms](const std::stop_token& stop) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(move_ms + revoke_ms));
+                if (revoke_ms)
+                    source.revoke();
+                for (; !revoke_ms && !stop.stop_requested();
+                     std::this_thread::sleep_for(std::chrono::milliseconds(move_ms)))
                     source.move();
-                }
             });
     }
 
@@ -153,7 +161,7 @@ int verify(const command_line& line)
     ring io(line.depth * 2);
     std::mt19937_64 random(7);
     std::size_t failed = 0, wrong = 0, bytes = 0;
-    mover moving(source, line.move_ms);
+    const disturber disturbing(source, line.move_ms, line.revoke_ms);
 
     for (int round = 0; round < 4; round++) {
         const auto pieces = random_pieces(random, g, line.size, line.count, line.largest);
@@ -208,8 +216,8 @@ int load(const command_line& line)
     const auto g = file.geometry();
     ring io(line.depth * 2);
     std::mt19937_64 random(11);
-    std::size_t in_flight = 0, done = 0, failed = 0;
-    mover moving(source, line.move_ms);
+    std::size_t in_flight = 0, done = 0, failed = 0, revoked = 0;
+    const disturber disturbing(source, line.move_ms, line.revoke_ms);
     const auto end =
         std::chrono::steady_clock::now() + std::chrono::seconds(line.seconds ? line.seconds : 3600);
 
@@ -227,12 +235,98 @@ int load(const command_line& line)
             in_flight++;
         }
         const auto [length, result] = io.next();
-        failed += result != static_cast<int>(length);
+        revoked += result == -EFAULT;
+        failed += result != static_cast<int>(length) && !(line.revoke_ms && result == -EFAULT);
         in_flight--;
         done++;
     }
-    std::printf("%zu commands, %zu failed\n", done, failed);
+    std::printf("%zu commands, %zu failed, %zu revoked\n", done, failed, revoked);
+    return failed != 0 || (line.revoke_ms && !revoked);
+}
+
+/// What cannot be used any more is told so, in bounded time, and never anything else.
+int churn(const command_line& line)
+{
+    block_file block(line.volume);
+    std::atomic<unsigned> failed = 0;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(line.seconds ? line.seconds : 5);
+    const auto work = [&](unsigned seed) {
+        std::mt19937_64 random(seed);
+        mem_file file(line.volume);
+        const auto target = file.target(block.fd(), WEFT_MEM_MAY_READ | WEFT_MEM_MAY_WRITE);
+        const auto g = file.geometry();
+        ring io(64);
+        while (std::chrono::steady_clock::now() < end) {
+            memory_source source(line.memory, line.size);
+            const auto memory = file.add(source, 0, line.size, line.flags);
+            for (unsigned i = 0; i < line.depth; i++)
+                io.prepare(file.fd(), random() % 2 ? WEFT_MEM_CMD_READ : WEFT_MEM_CMD_WRITE,
+                           {target, memory.id, random() % (g.size / 65536) * 65536,
+                            random() % (line.size / 65536) * 65536, 65536, 0},
+                           0);
+            failed += io.next().second != 65536;
+            // The others are in flight: it waits for them.
+            failed += !file.remove(memory.id);
+            for (unsigned i = 1; i < line.depth; i++)
+                failed += io.next().second != 65536;
+        }
+    };
+    {
+        std::vector<std::jthread> threads;
+        for (unsigned i = 0; i < 4; i++)
+            threads.emplace_back(work, i);
+    }
+    if (failed)
+        std::printf("# %u commands failed\n", failed.load());
     return failed != 0;
+}
+
+/// Random reads of --largest bytes at --depth, --count of them; `prepare` begins one.
+template <typename Prepare>
+int time_reads(const command_line& line, ring& io, std::uint64_t size, Prepare prepare)
+{
+    std::mt19937_64 random(3);
+    unsigned sent = 0, done = 0;
+    const auto start = std::chrono::steady_clock::now();
+    while (done < line.count) {
+        for (; sent < line.count && sent - done < line.depth; sent++)
+            prepare(random() % (size / line.largest) * line.largest, sent % line.depth * line.largest);
+        for (const auto result : io.ready()) {
+            if (result != static_cast<int>(line.largest))
+                die("a read ended with %d", result);
+            done++;
+        }
+    }
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
+    std::printf("%.1f\n", took.count() / line.count);
+    return 0;
+}
+
+int bench(const command_line& line)
+{
+    mem_file file(line.volume);
+    block_file block(line.volume);
+    memory_source source(line.memory, static_cast<std::uint64_t>(line.depth) * line.largest);
+    const auto target = file.target(block.fd(), WEFT_MEM_MAY_READ);
+    const auto memory =
+        file.add(source, 0, static_cast<std::uint64_t>(line.depth) * line.largest, line.flags);
+    ring io(line.depth);
+    return time_reads(
+        line, io, std::min<std::uint64_t>(line.size, file.geometry().size),
+        [&](std::uint64_t offset, std::uint64_t at) {
+            io.prepare(file.fd(), WEFT_MEM_CMD_READ, {target, memory.id, offset, at, line.largest, 0}, 0);
+        });
+}
+
+int bench_block(const command_line& line)
+{
+    const block_file block = block_file::at(line.volume);
+    const memory_source source("pages", static_cast<std::uint64_t>(line.depth) * line.largest);
+    ring io(line.depth, 0);
+    io.register_block(block.fd(), source.data(), static_cast<std::uint64_t>(line.depth) * line.largest);
+    return time_reads(line, io, line.size, [&](std::uint64_t offset, std::uint64_t at) {
+        io.prepare_fixed(source.data() + at, line.largest, offset);
+    });
 }
 
 int show_registration(const command_line& line)
@@ -255,6 +349,17 @@ int main(int argc, char** argv)
     const auto line = parse(argc, argv);
     if (line.verb == "verify")
         return verify(line);
+    if (line.verb == "churn")
+        return churn(line);
+    if (line.verb == "check") {
+        const auto strays = memory_source::strays();
+        std::printf("%llu\n", static_cast<unsigned long long>(strays));
+        return strays != 0;
+    }
+    if (line.verb == "bench")
+        return bench(line);
+    if (line.verb == "block")
+        return bench_block(line);
     if (line.verb == "load")
         return load(line);
     if (line.verb == "register")

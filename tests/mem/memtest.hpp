@@ -47,10 +47,14 @@ public:
     [[nodiscard]] std::vector<std::uint8_t> read(std::uint64_t at, std::size_t length) const;
     /// Of the test exporter's.
     void move() const;
+    /// For good; of a BAR by taking the driver from its device.
+    void revoke() const;
+    static std::uint64_t strays();
 
 private:
     unique_fd fd_;
     unique_fd exporter_;
+    std::string bar_;
     std::uint8_t* data_ = nullptr;
     std::uint64_t size_;
 };
@@ -73,6 +77,7 @@ public:
     [[nodiscard]] bool try_add(weft_mem_register& request) const;
     [[nodiscard]] registered add(const memory_source& source, std::uint64_t start, std::uint64_t length,
                                  std::uint32_t flags) const;
+    [[nodiscard]] bool remove(std::uint32_t id) const;
     [[nodiscard]] weft_mem_info info(std::uint32_t id) const;
 
 private:
@@ -84,11 +89,13 @@ class block_file
 {
 public:
     explicit block_file(const std::string& volume, int flags = 2 /* O_RDWR */);
+    static block_file at(const std::string& path);
     [[nodiscard]] int fd() const { return fd_.get(); }
     [[nodiscard]] std::vector<std::uint8_t> read(std::uint64_t offset, std::size_t length) const;
     void write(std::uint64_t offset, const std::vector<std::uint8_t>& data) const;
 
 private:
+    explicit block_file(unique_fd fd) : fd_(std::move(fd)) {}
     unique_fd fd_;
 };
 
@@ -102,9 +109,17 @@ public:
     void prepare(int fd, std::uint32_t op, const weft_mem_cmd& command, std::uint64_t tag);
     /// The next completion's tag and result; submits what was prepared.
     std::pair<std::uint64_t, int> next();
+    /// Results of all that is there, one at least; submits what was prepared.
+    std::vector<int> ready();
+    /// All commands are on this file from now on.
+    void register_file(int fd);
+    /// For prepare_fixed(): a registered file and buffer.
+    void register_block(int fd, void* memory, std::uint64_t length);
+    void prepare_fixed(void* memory, std::uint32_t length, std::uint64_t offset);
 
 private:
     io_uring ring_{};
+    bool fixed_file_ = false;
 };
 
 int bad_input(const std::string& volume);

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
+#include <fstream>
 #include <linux/dma-buf.h>
 #include <linux/dma-heap.h>
 #include <linux/udmabuf.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "tests/kmod/test_exporter/uapi.h"
+#include "uapi/weft_p2p.h"
 
 void die(const char* format, ...)
 {
@@ -104,6 +106,17 @@ unique_fd make_exported(int exporter, const std::string& what, std::uint64_t siz
     return unique_fd(request.fd);
 }
 
+/// /dev/weft/bar-ADDRESS of weft_p2p.
+unique_fd make_bar(const std::string& address, std::uint64_t size)
+{
+    const auto device = open_or_die("/dev/weft/bar-" + address, O_RDWR);
+    weft_bar_export request{};
+    request.length = size;
+    if (ioctl(device.get(), WEFT_BAR_IOC_EXPORT, &request))
+        die("bar: %s: %s", std::strerror(errno), request.why);
+    return unique_fd(request.fd);
+}
+
 } // namespace
 
 memory_source::memory_source(const std::string& what, std::uint64_t size) : size_((size + 4095) & ~4095ULL)
@@ -115,6 +128,9 @@ memory_source::memory_source(const std::string& what, std::uint64_t size) : size
     } else if (what.starts_with("exporter")) {
         exporter_ = open_or_die("/dev/weft-test-exporter", O_RDWR);
         fd_ = make_exported(exporter_.get(), what, size_);
+    } else if (what.starts_with("bar=")) {
+        bar_ = what.substr(4);
+        fd_ = make_bar(bar_, size_);
     } else if (what != "pages") {
         die("'%s' is no memory", what.c_str());
     }
@@ -145,8 +161,31 @@ void memory_source::move() const
 {
     const int fd = fd_.get();
     // What is pinned stays where it is.
-    if (ioctl(exporter_.get(), EXPORTER_MOVE, &fd) && errno != EBUSY)
+    if (!ioctl(exporter_.get(), EXPORTER_MOVE, &fd) || errno == EBUSY)
+        return;
+    // A BAR is soon full of what was taken back: looked at, it is free again.
+    if (errno != ENOSPC)
         die("move: %s", std::strerror(errno));
+    if (const auto strays = memory_source::strays())
+        die("%llu bytes were written to memory that was taken back", static_cast<unsigned long long>(strays));
+}
+
+void memory_source::revoke() const
+{
+    const int fd = fd_.get();
+    if (bar_.empty() && ioctl(exporter_.get(), EXPORTER_REVOKE, &fd))
+        die("revoke: %s", std::strerror(errno));
+    if (!bar_.empty())
+        std::ofstream("/sys/bus/pci/drivers/weft_p2p/unbind") << bar_ << std::flush;
+}
+
+std::uint64_t memory_source::strays()
+{
+    const auto exporter = open_or_die("/dev/weft-test-exporter", O_RDWR);
+    std::uint64_t strays = 0;
+    if (ioctl(exporter.get(), EXPORTER_CHECK, &strays))
+        die("check: %s", std::strerror(errno));
+    return strays;
 }
 
 mem_file::mem_file(const std::string& volume) : fd_(open_or_die("/dev/weft/" + volume + ".mem", O_RDWR)) {}
@@ -195,6 +234,11 @@ registered mem_file::add(const memory_source& source, std::uint64_t start, std::
     return {request.id, request.route};
 }
 
+bool mem_file::remove(std::uint32_t id) const
+{
+    return !ioctl(fd(), WEFT_MEM_IOC_UNREGISTER, &id);
+}
+
 weft_mem_info mem_file::info(std::uint32_t id) const
 {
     weft_mem_info info{};
@@ -207,6 +251,11 @@ weft_mem_info mem_file::info(std::uint32_t id) const
 block_file::block_file(const std::string& volume, int flags)
     : fd_(open_or_die("/dev/weft/" + volume, flags | O_DIRECT))
 {
+}
+
+block_file block_file::at(const std::string& path)
+{
+    return block_file(open_or_die(path, O_RDONLY | O_DIRECT));
 }
 
 namespace
@@ -262,7 +311,8 @@ void ring::prepare(int fd, std::uint32_t op, const weft_mem_cmd& command, std::u
     }
     std::memset(sqe, 0, ring_.flags & IORING_SETUP_SQE128 ? 128 : 64);
     sqe->opcode = IORING_OP_URING_CMD;
-    sqe->fd = fd;
+    sqe->fd = fixed_file_ ? 0 : fd;
+    sqe->flags = fixed_file_ ? IOSQE_FIXED_FILE : 0;
     sqe->cmd_op = op;
     sqe->user_data = tag;
     std::memcpy(sqe->cmd, &command, ring_.flags & IORING_SETUP_SQE128 ? sizeof(command) : 16);
@@ -280,4 +330,37 @@ std::pair<std::uint64_t, int> ring::next()
     const std::pair<std::uint64_t, int> result(cqe->user_data, cqe->res);
     io_uring_cqe_seen(&ring_, cqe);
     return result;
+}
+
+std::vector<int> ring::ready()
+{
+    std::vector<int> results{next().second};
+    io_uring_cqe* cqe = nullptr;
+    while (!io_uring_peek_cqe(&ring_, &cqe)) {
+        results.push_back(cqe->res);
+        io_uring_cqe_seen(&ring_, cqe);
+    }
+    return results;
+}
+
+void ring::register_file(int fd)
+{
+    if (io_uring_register_files(&ring_, &fd, 1))
+        die("io_uring: the file cannot be registered");
+    fixed_file_ = true;
+}
+
+void ring::register_block(int fd, void* memory, std::uint64_t length)
+{
+    const iovec buffer{memory, length};
+    register_file(fd);
+    if (io_uring_register_buffers(&ring_, &buffer, 1))
+        die("io_uring: the buffer cannot be registered");
+}
+
+void ring::prepare_fixed(void* memory, std::uint32_t length, std::uint64_t offset)
+{
+    auto* sqe = io_uring_get_sqe(&ring_);
+    io_uring_prep_read_fixed(sqe, 0, memory, length, offset, 0);
+    io_uring_sqe_set_flags(sqe, IOSQE_FIXED_FILE);
 }

@@ -258,6 +258,7 @@ ok_members() {
 ok_unload() {
 	# Loaded by itself where a member was rdma://.
 	[ ! -d /sys/module/weft_rdma ] || rmmod weft_rdma
+	[ ! -d /sys/module/weft_p2p ] || rmmod weft_p2p
 	ok "weft.ko unloads, so nothing holds it" rmmod weft
 }
 

@@ -37,6 +37,7 @@ ok "a volume" weftctl create v /dev/a /dev/b /dev/c --chunk 64K --force
 verified "the caller's own pages, to block devices" 0 pages
 verified "in commands of many chunks" 0 pages --size=16777216 --largest=8388608 --count=8
 verified "in small ones" 0 pages --count=512 --largest=8192
+refused "nothing is registered for good with a block device" 1 "registered for good" weft-memtest v register pages --persistent
 if [ -e /dev/udmabuf ] || modprobe -q udmabuf; then
 	refused "a dma-buf on block devices" 1 "member 0 of v (/dev/a) is a block device" weft-memtest v register udmabuf
 	refused "with vmap likewise" 1 "allow bounce" weft-memtest v register udmabuf --vmap
@@ -88,11 +89,13 @@ soft_roce 10.9.0.1
 for n in a b; do nvmet_serve "$nqn:$n" "$(readlink -f /dev/$n)" rdma 10.9.0.1; done
 ok "a volume over soft-RoCE" weftctl create v "rdma://10.9.0.1/$nqn:a" "rdma://10.9.0.1/$nqn:b" --chunk 64K --force
 verified "the caller's own pages, over soft-RoCE" 0 pages
+verified "registered for good" 0 pages --persistent --size=16777216 --largest=8388608 --count=8
 if [ -e /dev/udmabuf ]; then
 	refused "no direct route" 1 "is software and has no DMA engine" weft-memtest v register udmabuf
 	verified "a dma-buf by the CPU's mapping" 1 udmabuf --vmap
 	verified "from the middle of a page on" 1 udmabuf --vmap --shift=1536
-	refused "but from no odd place" 3 "no multiple of" weft-memtest v verify udmabuf --vmap --shift=1300
+	verified "and from an odd place" 1 udmabuf --vmap --shift=1301
+	verified "registered for good" 1 udmabuf --vmap --persistent
 	verified "or bounced" 2 udmabuf --bounce
 fi
 ok "stopped" weftctl stop v

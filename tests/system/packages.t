@@ -72,16 +72,16 @@ for path in /usr/bin/*.away; do mv "$path" "${path%.away}"; done
 ofa=/usr/src/ofa_kernel/$(uname -m)/$newest
 common=$(dirname "$(readlink -f "$ksrc/include/rdma" 2>/dev/null || echo /none)")
 [ -e "$common/rdma/ib_verbs.h" ] || common=$(find -L /usr/src/linux-headers-*common -path "*${newest%+*}*" -name include -maxdepth 1 | head -n 1)
-build_probe() { rm -rf /tmp/probe && mkdir -p /tmp/probe/kmod /tmp/probe/tests/kmod && cp -a /weft/tests/kmod/rdma_stack /tmp/probe/tests/kmod/ &&
-	cp /weft/kmod/rdma_stack.mk /tmp/probe/kmod/ && make -C "$ksrc" M=/tmp/probe/tests/kmod/rdma_stack modules; }
-# Debian's newest kernels carry no symbol versions, so it is the module that a symbol comes from which tells.
-core_of() { modinfo -F depends /tmp/probe/tests/kmod/rdma_stack/rdma_stack.ko; }
-headers_of() { modinfo -F rdma_headers /tmp/probe/tests/kmod/rdma_stack/rdma_stack.ko; }
-ok "without one, a user of ib_core is built" build_probe
+build_tree() { rm -rf /tmp/tree && mkdir -p /tmp/tree && cp -a /weft/Kbuild /weft/kmod /weft/uapi /tmp/tree/ && make -C "$ksrc" M=/tmp/tree modules; }
+# Debian's newest kernels carry no symbol versions, so it is the module that a symbol comes from which tells; and of the
+# headers what the compiler noted.
+core_of() { modinfo -F depends /tmp/tree/kmod/rdma/weft_rdma.ko | tr , '\n' | grep core; }
+headers_of() { grep -q "$ofa/include/rdma/ib_verbs.h" /tmp/tree/kmod/rdma/.queue.o.cmd && echo vendor || echo kernel; }
+ok "without one, weft is built" build_tree
 is "with the kernel's headers" "$(headers_of)" kernel
 is "and its symbols" "$(core_of)" ib_core
 mkdir -p "$ofa/include/rdma"
-cp "$common/rdma/ib_verbs.h" "$ofa/include/rdma/" && echo '#define WEFT_TEST_VENDOR_RDMA 1' >>"$ofa/include/rdma/ib_verbs.h"
+cp "$common/rdma/ib_verbs.h" "$ofa/include/rdma/"
 refused "headers without modules" 1 "the installed ib_core is the kernel's own" $check "$newest" "$ksrc"
 core=/lib/modules/$newest/updates/dkms/ib_core.ko
 own=$(modinfo -k "$newest" -F filename ib_core)
@@ -91,7 +91,7 @@ depmod "$newest"
 refused "modules that were never built for this kernel" 1 "Module.symvers is missing" $check "$newest" "$ksrc"
 sed -n 's#drivers/infiniband/core/ib_core#extra/vendor_core#p' "$ksrc/Module.symvers" >"$ofa/Module.symvers"
 ok "headers, symbols and modules of one vendor" $check "$newest" "$ksrc"
-ok "a user of ib_core is built" build_probe
+ok "weft is built" build_tree
 is "with the vendor's headers" "$(headers_of)" vendor
 is "and the vendor's symbols" "$(core_of)" vendor_core
 mkdir -p /tmp/root/sys/module/ib_core /tmp/root/lib /tmp/root/usr/src && echo 0123456789 >/tmp/root/sys/module/ib_core/srcversion

@@ -84,7 +84,8 @@ def p2p(work):
 
 
 def hca(work):
-    """One PCIe switch with two functions that the test adapter takes for its own, ivshmem memory, and an NVMe disk."""
+    """One PCIe switch with two functions that the test adapter takes for its own, ivshmem memory, and an NVMe disk; and
+    more such memory elsewhere."""
     topo = Topology()
     topo.args += _switch(4)
     for i in range(2):
@@ -92,6 +93,8 @@ def hca(work):
     topo.args += ["-object", "memory-backend-ram,id=peer,size=64M,share=on",
                   "-device", "ivshmem-plain,memdev=peer,bus=down2"]
     topo.args += _nvme(work, "nvme0", "down3", extra=",cmb_size_mb=64")
+    topo.args += ["-device", "pcie-root-port,id=rp1,chassis=2,slot=2",
+                  "-object", "memory-backend-ram,id=far,size=16M,share=on", "-device", "ivshmem-plain,memdev=far,bus=rp1"]
     return topo
 
 

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * dma-bufs as addresses for a PCI device.
+ *
+ * DOC: what real exporters do
+ *
+ * Some have no pin; then the memory may move while it is mapped, and the
+ * importer follows. One takes the importing device for a PCI device without
+ * asking: nothing else is ever attached here. An exporter whose memory the
+ * device cannot reach says so by taking peer2peer back while it lets the device
+ * attach, and would move the memory to the host when it is mapped: that is no
+ * direct route, and is refused.
+ */
+#include "../compat/compat.h"
+#include "../compat/dmabuf.h"
+#include "../include/weft_p2p.h"
+
+#include <linux/dma-resv.h>
+#include <linux/module.h>
+#include <linux/pci.h>
+
+/**
+ * struct weft_import - a range of a dma-buf, for a device
+ * @req: what it is
+ * @attach: to the exporter
+ * @pinned: the exporter leaves it where it is
+ * @sgt: mapping, or NULL
+ * @segments: of it
+ *
+ * All but @req and @attach under the dma-buf's reservation lock.
+ */
+struct weft_import {
+	struct weft_import_request	req;
+	struct dma_buf_attachment	*attach;
+	bool				pinned;
+	struct sg_table			*sgt;
+	struct weft_segments		segments;
+};
+
+static void weft_import_invalidate(struct dma_buf_attachment *attach)
+{
+	struct weft_import *import = attach->importer_priv;
+
+	import->req.invalidate(import->req.owner);
+}
+
+static const struct dma_buf_attach_ops weft_import_ops = {
+	.allow_peer2peer	= true,
+	.invalidate_mappings	= weft_import_invalidate,
+};
+
+static int weft_import_pin(struct weft_import *import, struct weft_why *why)
+{
+	int ret;
+
+	if (!dma_buf_is_dynamic(import->req.dmabuf))
+		return 0;
+	weft_import_lock(import);
+	ret = dma_buf_pin(import->attach);
+	import->pinned = !ret;
+	weft_import_unlock(import);
+	if (ret)
+		weft_refuse(why, ret, "no direct route: the exporter (%s) cannot pin the memory for %s (error %d)",
+			    import->req.dmabuf->exp_name, dev_name(import->req.device), -ret);
+	return ret;
+}
+
+/**
+ * weft_import_attach() - ask the exporter whether a device may use its memory
+ * @req: which, by whom; the range is within the dma-buf
+ * @why: gets the reason of a failure
+ *
+ * Context: process context, may sleep.
+ * Return: the import, or an ERR_PTR; -EOPNOTSUPP where there is no way for bytes
+ * between the two.
+ */
+struct weft_import *weft_import_attach(const struct weft_import_request *req,
+				       struct weft_why *why)
+{
+	struct weft_import *import;
+	int ret;
+
+	/* An exporter may take any device for a PCI device. */
+	if (!dev_is_pci(req->device)) {
+		ret = weft_refuse(why, -EOPNOTSUPP,
+				  "no direct route: %s is no PCI device", dev_name(req->device));
+		return ERR_PTR(ret);
+	}
+	import = kzalloc_obj(*import);
+	if (!import)
+		return ERR_PTR(-ENOMEM);
+	import->req = *req;
+	import->attach = dma_buf_dynamic_attach(req->dmabuf, req->device, &weft_import_ops,
+						import);
+	if (IS_ERR(import->attach)) {
+		ret = weft_refuse(why, PTR_ERR(import->attach),
+				  "no direct route: the exporter (%s) does not let %s attach (error %ld): no peer-to-peer path between the two, or it has none",
+				  req->dmabuf->exp_name, dev_name(req->device),
+				  -PTR_ERR(import->attach));
+		goto out_free;
+	}
+	if (!import->attach->peer2peer) {
+		ret = weft_refuse(why, -EOPNOTSUPP,
+				  "no direct route: the exporter (%s) knows no peer-to-peer path to %s, and would move the memory to the host",
+				  req->dmabuf->exp_name, dev_name(req->device));
+		goto out_detach;
+	}
+	ret = weft_import_pin(import, why);
+	if (ret)
+		goto out_detach;
+	get_dma_buf(req->dmabuf);
+	return import;
+
+out_detach:
+	dma_buf_detach(req->dmabuf, import->attach);
+out_free:
+	kfree(import);
+	return ERR_PTR(ret);
+}
+EXPORT_SYMBOL_GPL(weft_import_attach);
+
+/**
+ * weft_import_detach() - undo weft_import_attach()
+ * @import: not mapped
+ *
+ * Context: process context, may sleep. @invalidate does not run any more when
+ * this returns.
+ */
+void weft_import_detach(struct weft_import *import)
+{
+	struct dma_buf *dmabuf = import->req.dmabuf;
+
+	if (import->pinned) {
+		weft_import_lock(import);
+		dma_buf_unpin(import->attach);
+		weft_import_unlock(import);
+	}
+	dma_buf_detach(dmabuf, import->attach);
+	dma_buf_put(dmabuf);
+	kfree(import);
+}
+EXPORT_SYMBOL_GPL(weft_import_detach);
+
+/**
+ * weft_import_lock() - take the exporter's reservation lock
+ * @import: attached
+ *
+ * Context: process context, may sleep.
+ */
+void weft_import_lock(struct weft_import *import)
+{
+	dma_resv_lock(import->req.dmabuf->resv, NULL);
+}
+EXPORT_SYMBOL_GPL(weft_import_lock);
+
+void weft_import_unlock(struct weft_import *import)
+{
+	dma_resv_unlock(import->req.dmabuf->resv);
+}
+EXPORT_SYMBOL_GPL(weft_import_unlock);
+
+/**
+ * weft_import_map() - make addresses for the device
+ * @import: attached, not mapped
+ * @why: gets the reason of a failure
+ *
+ * Context: process context; the reservation lock is held.
+ * Return: 0; -ENODEV where the exporter has the memory no more, for good; or
+ * another negative errno.
+ */
+int weft_import_map(struct weft_import *import, struct weft_why *why)
+{
+	struct sg_table *sgt;
+	int ret;
+
+	sgt = dma_buf_map_attachment(import->attach, import->req.direction);
+	if (IS_ERR_OR_NULL(sgt)) {
+		ret = sgt ? PTR_ERR(sgt) : -ENOMEM;
+		return weft_refuse(why, ret,
+				   "no direct route: the exporter (%s) cannot map the memory for %s (error %d)",
+				   import->req.dmabuf->exp_name, dev_name(import->req.device), -ret);
+	}
+	import->sgt = sgt;
+	ret = weft_segments_make(&import->segments, sgt, import->req.start, import->req.length,
+				 import->req.dmabuf->exp_name, why);
+	if (ret)
+		weft_import_unmap(import);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(weft_import_map);
+
+/**
+ * weft_import_unmap() - undo weft_import_map()
+ * @import: mapped or not; nobody uses the addresses any more
+ *
+ * Context: process context; the reservation lock is held.
+ */
+void weft_import_unmap(struct weft_import *import)
+{
+	if (!import->sgt)
+		return;
+	dma_buf_unmap_attachment(import->attach, import->sgt, import->req.direction);
+	import->sgt = NULL;
+	weft_segments_free(&import->segments);
+}
+EXPORT_SYMBOL_GPL(weft_import_unmap);
+
+/**
+ * weft_import_segments() - where the range lies
+ * @import: mapped, and stays so
+ *
+ * Context: any.
+ * Return: until it is unmapped.
+ */
+const struct weft_segments *weft_import_segments(const struct weft_import *import)
+{
+	return &import->segments;
+}
+EXPORT_SYMBOL_GPL(weft_import_segments);

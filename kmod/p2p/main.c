@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* weft_p2p.ko: memory of other devices. Knows nothing of volumes, and owns no verbs objects. */
+#include "p2p.h"
+
+static int __init weft_p2p_init(void)
+{
+	return weft_bar_init();
+}
+
+static void __exit weft_p2p_exit(void)
+{
+	weft_bar_exit();
+}
+
+module_init(weft_p2p_init);
+module_exit(weft_p2p_exit);
+
+MODULE_DESCRIPTION("Peer memory for weft: dma-bufs as addresses for a device, BARs as dma-bufs");
+MODULE_AUTHOR("The weft developers");
+MODULE_LICENSE("GPL");
+MODULE_VERSION("0.1.0");
+MODULE_INFO(import_ns, "DMA_BUF");

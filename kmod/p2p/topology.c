@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * May one PCI device read and write another's memory? The kernel knows where it
+ * was built with P2PDMA; elsewhere the bridges between the two are looked at,
+ * and what is not known is refused.
+ */
+#include "p2p.h"
+
+#include <linux/pci-p2pdma.h>
+#include <linux/pci_regs.h>
+
+/* Redirected upstream, peer-to-peer transactions do not go from port to port. */
+#define WEFT_ACS_REDIRECT	(PCI_ACS_RR | PCI_ACS_CR | PCI_ACS_EC)
+
+static bool weft_acs_redirects(struct pci_dev *bridge)
+{
+	int at = pci_find_ext_capability(bridge, PCI_EXT_CAP_ID_ACS);
+	u16 control = 0;
+
+	if (!at)
+		return false;
+	pci_read_config_word(bridge, at + PCI_ACS_CTRL, &control);
+	return control & WEFT_ACS_REDIRECT;
+}
+
+static bool weft_is_above(struct pci_dev *bridge, struct pci_dev *device)
+{
+	for (; device; device = pci_upstream_bridge(device))
+		if (device == bridge)
+			return true;
+	return false;
+}
+
+/* The first bridge above both, and whether one below it stands in the way. */
+static int weft_walk(struct pci_dev *memory, struct pci_dev *device, struct weft_why *why)
+{
+	struct pci_dev *common, *bridge;
+
+	common = pci_upstream_bridge(memory);
+	while (common && !weft_is_above(common, device))
+		common = pci_upstream_bridge(common);
+	if (!common)
+		return weft_refuse(why, -EOPNOTSUPP,
+				   "%s and %s are below different root ports, and whether the root complex lets one reach the other is not known",
+				   pci_name(memory), pci_name(device));
+	for (bridge = pci_upstream_bridge(memory); bridge != common;
+	     bridge = pci_upstream_bridge(bridge))
+		if (weft_acs_redirects(bridge))
+			return weft_refuse(why, -EOPNOTSUPP,
+					   "ACS of %s sends what goes between %s and %s up to the root complex",
+					   pci_name(bridge), pci_name(memory), pci_name(device));
+	for (bridge = pci_upstream_bridge(device); bridge != common;
+	     bridge = pci_upstream_bridge(bridge))
+		if (weft_acs_redirects(bridge))
+			return weft_refuse(why, -EOPNOTSUPP,
+					   "ACS of %s sends what goes between %s and %s up to the root complex",
+					   pci_name(bridge), pci_name(memory), pci_name(device));
+	return 0;
+}
+
+/**
+ * weft_p2p_reaches() - may a device use another's memory?
+ * @memory: whose memory
+ * @device: the device
+ * @why: gets the reason where it may not
+ *
+ * Context: process context.
+ * Return: 0 or -EOPNOTSUPP.
+ */
+int weft_p2p_reaches(struct pci_dev *memory, struct device *device, struct weft_why *why)
+{
+	if (!dev_is_pci(device))
+		return weft_refuse(why, -EOPNOTSUPP, "%s is no PCI device", dev_name(device));
+	if (IS_ENABLED(CONFIG_PCI_P2PDMA)) {
+		if (pci_p2pdma_distance(memory, device, false) >= 0)
+			return 0;
+		return weft_walk(memory, to_pci_dev(device), why) ?:
+		       weft_refuse(why, -EOPNOTSUPP,
+				   "the kernel knows no peer-to-peer path from %s to %s",
+				   dev_name(device), pci_name(memory));
+	}
+	return weft_walk(memory, to_pci_dev(device), why);
+}
