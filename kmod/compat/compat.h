@@ -111,6 +111,17 @@ static inline void weft_acct_end(struct block_device *bdev, unsigned int sectors
 #define WEFT_DEVNODE(fn, dev, mode)	char *fn(struct device *dev, umode_t *mode)
 #endif
 
+/*
+ * Pages pinned for reading for long: before 6.2 those that are copied on write
+ * had to be pinned as for writing, to be the caller's own. Drop when the floor
+ * passes it.
+ */
+#ifdef WEFT_HAVE_GUP_UNSHARE_HERE
+#define WEFT_FOLL_READ	(FOLL_WRITE | FOLL_FORCE)
+#else
+#define WEFT_FOLL_READ	0
+#endif
+
 /* Called BLK_STS_NEXUS before 6.11. Drop when the floor passes it. */
 #ifndef BLK_STS_RESV_CONFLICT
 #define BLK_STS_RESV_CONFLICT	BLK_STS_NEXUS

@@ -8,7 +8,9 @@
 #include <linux/scatterlist.h>
 #include <linux/slab.h>
 
-#ifdef WEFT_HAVE_PHYS_VEC
+/* Of no use where the kernel has no peer-to-peer memory. */
+#if defined(WEFT_HAVE_PHYS_VEC) && IS_ENABLED(CONFIG_PCI_P2PDMA)
+#define WEFT_USE_PHYS_VEC
 #include <linux/dma-buf-mapping.h>
 #endif
 
@@ -21,19 +23,16 @@
  */
 struct p2pdma_provider *weft_p2pdma_provider(struct pci_dev *pdev, int bar)
 {
-#ifdef WEFT_HAVE_PHYS_VEC
+#ifdef WEFT_USE_PHYS_VEC
 	int ret = pcim_p2pdma_init(pdev);
 
-	/* Not built in: what is mapped then is an address like any other. */
-	if (ret == -EOPNOTSUPP)
-		return NULL;
 	return ret ? ERR_PTR(ret) : pcim_p2pdma_provider(pdev, bar);
 #else
 	return NULL;
 #endif
 }
 
-#ifndef WEFT_HAVE_PHYS_VEC
+#ifndef WEFT_USE_PHYS_VEC
 /* What dma_buf_phys_vec_to_sgt() does since 6.19. */
 static struct sg_table *weft_map_resource(struct dma_buf_attachment *attach, phys_addr_t start,
 					  size_t length, enum dma_data_direction dir)
@@ -87,7 +86,7 @@ struct sg_table *weft_dmabuf_map_range(struct dma_buf_attachment *attach,
 				       struct p2pdma_provider *provider, phys_addr_t start,
 				       size_t length, enum dma_data_direction dir)
 {
-#ifdef WEFT_HAVE_PHYS_VEC
+#ifdef WEFT_USE_PHYS_VEC
 	struct phys_vec vec = { .paddr = start, .len = length };
 
 	return dma_buf_phys_vec_to_sgt(attach, provider, &vec, 1, length, dir);
@@ -105,7 +104,7 @@ struct sg_table *weft_dmabuf_map_range(struct dma_buf_attachment *attach,
 void weft_dmabuf_unmap_range(struct dma_buf_attachment *attach, struct sg_table *sgt,
 			     enum dma_data_direction dir)
 {
-#ifdef WEFT_HAVE_PHYS_VEC
+#ifdef WEFT_USE_PHYS_VEC
 	dma_buf_free_sgt(attach, sgt, dir);
 #else
 	struct scatterlist *sg;

@@ -22,6 +22,34 @@
 #define vm_flags_set(vma, flags)	((vma)->vm_flags |= (flags))
 #endif
 
+/*
+ * Before 7.0 a dynamic importer of an exporter without pin was given one mapping
+ * at attach, for ever. Drop when the floor passes it.
+ */
+static inline bool weft_attach_is_cached(struct dma_buf_attachment *attach)
+{
+#ifdef WEFT_HAVE_ATTACH_SGT
+	return attach->sgt;
+#else
+	return false;
+#endif
+}
+
+/* Importers that give memory back when asked: since 7.1. Drop when the floor passes it. */
+#ifndef WEFT_HAVE_ATTACH_REVOCABLE
+static inline bool dma_buf_attach_revocable(struct dma_buf_attachment *attach)
+{
+	return true;
+}
+#endif
+
+/* A reference to a dma-buf that may be on its way out. Drop when the floor passes 6.8. */
+#ifdef WEFT_HAVE_GET_FILE_ACTIVE
+#define weft_dmabuf_get_active(dmabuf)	(!!get_file_active(&(dmabuf)->file))
+#else
+#define weft_dmabuf_get_active(dmabuf)	get_file_rcu((dmabuf)->file)
+#endif
+
 struct p2pdma_provider;
 struct pci_dev;
 

@@ -96,6 +96,21 @@ static int weft_bar_attach(struct dma_buf *dmabuf, struct dma_buf_attachment *at
 	return ret;
 }
 
+/* The memory never moves: what is pinned is that nobody has it who would not give it back. */
+static int weft_bar_pin(struct dma_buf_attachment *attach)
+{
+	struct weft_bar_buffer *buf = attach->dmabuf->priv;
+
+	dma_resv_assert_held(attach->dmabuf->resv);
+	if (buf->revoked)
+		return -ENODEV;
+	return dma_buf_attach_revocable(attach) ? 0 : -EOPNOTSUPP;
+}
+
+static void weft_bar_unpin(struct dma_buf_attachment *attach)
+{
+}
+
 static struct sg_table *weft_bar_map(struct dma_buf_attachment *attach,
 				     enum dma_data_direction dir)
 {
@@ -168,6 +183,8 @@ static void weft_bar_release_buffer(struct dma_buf *dmabuf)
 
 static const struct dma_buf_ops weft_bar_dmabuf_ops = {
 	.attach		= weft_bar_attach,
+	.pin		= weft_bar_pin,
+	.unpin		= weft_bar_unpin,
 	.map_dma_buf	= weft_bar_map,
 	.unmap_dma_buf	= weft_bar_unmap,
 	.mmap		= weft_bar_mmap,
@@ -370,9 +387,13 @@ static void weft_bar_remove(struct pci_dev *pdev)
 	misc_deregister(&bar->misc);
 	mutex_lock(&bar->lock);
 	bar->gone = true;
-	/* One that is being released waits for the lock, and is still there. */
-	list_for_each_entry(buf, &bar->exports, list)
+	/* One that is on its way out has no users; its release waits for the lock. */
+	list_for_each_entry(buf, &bar->exports, list) {
+		if (!weft_dmabuf_get_active(buf->dmabuf))
+			continue;
 		weft_bar_revoke(buf);
+		dma_buf_put(buf->dmabuf);
+	}
 	mutex_unlock(&bar->lock);
 	kref_put(&bar->ref, weft_bar_free);
 }

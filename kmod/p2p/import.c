@@ -19,11 +19,14 @@
 #include <linux/module.h>
 #include <linux/pci.h>
 
+#define WEFT_IMPORT_FENCES	(30 * HZ)
+
 /**
  * struct weft_import - a range of a dma-buf, for a device
  * @req: what it is
  * @attach: to the exporter
  * @pinned: the exporter leaves it where it is
+ * @invalidated: it took the memory away once
  * @sgt: mapping, or NULL
  * @segments: of it
  *
@@ -33,6 +36,7 @@ struct weft_import {
 	struct weft_import_request	req;
 	struct dma_buf_attachment	*attach;
 	bool				pinned;
+	bool				invalidated;
 	struct sg_table			*sgt;
 	struct weft_segments		segments;
 };
@@ -41,6 +45,7 @@ static void weft_import_invalidate(struct dma_buf_attachment *attach)
 {
 	struct weft_import *import = attach->importer_priv;
 
+	import->invalidated = true;
 	import->req.invalidate(import->req.owner);
 }
 
@@ -173,6 +178,11 @@ int weft_import_map(struct weft_import *import, struct weft_why *why)
 	struct sg_table *sgt;
 	int ret;
 
+	/* Older kernels keep the first mapping of an exporter without pin: it cannot be followed. */
+	if (import->invalidated && weft_attach_is_cached(import->attach))
+		return weft_refuse(why, -ENODEV,
+				   "the exporter (%s) moved the memory, which this kernel does not let one follow",
+				   import->req.dmabuf->exp_name);
 	sgt = dma_buf_map_attachment(import->attach, import->req.direction);
 	if (IS_ERR_OR_NULL(sgt)) {
 		ret = sgt ? PTR_ERR(sgt) : -ENOMEM;
@@ -181,6 +191,14 @@ int weft_import_map(struct weft_import *import, struct weft_why *why)
 				   import->req.dmabuf->exp_name, dev_name(import->req.device), -ret);
 	}
 	import->sgt = sgt;
+	/* The exporter may still be moving bytes to where they are now. */
+	if (dma_resv_wait_timeout(import->req.dmabuf->resv, DMA_RESV_USAGE_KERNEL, false,
+				  WEFT_IMPORT_FENCES) <= 0) {
+		weft_import_unmap(import);
+		return weft_refuse(why, -ETIMEDOUT,
+				   "the exporter (%s) does not come to an end with moving the memory",
+				   import->req.dmabuf->exp_name);
+	}
 	ret = weft_segments_make(&import->segments, sgt, import->req.start, import->req.length,
 				 import->req.dmabuf->exp_name, why);
 	if (ret)

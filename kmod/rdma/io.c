@@ -165,17 +165,18 @@ static void weft_response(struct weft_rdma_queue *queue, struct ib_wc *wc,
 	struct weft_rdma_slot *slot = weft_response_slot(queue, cqe);
 	struct weft_rdma_pdu *pdu;
 
-	if (unlikely(!slot))
+	if (unlikely(!slot)) {
+		if (wc->wc_flags & IB_WC_WITH_INVALIDATE)
+			weft_rdma_peer_keys_lost(queue);
 		return;
+	}
 	if (wc->wc_flags & IB_WC_WITH_INVALIDATE) {
 		if (unlikely(!slot->mapped ||
 			     wc->ex.invalidate_rkey != slot->mr->rkey)) {
 			weft_rdma_error(queue->ctrl, "queue %u: the target invalidated key 0x%x, which is not command 0x%x's",
 					queue->index, wc->ex.invalidate_rkey,
 					cqe->command_id);
-			pdu = blk_mq_rq_to_pdu(slot->rq);
-			if (pdu->mapping)
-				weft_rdma_peer_key_lost(pdu->mapping);
+			weft_rdma_peer_keys_lost(queue);
 			return;
 		}
 	} else if (slot->mapped && weft_slot_invalidate(queue, slot)) {
@@ -428,7 +429,7 @@ static blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx,
 
 	/* Setup sends its own commands before the queue is live. */
 	if (unlikely(!test_bit(WEFT_QUEUE_LIVE, &queue->flags) &&
-		     !(blk_rq_is_passthrough(rq) &&
+		     !(blk_rq_is_passthrough(rq) && !pdu->mapping &&
 		       test_bit(WEFT_QUEUE_CONNECTED, &queue->flags)))) {
 		if (!blk_rq_is_passthrough(rq) &&
 		    weft_rdma_failover(rq, rq->rq_flags & RQF_DONTPREP))
@@ -464,7 +465,8 @@ static blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx,
 			return status;
 	}
 	if (pdu->mapping) {
-		ret = weft_build_peer(rq, pdu, cmd);
+		ret = weft_rdma_peer_fits(pdu->mapping, queue) ? weft_build_peer(rq, pdu, cmd) :
+								 -ENOTCONN;
 		if (unlikely(ret < 0))
 			goto out_cleanup;
 		registered = ret;
@@ -587,7 +589,7 @@ static void weft_rdma_complete(struct request *rq)
 	    (state != WEFT_RDMA_LIVE || aborted) && weft_rdma_failover(rq, true))
 		return;
 	/* A volume's, which knows other paths, or waits. */
-	if (pdu->mapping && weft_path_status(status)) {
+	if (pdu->mapping && weft_path_status(status) && (state != WEFT_RDMA_LIVE || aborted)) {
 		blk_mq_end_request(rq, BLK_STS_TRANSPORT);
 		return;
 	}
@@ -638,6 +640,27 @@ void weft_rdma_cancel_all(struct blk_mq_tag_set *set)
 	blk_mq_tagset_wait_completed_request(set);
 }
 
+static bool weft_cancel_peer(struct request *rq, void *data)
+{
+	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
+
+	if (blk_rq_is_passthrough(rq) && pdu->mapping && blk_mq_request_started(rq))
+		weft_cancel_one(rq, data);
+	return true;
+}
+
+/**
+ * weft_rdma_cancel_peers() - end every request on peer memory that was sent
+ * @set: of a controller whose queues for that are stopped
+ *
+ * Context: process context; waits until they have ended.
+ */
+void weft_rdma_cancel_peers(struct blk_mq_tag_set *set)
+{
+	blk_mq_tagset_busy_iter(set, weft_cancel_peer, NULL);
+	blk_mq_tagset_wait_completed_request(set);
+}
+
 /* Of a queue that is stopped, and not used again before it is made anew. */
 static void weft_slot_forget_key(struct weft_rdma_slot *slot)
 {
@@ -646,6 +669,21 @@ static void weft_slot_forget_key(struct weft_rdma_slot *slot)
 	ib_dereg_mr(slot->mr);
 	slot->mr = NULL;
 	slot->mapped = false;
+}
+
+/**
+ * weft_rdma_forget_keys() - no key of a queue is good any more
+ * @queue: stopped; its requests have not ended
+ *
+ * For a queue whose protection domain others share: what ends before its key
+ * does is open to their targets.
+ */
+void weft_rdma_forget_keys(struct weft_rdma_queue *queue)
+{
+	u32 i;
+
+	for (i = 0; queue->slots && i < queue->size; i++)
+		weft_slot_forget_key(&queue->slots[i]);
 }
 
 static enum blk_eh_timer_return weft_rdma_timeout(struct request *rq)

@@ -43,8 +43,10 @@
  */
 #include "rdma.h"
 
+#include <linux/dma-mapping.h>
 #include <linux/percpu-refcount.h>
 #include <linux/rculist.h>
+#include <linux/sched/mm.h>
 
 #include "../include/weft_p2p.h"
 
@@ -52,6 +54,7 @@
 #define WEFT_PEER_GRACE		HZ
 /* Queues that could not be connected are tried again after this. */
 #define WEFT_PEER_RETRY		(10 * HZ)
+#define WEFT_PEER_REGISTER	(5 * HZ)
 
 /**
  * struct weft_domain - a volume on an RDMA device
@@ -60,6 +63,7 @@
  * @volume: UUID
  * @ib: RDMA device
  * @pd: protection domain
+ * @keys_lost: bit 0: a target invalidated a key that it should not have
  */
 struct weft_domain {
 	struct list_head	list;
@@ -67,6 +71,7 @@ struct weft_domain {
 	u8			volume[16];
 	struct ib_device	*ib;
 	struct ib_pd		*pd;
+	unsigned long		keys_lost;
 };
 
 /**
@@ -273,6 +278,21 @@ static enum dma_data_direction weft_mapping_dir(const struct weft_mapping *mappi
 	return mapping->req->read_only ? DMA_TO_DEVICE : DMA_BIDIRECTIONAL;
 }
 
+/* Memory that is mapped once is seen by both sides, or it is of no use. */
+static bool weft_mapping_needs_sync(struct weft_mapping *mapping)
+{
+	struct ib_device *ib = mapping->domain->ib;
+	struct scatterlist *sg;
+	int i;
+
+	if (ib_uses_virt_dma(ib))
+		return false;
+	for_each_sgtable_dma_sg(&mapping->sgt, sg, i)
+		if (dma_need_sync(ib->dma_device, sg_dma_address(sg)))
+			return true;
+	return false;
+}
+
 static int weft_mapping_map_pages(struct weft_mapping *mapping, struct weft_why *why)
 {
 	const struct weft_peer_request *req = mapping->req;
@@ -289,7 +309,8 @@ static int weft_mapping_map_pages(struct weft_mapping *mapping, struct weft_why 
 			    dev_name(&ib->dev), -ret);
 		goto out_free;
 	}
-	ret = weft_segments_make(&mapping->own, &mapping->sgt, req->start, req->length,
+	ret = weft_mapping_needs_sync(mapping) ? -EOPNOTSUPP :
+	      weft_segments_make(&mapping->own, &mapping->sgt, req->start, req->length,
 				 dev_name(&ib->dev), why);
 	if (ret)
 		goto out_unmap;
@@ -379,6 +400,15 @@ static void weft_mapping_invalidate(void *owner)
 		queue_delayed_work(weft_peer_wq, &mapping->remap, 0);
 }
 
+/* A start within a page costs a page, and the border to the next region another. */
+#define WEFT_REGION_PAGES_MIN	(2 + WEFT_PEER_RUN / SZ_4K)
+#define WEFT_REGION_PAGES_MAX	4097
+
+static u32 weft_region_pages(struct ib_device *ib)
+{
+	return min_t(u32, ib->attrs.max_fast_reg_page_list_len, WEFT_REGION_PAGES_MAX);
+}
+
 /* A work request that registers, and who waits for it. */
 struct weft_registering {
 	struct ib_cqe		cqe;
@@ -414,8 +444,13 @@ static int weft_region_post(struct weft_mapping *mapping, struct weft_rdma_queue
 	ret = ib_post_send(queue->qp, &wr.wr, NULL);
 	if (ret)
 		return ret;
-	/* Nobody else has anything to do with it; a queue pair that goes flushes it. */
-	wait_for_completion(&r.done);
+	/* It stands behind what was posted before, for which a target may take for ever. */
+	if (!wait_for_completion_timeout(&r.done, WEFT_PEER_REGISTER)) {
+		weft_rdma_error(queue->ctrl, "queue %u: a registration does not end", queue->index);
+		/* Into error, and so it is flushed: recovery waits for the lock that is held here. */
+		rdma_disconnect(queue->cm_id);
+		wait_for_completion(&r.done);
+	}
 	return r.status == IB_WC_SUCCESS ? 0 : -EIO;
 }
 
@@ -448,13 +483,9 @@ static struct ib_mr *weft_region_map(struct weft_mapping *mapping, u64 at, u32 p
 /* Regions for all of it, on a queue that is connected; nobody takes it down meanwhile. */
 static int weft_mapping_regions(struct weft_mapping *mapping, struct weft_rdma_queue *queue)
 {
-	u32 pages = min_t(u32, mapping->domain->ib->attrs.max_fast_reg_page_list_len, 4097);
-	u32 count, i;
+	u32 pages = weft_region_pages(mapping->domain->ib), count, i;
 	int ret = 0;
 
-	/* A start within a page costs a page, and the border to the next another. */
-	if (pages < 3 + WEFT_PEER_RUN / SZ_4K)
-		return -EOPNOTSUPP;
 	mapping->region_bytes = round_down((pages - 2) * SZ_4K, WEFT_PEER_RUN);
 	count = DIV_ROUND_UP_ULL(mapping->req->length, mapping->region_bytes);
 	mapping->regions = kvcalloc(count, sizeof(*mapping->regions), GFP_KERNEL);
@@ -482,6 +513,7 @@ static int weft_mapping_regions(struct weft_mapping *mapping, struct weft_rdma_q
  */
 static int weft_mapping_register(struct weft_mapping *mapping)
 {
+	unsigned int noio = memalloc_noio_save();
 	struct weft_rdma_ctrl *ctrl;
 	int ret = -EAGAIN;
 
@@ -496,6 +528,7 @@ static int weft_mapping_register(struct weft_mapping *mapping)
 			break;
 	}
 	mutex_unlock(&weft_rdma_ctrls_lock);
+	memalloc_noio_restore(noio);
 	return ret == -EIO ? -EAGAIN : ret;
 }
 
@@ -529,14 +562,16 @@ static void weft_mapping_remap(struct work_struct *work)
 		weft_mapping_stop(mapping);
 	if (!mapping->closing)
 		ret = weft_mapping_start(mapping, &why);
-	if (ret && ret != -EAGAIN) {
-		WRITE_ONCE(mapping->lost, true);
-		pr_warn("registered memory on %s is lost: %s\n",
-			dev_name(&mapping->domain->ib->dev), why.text);
-	}
+	/* Of all else another try may have more luck. */
+	WRITE_ONCE(mapping->lost, ret == -ENODEV || ret == -EOPNOTSUPP);
+	if (ret && ret != -EAGAIN)
+		pr_warn_ratelimited("registered memory on %s is %s: %s\n",
+				    dev_name(&mapping->domain->ib->dev),
+				    mapping->lost ? "lost" : "tried again", why.text);
+	if (ret && !mapping->lost && !mapping->closing)
+		queue_delayed_work(weft_peer_wq, &mapping->remap,
+				   ret == -EAGAIN ? HZ / 20 : HZ);
 	weft_mapping_unlock(mapping);
-	if (ret == -EAGAIN)
-		queue_delayed_work(weft_peer_wq, &mapping->remap, HZ / 20);
 }
 
 static struct weft_mapping *weft_mapping_find(struct weft_peer *peer, struct weft_domain *domain)
@@ -586,6 +621,10 @@ static int weft_mapping_make(struct weft_peer *peer, struct weft_domain *domain,
 
 	if (weft_mapping_find(peer, domain))
 		return 0;
+	if (peer->req.persistent && weft_region_pages(domain->ib) < WEFT_REGION_PAGES_MIN)
+		return weft_refuse(why, -EOPNOTSUPP,
+				   "the RDMA device %s registers %u pages at once, too few to register memory for good",
+				   dev_name(&domain->ib->dev), weft_region_pages(domain->ib));
 	mapping = kzalloc_obj(*mapping);
 	if (!mapping)
 		return -ENOMEM;
@@ -594,6 +633,8 @@ static int weft_mapping_make(struct weft_peer *peer, struct weft_domain *domain,
 	INIT_DELAYED_WORK(&mapping->remap, weft_mapping_remap);
 	mapping->req = &peer->req;
 	mapping->domain = domain;
+	/* The exporter may call before the attachment is known here. */
+	mapping->closing = true;
 	ret = percpu_ref_init(&mapping->ref, weft_mapping_idle,
 			      PERCPU_REF_INIT_DEAD | PERCPU_REF_ALLOW_REINIT, GFP_KERNEL);
 	if (ret)
@@ -604,6 +645,7 @@ static int weft_mapping_make(struct weft_peer *peer, struct weft_domain *domain,
 		goto out_ref;
 	}
 	weft_mapping_lock(mapping);
+	mapping->closing = false;
 	ret = weft_mapping_start(mapping, why);
 	/* With the first queue that is connected. */
 	if (ret == -EAGAIN) {
@@ -651,22 +693,41 @@ static void weft_mapping_end(struct weft_mapping *mapping)
 	kfree_rcu(mapping, rcu);
 }
 
-/* All peer memories of a domain's volume, in it. Returns the first error. */
-static int weft_peers_map(struct weft_domain *domain, struct weft_why *why)
+/*
+ * All peer memories of a domain's volume, in it. What hinders one is no reason
+ * for the others to wait: the error is that of @wanted.
+ */
+static int weft_peers_map(struct weft_domain *domain, struct weft_peer *wanted,
+			  struct weft_why *why)
 {
+	bool keys_lost = test_and_clear_bit(0, &domain->keys_lost);
 	struct weft_peer *peer;
-	int ret = 0;
+	int ret = 0, err;
 
 	mutex_lock(&weft_peers_lock);
 	/* Or weft_rdma_peer_device_gone() has been here. */
-	if (!weft_rdma_ib_usable(domain->ib))
-		ret = weft_refuse(why, -ENODEV, "the RDMA device %s is being removed",
-				  dev_name(&domain->ib->dev));
+	if (!weft_rdma_ib_usable(domain->ib)) {
+		mutex_unlock(&weft_peers_lock);
+		return weft_refuse(why, -ENODEV, "the RDMA device %s is being removed",
+				   dev_name(&domain->ib->dev));
+	}
 	list_for_each_entry(peer, &weft_peers, list) {
-		if (ret)
-			break;
-		if (!memcmp(peer->volume, domain->volume, sizeof(peer->volume)))
-			ret = weft_mapping_make(peer, domain, why);
+		struct weft_mapping *mapping;
+		struct weft_why other = {};
+
+		if (memcmp(peer->volume, domain->volume, sizeof(peer->volume)))
+			continue;
+		mapping = weft_mapping_find(peer, domain);
+		if (mapping && keys_lost && peer->req.persistent) {
+			set_bit(0, &mapping->key_lost);
+			queue_delayed_work(weft_peer_wq, &mapping->remap, 0);
+		}
+		err = weft_mapping_make(peer, domain, peer == wanted ? why : &other);
+		if (peer == wanted)
+			ret = err;
+		else if (err)
+			pr_warn_ratelimited("registered memory on %s: %s\n",
+					    dev_name(&domain->ib->dev), other.text);
 	}
 	mutex_unlock(&weft_peers_lock);
 	return ret;
@@ -688,8 +749,11 @@ static void weft_peer_queues_free(struct weft_rdma_ctrl *ctrl)
 		if (!queue->cm_id)
 			continue;
 		weft_rdma_queue_stop(queue);
-		weft_rdma_queue_free(queue);
+		weft_rdma_forget_keys(queue);
 	}
+	weft_rdma_cancel_peers(&ctrl->set);
+	for (i = 0; i < ctrl->mem_count; i++)
+		weft_rdma_queue_free(&ctrl->queues[ctrl->mem_first + i]);
 }
 
 /* The controller's domain, with a reference for the caller; or an ERR_PTR. */
@@ -724,19 +788,25 @@ static struct weft_domain *weft_peer_domain(struct weft_rdma_ctrl *ctrl, struct 
 }
 
 /* A controller comes to where it can do I/O on the peer memories of its volume. */
-static int weft_peer_up(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
+static int weft_peer_up(struct weft_rdma_ctrl *ctrl, struct weft_peer *wanted,
+			struct weft_why *why)
 {
 	struct weft_domain *domain;
+	unsigned int noio;
 	u32 made = 0;
 	int ret;
 
+	/* To free memory may take I/O on this very controller, and its recovery mem_lock. */
+	noio = memalloc_noio_save();
 	mutex_lock(&ctrl->mem_lock);
 	domain = weft_peer_domain(ctrl, why);
 	mutex_unlock(&ctrl->mem_lock);
-	if (IS_ERR(domain))
-		return PTR_ERR(domain);
+	if (IS_ERR(domain)) {
+		ret = PTR_ERR(domain);
+		goto out_noio;
+	}
 	/* Not under mem_lock: see above. */
-	ret = weft_peers_map(domain, why);
+	ret = weft_peers_map(domain, wanted, why);
 	mutex_lock(&ctrl->mem_lock);
 	if (!ret && (ctrl->domain != domain || weft_rdma_state(ctrl) != WEFT_RDMA_LIVE))
 		ret = weft_refuse(why, -ENOTCONN, "%s is not connected now", dev_name(&ctrl->dev));
@@ -749,6 +819,8 @@ static int weft_peer_up(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 	}
 	mutex_unlock(&ctrl->mem_lock);
 	weft_domain_put(domain);
+out_noio:
+	memalloc_noio_restore(noio);
 	return ret;
 }
 
@@ -764,11 +836,23 @@ void weft_rdma_peer_work(struct work_struct *work)
 	int ret = 0;
 
 	if (READ_ONCE(ctrl->mem_users) && weft_rdma_state(ctrl) == WEFT_RDMA_LIVE)
-		ret = weft_peer_up(ctrl, &why);
+		ret = weft_peer_up(ctrl, NULL, &why);
 	if (!ret || weft_rdma_state(ctrl) != WEFT_RDMA_LIVE)
 		return;
 	weft_ctrl_warn(ctrl, "queues for peer memory: %s\n", why.text);
-	queue_delayed_work(ctrl->wq, &ctrl->mem_work, WEFT_PEER_RETRY);
+	queue_delayed_work(weft_peer_wq, &ctrl->mem_work, WEFT_PEER_RETRY);
+}
+
+/**
+ * weft_rdma_peer_kick() - an association came up
+ * @ctrl: whose
+ *
+ * Not on the controller's own workqueue: this waits for exporters, and they for
+ * recovery, which is there.
+ */
+void weft_rdma_peer_kick(struct weft_rdma_ctrl *ctrl)
+{
+	queue_delayed_work(weft_peer_wq, &ctrl->mem_work, 0);
 }
 
 /**
@@ -819,7 +903,7 @@ int weft_rdma_peer_prepare(struct weft_peer *peer, struct weft_path *path, struc
 		WRITE_ONCE(ctrl->mem_users, ctrl->mem_users + 1);
 	}
 	mutex_unlock(&ctrl->mem_lock);
-	return ret ?: weft_peer_up(ctrl, why);
+	return ret ?: weft_peer_up(ctrl, peer, why);
 }
 
 /**
@@ -946,18 +1030,17 @@ int weft_rdma_peer_submit(struct weft_path *path, struct weft_mem_op *op)
 	struct weft_rdma_pdu *pdu;
 	struct request *rq;
 
-	mapping = weft_mapping_get(op->peer, ctrl);
-	if (IS_ERR(mapping))
-		return PTR_ERR(mapping);
-	if (!READ_ONCE(ctrl->mem_up) || op->length > path->mem_bytes) {
-		percpu_ref_put(&mapping->ref);
+	if (op->length > path->mem_bytes)
 		return -ENOTCONN;
-	}
+	/* It may be long until there is a tag: only what is found after that counts. */
 	rq = blk_mq_alloc_request(rp->ns->disk->queue,
 				  op->write ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN, 0);
-	if (IS_ERR(rq)) {
-		percpu_ref_put(&mapping->ref);
+	if (IS_ERR(rq))
 		return -ENOTCONN;
+	mapping = READ_ONCE(ctrl->mem_up) ? weft_mapping_get(op->peer, ctrl) : ERR_PTR(-ENOTCONN);
+	if (IS_ERR(mapping)) {
+		blk_mq_free_request(rq);
+		return PTR_ERR(mapping);
 	}
 	pdu = blk_mq_rq_to_pdu(rq);
 	pdu->mem = true;
@@ -1030,15 +1113,28 @@ bool weft_rdma_peer_key(const struct weft_mapping *mapping, u64 at, u64 *address
 }
 
 /**
- * weft_rdma_peer_key_lost() - a target invalidated what was not its to invalidate
- * @mapping: held by a command
+ * weft_rdma_peer_keys_lost() - a target invalidated what was not its to invalidate
+ * @queue: connected
  *
- * Context: any. The memory is registered anew, when its commands have ended.
+ * Context: any. Where it was a queue for peer memory, all that is registered for
+ * good in its domain is registered anew when the association is up again.
  */
-void weft_rdma_peer_key_lost(struct weft_mapping *mapping)
+void weft_rdma_peer_keys_lost(struct weft_rdma_queue *queue)
 {
-	if (mapping->regions && !test_and_set_bit(0, &mapping->key_lost))
-		queue_delayed_work(weft_peer_wq, &mapping->remap, 0);
+	if (queue->mem)
+		set_bit(0, &queue->ctrl->domain->keys_lost);
+}
+
+/**
+ * weft_rdma_peer_fits() - does a queue reach a mapping?
+ * @mapping: held by a command
+ * @queue: connected
+ *
+ * Return: whether its keys are good on that queue.
+ */
+bool weft_rdma_peer_fits(const struct weft_mapping *mapping, const struct weft_rdma_queue *queue)
+{
+	return mapping->domain->pd == queue->pd;
 }
 
 int weft_rdma_peer_init(void)

@@ -466,6 +466,8 @@ void weft_rdma_reg_done(struct ib_cq *cq, struct ib_wc *wc);
 void weft_rdma_inv_done(struct ib_cq *cq, struct ib_wc *wc);
 int weft_rdma_post_recv(struct weft_rdma_queue *queue, struct weft_rdma_recv *recv);
 void weft_rdma_cancel_all(struct blk_mq_tag_set *set);
+void weft_rdma_cancel_peers(struct blk_mq_tag_set *set);
+void weft_rdma_forget_keys(struct weft_rdma_queue *queue);
 
 /* recovery.c */
 __printf(2, 3)
@@ -517,9 +519,11 @@ int weft_rdma_peer_submit(struct weft_path *path, struct weft_mem_op *op);
 int weft_rdma_peer_sg(struct weft_mapping *mapping, u64 at, u32 length, struct sg_table *table,
 		      struct scatterlist *first, unsigned int first_count);
 bool weft_rdma_peer_key(const struct weft_mapping *mapping, u64 at, u64 *address, u32 *key);
-void weft_rdma_peer_key_lost(struct weft_mapping *mapping);
+void weft_rdma_peer_keys_lost(struct weft_rdma_queue *queue);
+bool weft_rdma_peer_fits(const struct weft_mapping *mapping, const struct weft_rdma_queue *queue);
 struct ib_pd *weft_rdma_peer_pd(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_peer_work(struct work_struct *work);
+void weft_rdma_peer_kick(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_peer_leave(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_peer_put_domain(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_peer_device_gone(struct ib_device *ib);

@@ -235,7 +235,7 @@ void weft_rdma_went_live(struct weft_rdma_ctrl *ctrl)
 	if (ctrl->info.ns_events)
 		weft_rdma_listen(ctrl);
 	queue_work(ctrl->wq, &ctrl->scan_work);
-	queue_delayed_work(ctrl->wq, &ctrl->mem_work, 0);
+	weft_rdma_peer_kick(ctrl);
 }
 
 void weft_rdma_keep_alive_work(struct work_struct *work)

@@ -466,6 +466,8 @@ void weft_rdma_teardown(struct weft_rdma_ctrl *ctrl, bool shutdown)
 	for (i = ctrl->max_queues; i-- > 0;)
 		if (ctrl->queues[i].cm_id)
 			weft_rdma_queue_stop(&ctrl->queues[i]);
+	for (i = 0; i < ctrl->mem_count; i++)
+		weft_rdma_forget_keys(&ctrl->queues[ctrl->mem_first + i]);
 	/* From here on nothing keeps the association alive. Set before requests look at it. */
 	if (weft_rdma_state(ctrl) == WEFT_RDMA_RECOVERING)
 		ctrl->quiet_at = jiffies + msecs_to_jiffies(quiet_ms);

@@ -27,16 +27,29 @@ int weft_mem_ref_init(struct weft_mem_ref *ref)
 	return percpu_ref_init(&ref->count, weft_mem_ref_gone, 0, GFP_KERNEL);
 }
 
+/* What waits for a path or for memory does not keep a task that dies for long. */
+static void weft_mem_dying(struct weft_mem_file *mf)
+{
+	WRITE_ONCE(mf->dying, jiffies | 1);
+	mod_delayed_work(mf->vol->wq, &mf->node->held_work, 0);
+}
+
 /**
  * weft_mem_ref_end() - wait until nobody uses it, and nobody will
  * @ref: not found by its id any more; freed after a grace period only
+ * @mf: whose commands use it; NULL where there are none
  *
- * Context: process context; as long as its commands take.
+ * Context: process context; as long as its commands take, a minute for those
+ * that wait once the task is killed.
  */
-void weft_mem_ref_end(struct weft_mem_ref *ref)
+void weft_mem_ref_end(struct weft_mem_ref *ref, struct weft_mem_file *mf)
 {
 	percpu_ref_kill(&ref->count);
-	wait_for_completion(&ref->gone);
+	if (wait_for_completion_killable(&ref->gone)) {
+		if (mf)
+			weft_mem_dying(mf);
+		wait_for_completion(&ref->gone);
+	}
 	percpu_ref_exit(&ref->count);
 }
 
@@ -61,6 +74,7 @@ static int weft_mem_open(struct inode *inode, struct file *file)
 		return ret;
 	}
 	mf->node = node;
+	mf->owner = current->files;
 	xa_init_flags(&mf->memories, XA_FLAGS_ALLOC1);
 	xa_init_flags(&mf->targets, XA_FLAGS_ALLOC1);
 	file->private_data = mf;
@@ -176,15 +190,13 @@ static long weft_mem_ioctl(struct file *file, unsigned int cmd, unsigned long ar
 	}
 }
 
-/* What waits for a path or for memory does not keep a task that exits for long. */
+/* Of the process that opened it; a child that inherited it and exits is no matter. */
 static int weft_mem_flush(struct file *file, fl_owner_t id)
 {
 	struct weft_mem_file *mf = file->private_data;
 
-	if (current->flags & PF_EXITING) {
-		WRITE_ONCE(mf->dying, jiffies | 1);
-		mod_delayed_work(mf->vol->wq, &mf->node->held_work, 0);
-	}
+	if (current->flags & PF_EXITING && id == mf->owner)
+		weft_mem_dying(mf);
 	return 0;
 }
 

@@ -76,7 +76,8 @@ struct weft_mem_node {
  * @memories: struct weft_memory by id
  * @targets: struct weft_mem_target_ref by id
  * @in_flight: commands
- * @dying: a task with it open began to exit then, in jiffies; 0 for none
+ * @owner: descriptors of who opened it
+ * @dying: that one began to exit, or was killed, then, in jiffies; 0 for not
  */
 struct weft_mem_file {
 	struct weft_mem_node	*node;
@@ -84,6 +85,7 @@ struct weft_mem_file {
 	struct xarray		memories;
 	struct xarray		targets;
 	atomic_t		in_flight;
+	fl_owner_t		owner;
 	unsigned long		dying;
 };
 
@@ -171,7 +173,7 @@ int weft_mem_add(struct weft_volume *vol);
 void weft_mem_del(struct weft_volume *vol);
 bool weft_mem_close(struct weft_volume *vol, bool close);
 int weft_mem_ref_init(struct weft_mem_ref *ref);
-void weft_mem_ref_end(struct weft_mem_ref *ref);
+void weft_mem_ref_end(struct weft_mem_ref *ref, struct weft_mem_file *mf);
 
 /* memory.c */
 int weft_memory_register(struct weft_mem_file *mf, struct weft_mem_register *req,

@@ -227,7 +227,7 @@ static int weft_mem_bounce(struct weft_mem_io *io)
 	if (!io->pages)
 		return -ENOMEM;
 	for (; io->page_count < count; io->page_count++) {
-		io->pages[io->page_count] = alloc_page(GFP_KERNEL);
+		io->pages[io->page_count] = alloc_page(GFP_KERNEL_ACCOUNT);
 		if (!io->pages[io->page_count])
 			return -ENOMEM;
 	}
@@ -257,8 +257,9 @@ static void weft_mem_part_hold(struct weft_mem_part *part, unsigned long not_bef
 		part->since = jiffies | 1;
 	spin_lock_irqsave(&node->held_lock, flags);
 	list_add_tail(&part->list, &node->held);
-	spin_unlock_irqrestore(&node->held_lock, flags);
+	/* With the lock: once it is dropped the part may end, and the file with it. */
 	queue_delayed_work(node->vol->wq, &node->held_work, WEFT_MEM_AGAIN);
+	spin_unlock_irqrestore(&node->held_lock, flags);
 }
 
 /* Context: any; where requests complete. */

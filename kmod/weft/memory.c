@@ -68,7 +68,7 @@ static int weft_memory_aligned(const struct weft_memory *mem, const struct weft_
 
 static int weft_memory_pin(struct weft_memory *mem, u64 start, struct weft_why *why)
 {
-	unsigned int flags = FOLL_LONGTERM | (mem->read_only ? 0 : FOLL_WRITE);
+	unsigned int flags = FOLL_LONGTERM | (mem->read_only ? WEFT_FOLL_READ : FOLL_WRITE);
 	unsigned long done = 0;
 	int ret;
 
@@ -77,7 +77,7 @@ static int weft_memory_pin(struct weft_memory *mem, u64 start, struct weft_why *
 	ret = weft_memory_charge(mem, why);
 	if (ret)
 		return ret;
-	mem->pages = kvcalloc(mem->page_count, sizeof(*mem->pages), GFP_KERNEL);
+	mem->pages = kvcalloc(mem->page_count, sizeof(*mem->pages), GFP_KERNEL | __GFP_NOWARN);
 	if (!mem->pages)
 		return -ENOMEM;
 	while (done < mem->page_count) {
@@ -111,7 +111,7 @@ static int weft_memory_find_pages(struct weft_memory *mem, struct weft_why *why)
 	at += mem->first & PAGE_MASK;
 	mem->first = offset_in_page(mem->first);
 	mem->page_count = PAGE_ALIGN(mem->first + mem->length) >> PAGE_SHIFT;
-	mem->pages = kvcalloc(mem->page_count, sizeof(*mem->pages), GFP_KERNEL);
+	mem->pages = kvcalloc(mem->page_count, sizeof(*mem->pages), GFP_KERNEL | __GFP_NOWARN);
 	if (!mem->pages)
 		return -ENOMEM;
 	for (i = 0; i < mem->page_count; i++, at += PAGE_SIZE)
@@ -228,6 +228,20 @@ static void weft_memory_unpeer(struct weft_memory *mem)
 	mem->peer = NULL;
 }
 
+/* What the first path is; the others must be the same. */
+static const struct weft_transport_ops *weft_memory_transport(struct weft_volume *vol)
+{
+	u32 i;
+
+	for (i = 0; i < WEFT_PATHS_MAX; i++) {
+		struct weft_path *path = weft_route_path(vol->members[0], i);
+
+		if (path)
+			return path->ops->peer_add ? path->ops : NULL;
+	}
+	return NULL;
+}
+
 static int weft_memory_try_peer(struct weft_memory *mem, struct weft_volume *vol,
 				struct weft_why *why)
 {
@@ -246,7 +260,13 @@ static int weft_memory_try_peer(struct weft_memory *mem, struct weft_volume *vol
 
 	/* Paths stay where they are meanwhile. */
 	mutex_lock(&weft_volumes_lock);
-	mem->transport = weft_route_path(vol->members[0], 0)->ops;
+	mem->transport = weft_memory_transport(vol);
+	if (!mem->transport) {
+		mutex_unlock(&weft_volumes_lock);
+		return weft_refuse(why, -EOPNOTSUPP,
+				   "no direct route: no path of %s does I/O on registered memory",
+				   vol->name);
+	}
 	mem->piece = U32_MAX;
 	peer = mem->transport->peer_add(&req);
 	if (IS_ERR(peer)) {
@@ -411,6 +431,10 @@ int weft_memory_register(struct weft_mem_file *mf, struct weft_mem_register *req
 	ret = weft_memory_check(req, why);
 	if (ret)
 		return ret;
+	/* Memory costs others something: it is for who may do I/O. */
+	if (xa_empty(&mf->targets))
+		return weft_refuse(why, -EACCES,
+				   "no target was handed in yet that this memory could be used with");
 	mem = kzalloc_obj(*mem);
 	if (!mem)
 		return -ENOMEM;
@@ -432,26 +456,27 @@ int weft_memory_register(struct weft_mem_file *mf, struct weft_mem_register *req
 	ret = weft_mem_ref_init(&mem->ref);
 	if (ret)
 		goto out_free;
+	/* From then on it may be unregistered. */
+	req->route = mem->route;
 	ret = xa_alloc(&mf->memories, &req->id, mem, XA_LIMIT(1, WEFT_MEM_MEMORIES_MAX),
 		       GFP_KERNEL);
 	if (ret) {
 		weft_refuse(why, ret, "a file has at most %u memories", WEFT_MEM_MEMORIES_MAX);
 		goto out_ref;
 	}
-	req->route = mem->route;
 	return 0;
 
 out_ref:
 	req->id = 0;
-	weft_mem_ref_end(&mem->ref);
+	weft_mem_ref_end(&mem->ref, NULL);
 out_free:
 	weft_memory_free(mem);
 	return ret;
 }
 
-static void weft_memory_end(struct weft_memory *mem)
+static void weft_memory_end(struct weft_mem_file *mf, struct weft_memory *mem)
 {
-	weft_mem_ref_end(&mem->ref);
+	weft_mem_ref_end(&mem->ref, mf);
 	weft_memory_free(mem);
 }
 
@@ -469,7 +494,7 @@ int weft_memory_unregister(struct weft_mem_file *mf, u32 id)
 
 	if (!mem)
 		return -ENOENT;
-	weft_memory_end(mem);
+	weft_memory_end(mf, mem);
 	return 0;
 }
 
@@ -484,7 +509,7 @@ void weft_memory_unregister_all(struct weft_mem_file *mf)
 
 	xa_for_each(&mf->memories, id, mem) {
 		xa_erase(&mf->memories, id);
-		weft_memory_end(mem);
+		weft_memory_end(mf, mem);
 	}
 	xa_destroy(&mf->memories);
 }

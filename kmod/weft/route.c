@@ -383,18 +383,26 @@ enum weft_path_mem weft_route_mem(struct weft_member *member)
  */
 int weft_route_peer(struct weft_member *member, struct weft_mem_op *op)
 {
-	unsigned int tries = hweight_long(READ_ONCE(member->paths.usable));
 	int srcu = srcu_read_lock(&weft_route_srcu);
+	struct weft_path *first = weft_route_pick(member);
+	unsigned long usable = READ_ONCE(member->paths.usable), index;
 	int ret = -ENOTCONN;
 
-	while (tries-- && ret == -ENOTCONN) {
-		struct weft_path *path = weft_route_pick(member);
+	if (likely(first && first->ops->peer_submit))
+		ret = first->ops->peer_submit(first, op);
+	if (likely(ret != -ENOTCONN))
+		goto out_unlock;
+	/* The others, near or far. */
+	for_each_set_bit(index, &usable, WEFT_PATHS_MAX) {
+		struct weft_path *path = READ_ONCE(member->paths.path[index]);
 
-		if (!path)
+		if (!path || path == first || !path->ops->peer_submit)
+			continue;
+		ret = path->ops->peer_submit(path, op);
+		if (ret != -ENOTCONN)
 			break;
-		if (path->ops->peer_submit)
-			ret = path->ops->peer_submit(path, op);
 	}
+out_unlock:
 	srcu_read_unlock(&weft_route_srcu, srcu);
 	return ret;
 }

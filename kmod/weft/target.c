@@ -98,13 +98,13 @@ int weft_target_add(struct weft_mem_file *mf, struct weft_mem_target *req, struc
 		if (ret)
 			goto out_ref;
 	}
+	req->size = target->size;
 	ret = xa_alloc(&mf->targets, &req->id, target, XA_LIMIT(1, WEFT_MEM_TARGETS_MAX),
 		       GFP_KERNEL);
 	if (ret) {
 		weft_refuse(why, ret, "a file has at most %u targets", WEFT_MEM_TARGETS_MAX);
 		goto out_unclaim;
 	}
-	req->size = target->size;
 	return 0;
 
 out_unclaim:
@@ -112,7 +112,7 @@ out_unclaim:
 	if (access & WEFT_MEM_MAY_WRITE)
 		weft_target_unclaim(mf->node);
 out_ref:
-	weft_mem_ref_end(&target->ref);
+	weft_mem_ref_end(&target->ref, NULL);
 out_fput:
 	fput(target->file);
 out_free:
@@ -122,7 +122,7 @@ out_free:
 
 static void weft_target_end(struct weft_mem_file *mf, struct weft_mem_target_ref *target)
 {
-	weft_mem_ref_end(&target->ref);
+	weft_mem_ref_end(&target->ref, mf);
 	if (target->access & WEFT_MEM_MAY_WRITE)
 		weft_target_unclaim(mf->node);
 	fput(target->file);

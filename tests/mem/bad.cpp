@@ -163,6 +163,12 @@ void commands(const mem_file& file, const std::string& volume)
 int bad_input(const std::string& volume)
 {
     const mem_file file(volume);
+    {
+        const memory_source pages("pages", 65536);
+        bad_register(file, mem_file::request(pages, 0, 65536, 0), EACCES, "without a target");
+    }
+    const block_file reading(volume, O_RDONLY);
+    static_cast<void>(file.target(reading.fd(), WEFT_MEM_MAY_READ));
     registrations(file);
     targets(file, volume);
     commands(file, volume);

@@ -332,6 +332,8 @@ int bench_block(const command_line& line)
 int show_registration(const command_line& line)
 {
     mem_file file(line.volume);
+    const block_file block(line.volume);
+    static_cast<void>(file.target(block.fd(), WEFT_MEM_MAY_READ));
     memory_source source(line.memory, line.size);
     weft_mem_register request = mem_file::request(source, 0, line.size, line.flags);
     if (!file.try_add(request)) {
