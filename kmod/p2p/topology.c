@@ -31,6 +31,16 @@ static bool weft_is_above(struct pci_dev *bridge, struct pci_dev *device)
 	return false;
 }
 
+/* A bridge below @common, on the way to @device, that sends all of it up. */
+static struct pci_dev *weft_redirecting(struct pci_dev *device, struct pci_dev *common)
+{
+	struct pci_dev *bridge = pci_upstream_bridge(device);
+
+	while (bridge != common && !weft_acs_redirects(bridge))
+		bridge = pci_upstream_bridge(bridge);
+	return bridge == common ? NULL : bridge;
+}
+
 /* The first bridge above both, and whether one below it stands in the way. */
 static int weft_walk(struct pci_dev *memory, struct pci_dev *device, struct weft_why *why)
 {
@@ -43,18 +53,11 @@ static int weft_walk(struct pci_dev *memory, struct pci_dev *device, struct weft
 		return weft_refuse(why, -EOPNOTSUPP,
 				   "%s and %s are below different root ports, and whether the root complex lets one reach the other is not known",
 				   pci_name(memory), pci_name(device));
-	for (bridge = pci_upstream_bridge(memory); bridge != common;
-	     bridge = pci_upstream_bridge(bridge))
-		if (weft_acs_redirects(bridge))
-			return weft_refuse(why, -EOPNOTSUPP,
-					   "ACS of %s sends what goes between %s and %s up to the root complex",
-					   pci_name(bridge), pci_name(memory), pci_name(device));
-	for (bridge = pci_upstream_bridge(device); bridge != common;
-	     bridge = pci_upstream_bridge(bridge))
-		if (weft_acs_redirects(bridge))
-			return weft_refuse(why, -EOPNOTSUPP,
-					   "ACS of %s sends what goes between %s and %s up to the root complex",
-					   pci_name(bridge), pci_name(memory), pci_name(device));
+	bridge = weft_redirecting(memory, common) ?: weft_redirecting(device, common);
+	if (bridge)
+		return weft_refuse(why, -EOPNOTSUPP,
+				   "ACS of %s sends what goes between %s and %s up to the root complex",
+				   pci_name(bridge), pci_name(memory), pci_name(device));
 	return 0;
 }
 

@@ -312,8 +312,8 @@ static int weft_map_sg(struct weft_rdma_queue *queue, struct request *rq,
  * An operation on registered memory, as a command. Returns whether its part of
  * the memory is to be registered for it, or a negative errno.
  */
-static int weft_build_peer(struct request *rq, struct weft_rdma_pdu *pdu,
-			   struct nvme_command *cmd)
+static int weft_build_peer(struct weft_rdma_queue *queue, struct request *rq,
+			   struct weft_rdma_pdu *pdu, struct nvme_command *cmd)
 {
 	struct weft_rdma_ns *ns = rq->q->queuedata;
 	struct weft_mem_op *op = rq->end_io_data;
@@ -322,8 +322,8 @@ static int weft_build_peer(struct request *rq, struct weft_rdma_pdu *pdu,
 	int count;
 	u32 key;
 
-	/* What its number leads to is another disk now, or none. */
-	if (unlikely(READ_ONCE(ns->dead)))
+	/* What its number leads to is another disk now, or none; or the device is another. */
+	if (unlikely(READ_ONCE(ns->dead) || !weft_rdma_peer_fits(pdu->mapping, queue)))
 		return -ENOTCONN;
 	weft_capsule_rw(cmd, ns->nsid, op->write, false, op->sector >> (shift - SECTOR_SHIFT),
 			op->length >> shift);
@@ -465,8 +465,7 @@ static blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx,
 			return status;
 	}
 	if (pdu->mapping) {
-		ret = weft_rdma_peer_fits(pdu->mapping, queue) ? weft_build_peer(rq, pdu, cmd) :
-								 -ENOTCONN;
+		ret = weft_build_peer(queue, rq, pdu, cmd);
 		if (unlikely(ret < 0))
 			goto out_cleanup;
 		registered = ret;
@@ -573,7 +572,7 @@ static void weft_rdma_complete(struct request *rq)
 	enum weft_rdma_state state;
 	struct weft_rdma_ctrl *ctrl;
 	u16 status = pdu->status;
-	bool aborted;
+	bool aborted, lost;
 
 	weft_unmap_data(pdu->queue, rq, pdu);
 	weft_cleanup(rq);
@@ -585,11 +584,11 @@ static void weft_rdma_complete(struct request *rq)
 	state = weft_rdma_state(ctrl);
 	aborted = (status & 0x7ff) == WEFT_SC_HOST_ABORTED;
 	/* What the target itself answers it may answer for ever: that is no lost path. */
-	if (!blk_rq_is_passthrough(rq) && weft_path_status(status) &&
-	    (state != WEFT_RDMA_LIVE || aborted) && weft_rdma_failover(rq, true))
+	lost = weft_path_status(status) && (state != WEFT_RDMA_LIVE || aborted);
+	if (lost && !blk_rq_is_passthrough(rq) && weft_rdma_failover(rq, true))
 		return;
 	/* A volume's, which knows other paths, or waits. */
-	if (pdu->mapping && weft_path_status(status) && (state != WEFT_RDMA_LIVE || aborted)) {
+	if (lost && pdu->mapping) {
 		blk_mq_end_request(rq, BLK_STS_TRANSPORT);
 		return;
 	}

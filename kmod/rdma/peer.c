@@ -612,15 +612,13 @@ static struct weft_import *weft_mapping_attach(struct weft_mapping *mapping, str
 	return weft_import_attach(&req, why);
 }
 
-/* A peer memory in a domain, where it is not there yet. */
+/* A peer memory in a domain, where it is not yet. */
 static int weft_mapping_make(struct weft_peer *peer, struct weft_domain *domain,
 			     struct weft_why *why)
 {
 	struct weft_mapping *mapping;
 	int ret;
 
-	if (weft_mapping_find(peer, domain))
-		return 0;
 	if (peer->req.persistent && weft_region_pages(domain->ib) < WEFT_REGION_PAGES_MIN)
 		return weft_refuse(why, -EOPNOTSUPP,
 				   "the RDMA device %s registers %u pages at once, too few to register memory for good",
@@ -722,7 +720,7 @@ static int weft_peers_map(struct weft_domain *domain, struct weft_peer *wanted,
 			set_bit(0, &mapping->key_lost);
 			queue_delayed_work(weft_peer_wq, &mapping->remap, 0);
 		}
-		err = weft_mapping_make(peer, domain, peer == wanted ? why : &other);
+		err = mapping ? 0 : weft_mapping_make(peer, domain, peer == wanted ? why : &other);
 		if (peer == wanted)
 			ret = err;
 		else if (err)

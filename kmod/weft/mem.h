@@ -101,7 +101,7 @@ struct weft_mem_ref {
 
 /**
  * struct weft_memory - a registered memory
- * @ref: commands'
+ * @ref: commands'; first
  * @length: in bytes
  * @route: which way its bytes take
  * @read_only: may only be written to the volume
@@ -142,7 +142,7 @@ struct weft_memory {
 
 /**
  * struct weft_mem_target_ref - a target
- * @ref: commands'
+ * @ref: commands'; first
  * @file: the block device's
  * @access: WEFT_MEM_MAY_*
  * @size: in bytes

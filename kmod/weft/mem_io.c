@@ -407,28 +407,17 @@ static void weft_mem_submit_parts(struct weft_mem_io *io, u64 offset)
 	blk_finish_plug(&plug);
 }
 
-static struct weft_mem_target_ref *weft_target_get(struct weft_mem_file *mf, u32 id)
+/* What is registered with an id, with a reference; both kinds begin with that. */
+static void *weft_mem_find(struct xarray *registered, u32 id)
 {
-	struct weft_mem_target_ref *target;
+	struct weft_mem_ref *ref;
 
 	rcu_read_lock();
-	target = xa_load(&mf->targets, id);
-	if (target && !weft_mem_get(&target->ref))
-		target = NULL;
+	ref = xa_load(registered, id);
+	if (ref && !weft_mem_get(ref))
+		ref = NULL;
 	rcu_read_unlock();
-	return target;
-}
-
-static struct weft_memory *weft_memory_get(struct weft_mem_file *mf, u32 id)
-{
-	struct weft_memory *memory;
-
-	rcu_read_lock();
-	memory = xa_load(&mf->memories, id);
-	if (memory && !weft_mem_get(&memory->ref))
-		memory = NULL;
-	rcu_read_unlock();
-	return memory;
+	return ref;
 }
 
 /* From the user, each field read once. */
@@ -470,7 +459,7 @@ static int weft_mem_bind(struct weft_mem_io *io, const struct weft_mem_cmd *c)
 	u32 access = io->op == REQ_OP_READ ? WEFT_MEM_MAY_READ : WEFT_MEM_MAY_WRITE;
 	struct weft_mem_target_ref *target;
 
-	target = weft_target_get(io->mf, c->target);
+	target = weft_mem_find(&io->mf->targets, c->target);
 	if (!target)
 		return -ENOENT;
 	io->target = target;
@@ -480,7 +469,7 @@ static int weft_mem_bind(struct weft_mem_io *io, const struct weft_mem_cmd *c)
 		return -ERANGE;
 	if (!c->length)
 		return 0;
-	io->memory = weft_memory_get(io->mf, c->memory);
+	io->memory = weft_mem_find(&io->mf->memories, c->memory);
 	if (!io->memory)
 		return -ENOENT;
 	if (io->op == REQ_OP_READ && io->memory->read_only)
@@ -566,6 +555,8 @@ int weft_mem_io_init(void)
 {
 	int ret = -ENOMEM;
 
+	BUILD_BUG_ON(offsetof(struct weft_memory, ref) ||
+		     offsetof(struct weft_mem_target_ref, ref));
 	weft_mem_io_cache = KMEM_CACHE(weft_mem_io, SLAB_HWCACHE_ALIGN);
 	if (!weft_mem_io_cache)
 		return ret;

@@ -365,17 +365,17 @@ static int weft_memory_import(struct weft_memory *mem, struct weft_volume *vol,
 static int weft_memory_pages(struct weft_memory *mem, struct weft_volume *vol,
 			     struct weft_why *why)
 {
-	int ret = -EOPNOTSUPP;
+	int ret;
 
 	if (weft_memory_mem(vol) != WEFT_PATH_MEM_NONE)
 		ret = weft_memory_peer(mem, vol, why);
-	if (!ret || ret == -EINTR)
+	else
+		ret = weft_refuse(why, -EOPNOTSUPP,
+				  "a member of %s is a block device, where nothing is registered for good",
+				  vol->name);
+	/* What is to be registered for good is, or not at all. */
+	if (!ret || ret == -EINTR || mem->persistent)
 		return ret;
-	if (mem->persistent)
-		return weft_memory_mem(vol) != WEFT_PATH_MEM_NONE ? ret :
-		       weft_refuse(why, ret,
-				   "a member of %s is a block device, where nothing is registered for good",
-				   vol->name);
 	why->text[0] = 0;
 	return weft_memory_aligned(mem, vol, why);
 }

@@ -109,6 +109,10 @@ remove_loop() {
 	rm "/dev/$1"
 }
 
+# nvmet_offer, nvmet_withdraw SUBNQN [PORT]: by a port that is there; who was connected by it is not any more.
+nvmet_offer() { ln -s "/sys/kernel/config/nvmet/subsystems/$1" "/sys/kernel/config/nvmet/ports/${2:-4420}/subsystems/$1"; }
+nvmet_withdraw() { rm "/sys/kernel/config/nvmet/ports/${2:-4420}/subsystems/$1"; }
+
 # nvmet_serve SUBNQN DEVICE TRANSPORT ADDRESS [PORT]: the kernel's own target.
 nvmet_serve() {
 	local base=/sys/kernel/config/nvmet nqn=$1 device=$2 type=$3 address=$4 port=${5:-4420}
@@ -124,7 +128,7 @@ nvmet_serve() {
 		echo "$address" >"$base/ports/$port/addr_traddr"
 		echo "$port" >"$base/ports/$port/addr_trsvcid"
 	fi
-	ln -s "$base/subsystems/$nqn" "$base/ports/$port/subsystems/$nqn"
+	nvmet_offer "$nqn" "$port"
 }
 
 nvmet_unserve() {

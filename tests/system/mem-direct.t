@@ -109,9 +109,9 @@ load_while "a connection breaks: no error" knob 1 break_at 100
 ok "it did break" test "$(counted reconnects)" -gt "$before"
 load_while "a completion is lost: no error" knob 1 drop_completion 300
 port_away() {
-	for n in 0 1 2; do rm "/sys/kernel/config/nvmet/ports/4420/subsystems/$nqn:d$n"; done
+	for n in 0 1 2; do nvmet_withdraw "$nqn:d$n"; done
 	sleep 2
-	for n in 0 1 2; do ln -s "/sys/kernel/config/nvmet/subsystems/$nqn:d$n" "/sys/kernel/config/nvmet/ports/4420/subsystems/$nqn:d$n"; done
+	for n in 0 1 2; do nvmet_offer "$nqn:d$n"; done
 }
 load_while "the target goes and comes back: no error" port_away
 pull() {

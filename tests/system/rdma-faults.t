@@ -67,11 +67,9 @@ timeout 200 weftctl events --json >/tmp/events & listener=$!
 
 # --- One rail of two
 ok "both paths of both members" all_usable 22
-drop_port() { # NUMBER: no listener, no connections
-	local links="$base/ports/442$1/subsystems"
-	for n in 0 1; do rm "$links/$nqn:d$n"; done
-}
-restore_port() { for n in 0 1; do ln -s "$base/subsystems/$nqn:d$n" "$base/ports/442$1/subsystems/$nqn:d$n"; done; }
+# drop_port, restore_port NUMBER: no listener, no connections.
+drop_port() { for n in 0 1; do nvmet_withdraw "$nqn:d$n" "442$1"; done; }
+restore_port() { for n in 0 1; do nvmet_offer "$nqn:d$n" "442$1"; done; }
 one_port() { drop_port 1; sleep 3; restore_port 1; }
 verify_while "a target's port removed and restored: no error" /dev/weft/v 12 1500k one_port
 ok "the paths come back by themselves" until_true 30 all_usable 22

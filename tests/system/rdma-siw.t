@@ -24,8 +24,7 @@ uris="rdma://10.9.0.1/$nqn:d0 rdma://10.9.0.1/$nqn:d1"
 ok "a volume over iWARP" weftctl create v $uris --chunk 64K --force --keep-alive 2 --reconnect-delay 1
 is "by that rail" "$(cat /sys/class/weft-rdma/weft-rdma0/rail)" siw0/1
 ok "verified" verify /dev/weft/v size=8m bsrange=4k-1100k
-port=/sys/kernel/config/nvmet/ports/4420/subsystems
-port_away() { rm "$port/$nqn:d1"; sleep 3; ln -s "/sys/kernel/config/nvmet/subsystems/$nqn:d1" "$port/$nqn:d1"; }
+port_away() { nvmet_withdraw "$nqn:d1"; sleep 3; nvmet_offer "$nqn:d1"; }
 verify_while "a target's port removed and restored: no error" /dev/weft/v 6 1m port_away
 ok "the controller had reconnected" test "$(cat /sys/class/weft-rdma/weft-rdma1/reconnects)" -ge 1
 ok "stopped" weftctl stop v

@@ -52,8 +52,8 @@ pull() {
 }
 pull_target() {
 	pull 0
-	for n in 0 1; do rm "/sys/kernel/config/nvmet/ports/4420/subsystems/$nqn:d$n"; done
-	for n in 0 1; do ln -s "/sys/kernel/config/nvmet/subsystems/$nqn:d$n" "/sys/kernel/config/nvmet/ports/4420/subsystems/$nqn:d$n"; done
+	for n in 0 1; do nvmet_withdraw "$nqn:d$n"; done
+	for n in 0 1; do nvmet_offer "$nqn:d$n"; done
 }
 verify_while "the initiator's adapter is pulled and put back: no error" /dev/weft/v 12 1500k pull 1
 verify_while "the target's likewise: no error" /dev/weft/v 12 1500k pull_target
