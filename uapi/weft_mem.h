@@ -7,7 +7,7 @@
  * An open file of the device has registered memories and targets, each with an
  * id. A memory is a range of a dma-buf or of the caller's own pages. A target
  * says what may be read and written: the volume itself, for whoever has its
- * block device open. I/O is IORING_OP_URING_CMD on the device, in a ring with
+ * block device open, or a sealed file on it, for whoever has that open. I/O is IORING_OP_URING_CMD on the device, in a ring with
  * IORING_SETUP_SQE128: cmd_op is WEFT_MEM_CMD_*, the payload (sqe->cmd) is a
  * struct weft_mem_cmd. Its result is the number of bytes or a negative errno.
  *
@@ -120,7 +120,8 @@ struct weft_mem_register {
 
 /**
  * struct weft_mem_target - what may be read and written
- * @fd: in: of the volume's block device, open for as much as is wanted
+ * @fd: in: of the volume's block device, open for as much as is wanted, or of a
+ *	sealed file, open for reading
  * @access: in: WEFT_MEM_MAY_*
  * @id: out: of the target
  * @pad: 0
@@ -129,6 +130,14 @@ struct weft_mem_register {
  *
  * A target that may be written holds the volume exclusively, against mounts and
  * against others that do; all such targets of the volume share that.
+ *
+ * A file is sealed when it is immutable (chattr +i), nobody has it open for
+ * writing, and it is on XFS or ext4 on the volume itself, with a written block
+ * of its own for each byte. It is read, by offsets in the file. Until the target
+ * is removed nobody writes, truncates, renames or unlinks it (ETXTBSY, EPERM),
+ * also where it is made mutable meanwhile. Where it ends within a block of the
+ * volume a read may go on to that one's end: it returns the bytes up to the
+ * file's end, and what follows them in memory is zeros.
  */
 struct weft_mem_target {
 	__s32	fd;

@@ -215,6 +215,7 @@ static void weft_mem_dev_release(struct device *dev)
 	struct weft_mem_node *node = container_of(dev, struct weft_mem_node, dev);
 
 	ida_free(&weft_mem_minors, MINOR(dev->devt));
+	xa_destroy(&node->sealed);
 	free_percpu(node->bytes);
 	kfree(node);
 }
@@ -244,6 +245,7 @@ int weft_mem_add(struct weft_volume *vol)
 		goto out_percpu;
 	}
 	mutex_init(&node->lock);
+	xa_init(&node->sealed);
 	INIT_LIST_HEAD(&node->peers);
 	spin_lock_init(&node->held_lock);
 	INIT_LIST_HEAD(&node->held);

@@ -27,6 +27,7 @@
 #include <uapi/weft_mem.h>
 
 struct io_uring_cmd;
+struct weft_sealed;
 
 /**
  * struct weft_mem_bytes - moved by each route
@@ -46,6 +47,7 @@ struct weft_mem_bytes {
  * @openers: files
  * @writers: targets that may be written
  * @claim: on the volume's block device, while there are @writers
+ * @sealed: struct weft_sealed by inode number
  * @bytes: moved, per cpu
  * @peers: memories with a direct route that is not their pages', by @list;
  *	under weft_volumes_lock
@@ -62,6 +64,7 @@ struct weft_mem_node {
 	u32				openers;
 	u32				writers;
 	struct weft_bdev		claim;
+	struct xarray			sealed;
 	struct weft_mem_bytes __percpu	*bytes;
 	struct list_head		peers;
 	spinlock_t			held_lock;	/* @held; taken in interrupts too */
@@ -143,7 +146,8 @@ struct weft_memory {
 /**
  * struct weft_mem_target_ref - a target
  * @ref: commands'; first
- * @file: the block device's
+ * @file: the block device's; NULL for a sealed file
+ * @sealed: that one
  * @access: WEFT_MEM_MAY_*
  * @size: in bytes
  * @rcu: who looks it up
@@ -151,6 +155,7 @@ struct weft_memory {
 struct weft_mem_target_ref {
 	struct weft_mem_ref	ref;
 	struct file		*file;
+	struct weft_sealed	*sealed;
 	u32			access;
 	u64			size;
 	struct rcu_head		rcu;
@@ -191,6 +196,13 @@ int weft_target_add(struct weft_mem_file *mf, struct weft_mem_target *req,
 		    struct weft_why *why);
 int weft_target_remove(struct weft_mem_file *mf, u32 id);
 void weft_target_remove_all(struct weft_mem_file *mf);
+
+/* sealed.c */
+struct weft_sealed *weft_sealed_get(struct weft_mem_node *node, struct file *file,
+				    struct weft_why *why);
+void weft_sealed_put(struct weft_sealed *sealed);
+u64 weft_sealed_size(const struct weft_sealed *sealed);
+u64 weft_sealed_run(const struct weft_sealed *sealed, u64 offset, u64 *at);
 
 /* mem_io.c */
 int weft_mem_io_init(void);

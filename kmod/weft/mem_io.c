@@ -67,6 +67,7 @@ struct weft_mem_part {
  * @op: read, write, or flush as a write without a memory
  * @at: within the memory
  * @length: in bytes
+ * @result: of it without an error: less than @length where a file ends before
  * @copy: from @pages, when they were read
  * @first: its first part; most have no other
  */
@@ -82,6 +83,7 @@ struct weft_mem_io {
 	enum req_op			op;
 	u64				at;
 	u32				length;
+	u32				result;
 	struct work_struct		copy;
 	struct weft_mem_part		first;
 };
@@ -114,7 +116,7 @@ static WEFT_URING_TW(weft_mem_io_done)
 {
 	struct io_uring_cmd *cmd = weft_uring_tw_cmd();
 	struct weft_mem_io *io = *io_uring_cmd_to_pdu(cmd, struct weft_mem_io *);
-	int ret = io->error ?: io->length;
+	int ret = io->error ?: io->result;
 
 	weft_mem_io_free(io);
 	weft_uring_tw_done(cmd, ret);
@@ -195,6 +197,15 @@ static u32 weft_mem_fill(struct bio *bio, struct page **pages, u64 from, u32 len
 	return filled;
 }
 
+/* Where on the volume is an offset of the target, and how many bytes from there on? */
+static u64 weft_mem_run(const struct weft_mem_io *io, u64 offset, u64 *at)
+{
+	if (io->target->sealed)
+		return weft_sealed_run(io->target->sealed, offset, at);
+	*at = offset;
+	return U64_MAX;
+}
+
 static void weft_mem_submit(struct weft_mem_io *io, u64 offset)
 {
 	blk_opf_t opf = io->op == REQ_OP_WRITE ? REQ_SYNC | REQ_IDLE : REQ_SYNC;
@@ -205,11 +216,11 @@ static void weft_mem_submit(struct weft_mem_io *io, u64 offset)
 
 	blk_start_plug(&plug);
 	while (done < io->length) {
-		u32 left = io->length - done;
-		u64 at = from + done;
+		u64 at = from + done, place;
+		u32 left = min_t(u64, io->length - done, weft_mem_run(io, offset + done, &place));
 		u32 vecs = min_t(u32, DIV_ROUND_UP(offset_in_page(at) + left, PAGE_SIZE),
 				 BIO_MAX_VECS);
-		struct bio *bio = weft_mem_bio(io, (offset + done) >> SECTOR_SHIFT, vecs, opf);
+		struct bio *bio = weft_mem_bio(io, place >> SECTOR_SHIFT, vecs, opf);
 
 		done += weft_mem_fill(bio, pages, at, left);
 		submit_bio(bio);
@@ -374,7 +385,7 @@ static struct weft_mem_part *weft_mem_part_alloc(struct weft_mem_io *io, bool fi
 	return part;
 }
 
-/* Split where the member changes, and where one operation cannot move more. */
+/* Split where file and member change places, and where one operation cannot move more. */
 static void weft_mem_submit_parts(struct weft_mem_io *io, u64 offset)
 {
 	struct weft_volume *vol = io->mf->vol;
@@ -384,11 +395,12 @@ static void weft_mem_submit_parts(struct weft_mem_io *io, u64 offset)
 
 	blk_start_plug(&plug);
 	while (done < io->length) {
-		sector_t sector = (offset + done) >> SECTOR_SHIFT;
-		u64 run = (u64)weft_map_contiguous(&vol->map, sector) << SECTOR_SHIFT;
+		u64 at, run = weft_mem_run(io, offset + done, &at);
+		sector_t sector = at >> SECTOR_SHIFT;
 		struct weft_mem_part *part = weft_mem_part_alloc(io, !done);
 		struct weft_place place = weft_map_sector(&vol->map, sector);
 
+		run = min(run, (u64)weft_map_contiguous(&vol->map, sector) << SECTOR_SHIFT);
 		if (!part) {
 			WRITE_ONCE(io->error, -ENOMEM);
 			break;
@@ -458,6 +470,7 @@ static int weft_mem_bind(struct weft_mem_io *io, const struct weft_mem_cmd *c)
 {
 	u32 access = io->op == REQ_OP_READ ? WEFT_MEM_MAY_READ : WEFT_MEM_MAY_WRITE;
 	struct weft_mem_target_ref *target;
+	u64 end;
 
 	target = weft_mem_find(&io->mf->targets, c->target);
 	if (!target)
@@ -465,10 +478,13 @@ static int weft_mem_bind(struct weft_mem_io *io, const struct weft_mem_cmd *c)
 	io->target = target;
 	if (!(target->access & access))
 		return -EACCES;
-	if (c->offset > target->size || c->length > target->size - c->offset)
+	/* A file may end within a block, which is read to its end. */
+	end = round_up(target->size, queue_logical_block_size(io->mf->vol->disk->queue));
+	if (c->offset > end || c->length > end - c->offset)
 		return -ERANGE;
 	if (!c->length)
 		return 0;
+	io->result = min_t(u64, c->length, target->size - c->offset);
 	io->memory = weft_mem_find(&io->mf->memories, c->memory);
 	if (!io->memory)
 		return -ENOENT;

@@ -5,6 +5,9 @@
  * The device's own mode allows nothing. Who hands in the volume's block device,
  * open, may do what that file may, and while it may write it holds the volume
  * against mounts, which would not know of what is written below them.
+ *
+ * Who hands in a sealed file of a filesystem on the volume, open for reading,
+ * may read that file: see sealed.c.
  */
 #include "mem.h"
 
@@ -39,23 +42,82 @@ static void weft_target_unclaim(struct weft_mem_node *node)
 	mutex_unlock(&node->lock);
 }
 
-static int weft_target_check(struct weft_mem_file *mf, const struct weft_mem_target *req,
-			     struct file *file, struct weft_why *why)
+static int weft_target_check(struct weft_volume *vol, struct file *file, u32 access,
+			     struct weft_why *why)
 {
-	struct weft_volume *vol = mf->vol;
-	struct inode *inode = file->f_mapping->host;
-
-	if (!S_ISBLK(inode->i_mode) || inode->i_rdev != disk_devt(vol->disk))
-		return weft_refuse(why, -EINVAL,
-				   "descriptor %d is not the block device of volume %s", req->fd,
-				   vol->name);
-	if (req->access & WEFT_MEM_MAY_READ && !(file->f_mode & FMODE_READ))
+	if (access & WEFT_MEM_MAY_READ && !(file->f_mode & FMODE_READ))
 		return weft_refuse(why, -EACCES, "volume %s was not opened for reading", vol->name);
-	if (req->access & WEFT_MEM_MAY_WRITE && !(file->f_mode & FMODE_WRITE))
+	if (access & WEFT_MEM_MAY_WRITE && !(file->f_mode & FMODE_WRITE))
 		return weft_refuse(why, -EACCES, "volume %s was not opened for writing", vol->name);
-	if (req->access & WEFT_MEM_MAY_WRITE && vol->read_only)
+	if (access & WEFT_MEM_MAY_WRITE && vol->read_only)
 		return weft_refuse(why, -EROFS, "volume %s is assembled read-only", vol->name);
 	return 0;
+}
+
+/* All of the volume. */
+static int weft_target_volume(struct weft_mem_target_ref *target, struct weft_mem_node *node,
+			      struct file *file, struct weft_why *why)
+{
+	int ret;
+
+	ret = weft_target_check(node->vol, file, target->access, why);
+	if (!ret && target->access & WEFT_MEM_MAY_WRITE)
+		ret = weft_target_claim(node, why);
+	if (ret)
+		return ret;
+	target->file = get_file(file);
+	target->size = (u64)node->vol->map.capacity << SECTOR_SHIFT;
+	return 0;
+}
+
+static int weft_target_sealed(struct weft_mem_target_ref *target, struct weft_mem_node *node,
+			      struct file *file, struct weft_why *why)
+{
+	struct weft_sealed *sealed;
+
+	if (target->access != WEFT_MEM_MAY_READ)
+		return weft_refuse(why, -EACCES, "file %pD can only be read: that is what it is sealed for",
+				   file);
+	sealed = weft_sealed_get(node, file, why);
+	if (IS_ERR(sealed))
+		return PTR_ERR(sealed);
+	target->sealed = sealed;
+	target->size = weft_sealed_size(sealed);
+	return 0;
+}
+
+static int weft_target_open(struct weft_mem_target_ref *target, struct weft_mem_node *node,
+			    int fd, struct weft_why *why)
+{
+	struct weft_volume *vol = node->vol;
+	struct file *file = fget(fd);
+	struct inode *inode;
+	int ret;
+
+	if (!file)
+		return weft_refuse(why, -EBADF, "descriptor %d is not open", fd);
+	inode = file_inode(file);
+	if (S_ISREG(inode->i_mode))
+		ret = weft_target_sealed(target, node, file, why);
+	else if (S_ISBLK(inode->i_mode) && inode->i_rdev == disk_devt(vol->disk))
+		ret = weft_target_volume(target, node, file, why);
+	else
+		ret = weft_refuse(why, -EINVAL,
+				  "descriptor %d is neither the block device of volume %s nor a file on it",
+				  fd, vol->name);
+	fput(file);
+	return ret;
+}
+
+static void weft_target_close(struct weft_mem_target_ref *target, struct weft_mem_node *node)
+{
+	if (target->sealed) {
+		weft_sealed_put(target->sealed);
+		return;
+	}
+	if (target->access & WEFT_MEM_MAY_WRITE)
+		weft_target_unclaim(node);
+	fput(target->file);
 }
 
 /**
@@ -70,51 +132,37 @@ static int weft_target_check(struct weft_mem_file *mf, const struct weft_mem_tar
 int weft_target_add(struct weft_mem_file *mf, struct weft_mem_target *req, struct weft_why *why)
 {
 	struct weft_mem_target_ref *target;
-	u32 access = req->access;
 	int ret;
 
 	req->id = 0;
-	if (!access || access & ~(WEFT_MEM_MAY_READ | WEFT_MEM_MAY_WRITE) || req->pad)
+	if (!req->access || req->access & ~(WEFT_MEM_MAY_READ | WEFT_MEM_MAY_WRITE) || req->pad)
 		return weft_refuse(why, -EINVAL,
-				   "a target is for reading, writing or both (access 0x%x)", access);
+				   "a target is for reading, writing or both (access 0x%x)",
+				   req->access);
 	target = kzalloc_obj(*target);
 	if (!target)
 		return -ENOMEM;
-	target->file = fget(req->fd);
-	if (!target->file) {
-		ret = weft_refuse(why, -EBADF, "descriptor %d is not open", req->fd);
-		goto out_free;
-	}
-	ret = weft_target_check(mf, req, target->file, why);
-	if (ret)
-		goto out_fput;
-	target->access = access;
-	target->size = (u64)mf->vol->map.capacity << SECTOR_SHIFT;
+	target->access = req->access;
 	ret = weft_mem_ref_init(&target->ref);
 	if (ret)
-		goto out_fput;
-	if (access & WEFT_MEM_MAY_WRITE) {
-		ret = weft_target_claim(mf->node, why);
-		if (ret)
-			goto out_ref;
-	}
+		goto out_free;
+	ret = weft_target_open(target, mf->node, req->fd, why);
+	if (ret)
+		goto out_ref;
 	req->size = target->size;
 	ret = xa_alloc(&mf->targets, &req->id, target, XA_LIMIT(1, WEFT_MEM_TARGETS_MAX),
 		       GFP_KERNEL);
 	if (ret) {
 		weft_refuse(why, ret, "a file has at most %u targets", WEFT_MEM_TARGETS_MAX);
-		goto out_unclaim;
+		goto out_close;
 	}
 	return 0;
 
-out_unclaim:
+out_close:
 	req->id = 0;
-	if (access & WEFT_MEM_MAY_WRITE)
-		weft_target_unclaim(mf->node);
+	weft_target_close(target, mf->node);
 out_ref:
 	weft_mem_ref_end(&target->ref, NULL);
-out_fput:
-	fput(target->file);
 out_free:
 	kfree(target);
 	return ret;
@@ -123,9 +171,7 @@ out_free:
 static void weft_target_end(struct weft_mem_file *mf, struct weft_mem_target_ref *target)
 {
 	weft_mem_ref_end(&target->ref, mf);
-	if (target->access & WEFT_MEM_MAY_WRITE)
-		weft_target_unclaim(mf->node);
-	fput(target->file);
+	weft_target_close(target, mf->node);
 	kfree_rcu(target, rcu);
 }
 

@@ -2,10 +2,16 @@
 /// What the tests of /dev/weft/NAME.mem do in a guest: I/O on registered memory, compared with the block
 /// device.
 ///
-///   weft-memtest VOLUME verify MEMORY [OPTION...]   random writes and reads, each way compared; prints the
-///   route weft-memtest VOLUME load MEMORY [OPTION...]     reads and writes until it is killed, or --seconds
-///   are over weft-memtest VOLUME bad                         wrong input of every kind, as TAP weft-memtest
-///   VOLUME register MEMORY             one registration: its route, or why not
+///   weft-memtest VOLUME verify MEMORY [OPTION...]
+///       random writes and reads, each way compared; prints the route
+///   weft-memtest VOLUME load MEMORY [OPTION...]
+///       reads and writes until it is killed, or --seconds are over
+///   weft-memtest VOLUME file MEMORY PATH [OPTION...]
+///       random reads of a sealed file, compared with what read() gives
+///   weft-memtest VOLUME bad
+///       wrong input of every kind, as TAP
+///   weft-memtest VOLUME register MEMORY
+///       one registration: its route, or why not
 ///
 /// MEMORY: pages, udmabuf, heap, bar=PCI-ADDRESS, or
 /// exporter[,pin][,novmap][,refuse][,run][,bar][,ro][,slow=MS]
@@ -24,6 +30,7 @@ struct command_line {
     std::string volume;
     std::string verb;
     std::string memory = "pages";
+    std::string path;
     std::uint32_t flags = 0;
     std::uint64_t size = 4U << 20;
     unsigned count = 64;
@@ -61,11 +68,13 @@ command_line parse(int argc, char** argv)
             words.push_back(word);
     }
     if (words.size() < 2)
-        die("usage: weft-memtest VOLUME verify|load|bad|register [MEMORY] [OPTION...]");
+        die("usage: weft-memtest VOLUME verify|load|file|bad|register [MEMORY] [PATH] [OPTION...]");
     line.volume = words[0];
     line.verb = words[1];
     if (words.size() > 2)
         line.memory = words[2];
+    if (words.size() > 3)
+        line.path = words[3];
     return line;
 }
 
@@ -366,6 +375,9 @@ int main(int argc, char** argv)
         return load(line);
     if (line.verb == "register")
         return show_registration(line);
+    if (line.verb == "file")
+        return read_file({line.volume, line.memory, line.path, line.flags, line.size, line.largest,
+                          line.count, line.seconds});
     if (line.verb == "bad")
         return bad_input(line.volume);
     die("'%s' is no verb", line.verb.c_str());

@@ -123,3 +123,16 @@ private:
 };
 
 int bad_input(const std::string& volume);
+
+/// Reads of a sealed file.
+struct file_test {
+    std::string volume;
+    std::string memory;
+    std::string path;
+    std::uint32_t flags;
+    std::uint64_t size; ///< of the memory
+    std::uint32_t largest;
+    unsigned count;
+    unsigned seconds; ///< at least for so long
+};
+int read_file(const file_test& test);

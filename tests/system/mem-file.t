@@ -1,0 +1,148 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# Sealed files as targets of /dev/weft/NAME.mem: who may read which, what is
+# refused, and whether anything moves the blocks of one that is held.
+# lab-kernel: debian12 debian13 backports lab
+. "${0%/*}/lib.sh"
+
+load_weft
+modprobe -a xfs ext4
+for n in a b c; do make_null "$n" 160; done
+make_null other 512
+mkdir -p /mnt/o /mnt/f
+mkfs.ext4 -q /dev/other && mount /dev/other /mnt/o
+ok "a volume" weftctl create v /dev/a /dev/b /dev/c --chunk 64K --force
+f=/mnt/f/shard
+
+# random PATH BYTES: of so many, written in pieces between another file's.
+random() {
+	local left=$2
+	: >"$1"
+	while [ "$left" -gt 0 ]; do
+		head -c $((left < 200000 ? left : 200000)) /dev/urandom >>"$1"
+		head -c 4096 /dev/urandom >>"$1.between"
+		sync "$1" "$1.between"
+		left=$((left - 200000))
+	done
+}
+reads() {
+	local sentence=$1
+	shift
+	ok "$sentence" weft-memtest v file "$@"
+}
+hold() {
+	weft-memtest v file pages $f --seconds=60 >/tmp/held.out 2>&1 & holder=$!
+	until_true 10 grep -q held /tmp/held.out
+}
+let_go() {
+	kill -9 $holder
+	wait $holder 2>/dev/null
+	until_true 10 sh -c "! fuser -s /dev/weft/v.mem"
+}
+# attacked TEXT COMMAND...: it fails, and says so.
+attacked() {
+	local text=$1 out
+	shift
+	out=$("$@" 2>&1)
+	result $(($? == 0)) "$fs: $* is refused"
+	case $out in *"$text"*) ;; *) note "$out"; result 1 "$fs: $*: $text" ;; esac
+}
+# unfit SENTENCE TEXT PATH: which is refused once it is immutable.
+unfit() {
+	chattr +i "$3"
+	refused "$fs: $1" 3 "$2" weft-memtest v file pages "$3"
+	chattr -i "$3"
+}
+
+for fs in xfs ext4; do
+	case $fs in
+	xfs) mkfs.xfs -q -f -m reflink=1 /dev/weft/v ;;
+	ext4) mkfs.ext4 -q -F -O inline_data /dev/weft/v ;;
+	esac
+	ok "$fs: mounted" mount /dev/weft/v /mnt/f
+	random $f 3000001
+	refused "$fs: a file that is not sealed" 3 "file shard is not sealed: make it immutable first (chattr +i)" weft-memtest v file pages $f
+	exec 9>>$f
+	unfit "one that is open for writing" "still open for writing" $f
+	exec 9>&-
+	cp $f /tmp/copy
+	chattr +i $f
+	reads "$fs: it is read" pages $f --count=400
+	reads "$fs: in small pieces" pages $f --count=400 --largest=8192
+	if [ -e /dev/udmabuf ] || modprobe -q udmabuf; then
+		reads "$fs: into a dma-buf" udmabuf $f --bounce
+	fi
+	ok "$fs: it is in pieces, which is what is tested" test "$(filefrag $f | sed 's/.*: \([0-9]*\) ext.*/\1/')" -gt 2
+
+	# Who may.
+	cp "$(command -v weft-memtest)" /tmp/memtest
+	nobody="setpriv --reuid=65534 --regid=65534 --clear-groups /tmp/memtest v"
+	chattr -i $f; chmod 600 $f; chattr +i $f
+	# shellcheck disable=SC2086
+	refused "$fs: whom its mode forbids it does not read it" 3 "Permission denied" $nobody file pages $f
+	chattr -i $f; chmod 644 $f; chattr +i $f
+	# shellcheck disable=SC2086
+	ok "$fs: who may read it needs no right to the volume" $nobody file pages $f
+	# shellcheck disable=SC2086
+	refused "$fs: and has none" 3 "Permission denied" $nobody verify pages
+
+	# Held, and attacked.
+	hold
+	attacked "Operation not permitted" dd if=/dev/zero of=$f conv=notrunc bs=4k count=1
+	ok "$fs: root makes it mutable while it is held" chattr -i $f
+	attacked "Text file busy" dd if=/dev/zero of=$f conv=notrunc bs=4k count=1
+	attacked "Text file busy" truncate -s 4096 $f
+	attacked "Text file busy" fallocate -p -o 0 -l 65536 $f
+	attacked "Operation not permitted" rm -f $f
+	attacked "Operation not permitted" mv $f $f.moved
+	attacked "Operation not permitted" mv -f /tmp/copy $f
+	attacked "" swapon $f
+	attacked "busy" umount /mnt/f
+	case $fs in
+	xfs)
+		attacked "Text file busy" cp --reflink=always $f $f.clone
+		xfs_fsr -v $f >/tmp/fsr.out 2>&1
+		sed 's/^/# /' /tmp/fsr.out
+		;;
+	ext4) e4defrag -v $f 2>&1 | tail -3 | sed 's/^/# /' ;;
+	esac
+	ok "$fs: another reader shares it" weft-memtest v file pages $f
+	ok "$fs: it is what it was" cmp $f /tmp/copy
+	ok "$fs: and was read all the while" kill -0 $holder
+	ok "$fs: without a difference" sh -c "! grep '#' /tmp/held.out"
+	let_go
+	refused "$fs: it cannot be held anew" 3 "not sealed" weft-memtest v file pages $f
+	ok "$fs: it can be written again" dd if=/dev/zero of=$f conv=notrunc bs=4k count=1 status=none
+	chattr +i $f
+	reads "$fs: and sealed again" pages $f
+	chattr -i $f
+
+	# What has not a block of its own for each byte.
+	: >/mnt/f/empty
+	unfit "an empty one" "is empty" /mnt/f/empty
+	truncate -s 1M /mnt/f/hole
+	unfit "one with a hole" "has a hole at byte 0" /mnt/f/hole
+	fallocate -l 1M /mnt/f/unwritten
+	unfit "one that was preallocated" "preallocated and never written" /mnt/f/unwritten
+	case $fs in
+	xfs)
+		cp --reflink=always $f /mnt/f/clone
+		unfit "one whose blocks are shared" "shared with another file (reflink)" /mnt/f/clone
+		;;
+	ext4)
+		echo small >/mnt/f/inline
+		unfit "one whose contents are inline" "inline" /mnt/f/inline
+		;;
+	esac
+	ok "$fs: unmounted" umount /mnt/f
+done
+cp /tmp/copy /mnt/o/elsewhere
+fs=elsewhere
+unfit "a file of another device's filesystem" "is not on volume v itself" /mnt/o/elsewhere
+refused "of none" 3 "is not on volume v itself" weft-memtest v file pages /proc/version
+refused "a directory" 3 "neither the block device of volume v nor a file on it" weft-memtest v file pages /mnt/o
+umount /mnt/o
+ok "stopped" weftctl stop v
+for n in a b c other; do remove_null "$n"; done
+ok_unload
+done_testing
