@@ -237,6 +237,7 @@ void scan_class(const fs::path& folder, const std::string& initiator, std::vecto
             continue;
         const auto address = read_text(entry.path() / "address").value_or("");
         link.at.address = address_field(address, "traddr");
+        link.host_address = address_field(address, "host_traddr");
         link.at.port =
             static_cast<std::uint16_t>(std::strtoul(address_field(address, "trsvcid").c_str(), nullptr, 10));
         link.subnqn = read_text(entry.path() / "subsysnqn").value_or("");
@@ -260,11 +261,13 @@ std::vector<connection> scan()
     return found;
 }
 
+/// From any address of this host, or from the one that is asked for: that is another path.
 std::optional<connection> find_connection(const nvme_address& at, const std::string& subnqn,
-                                          const std::string& initiator)
+                                          const std::string& initiator, const std::string& host_address)
 {
     for (auto& link : scan())
-        if (link.at == at && link.subnqn == subnqn && link.initiator == initiator)
+        if (link.at == at && link.subnqn == subnqn && link.initiator == initiator &&
+            (host_address.empty() || link.host_address == host_address))
             return link;
     return std::nullopt;
 }
@@ -318,7 +321,7 @@ result<connection> connect(const nvme_address& at, const std::string& subnqn, co
     if (initiator == "weft" && at.transport != "rdma")
         return fail(exit_code::usage, "weft's own initiator is for rdma; {} is connected by the stock host",
                     at.transport);
-    if (auto known = find_connection(at, subnqn, initiator))
+    if (auto known = find_connection(at, subnqn, initiator, options.host_address))
         return *known;
     const nvme_tree tree;
     int errnum = 0;
@@ -331,11 +334,11 @@ result<connection> connect(const nvme_address& at, const std::string& subnqn, co
     }
     if (!done) {
         // Another command was faster.
-        if (auto known = find_connection(at, subnqn, initiator))
+        if (auto known = find_connection(at, subnqn, initiator, options.host_address))
             return *known;
         return tl::unexpected(done.error());
     }
-    auto link = find_connection(at, subnqn, initiator);
+    auto link = find_connection(at, subnqn, initiator, options.host_address);
     if (!link)
         return fail(exit_code::failure, "{}/{} was connected and is gone again; 'dmesg' says why", at.text(),
                     subnqn);

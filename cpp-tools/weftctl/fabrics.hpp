@@ -34,6 +34,7 @@ struct connection {
     std::string initiator;  ///< "nvme" for the stock host, "weft" for our own
     std::string state;      ///< "live", "connecting", ...
     nvme_address at;
+    std::string host_address; ///< of this host, where one was asked for
     std::string subnqn;
     std::vector<std::string> disks; ///< "/dev/nvme3n1", ...
     bool made = false;              ///< by this command, and not there before
@@ -49,7 +50,8 @@ struct discovered {
 [[nodiscard]] result<std::vector<discovered>> discover(const nvme_address& at,
                                                        const connect_options& options);
 
-/// Connects to a subsystem. One that is connected there already is returned as it is.
+/// Connects to a subsystem. One that is connected there already, and from that host address where one is
+/// asked for, is returned as it is.
 [[nodiscard]] result<connection> connect(const nvme_address& at, const std::string& subnqn,
                                          const connect_options& options);
 
