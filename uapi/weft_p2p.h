@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ((GPL-2.0 WITH Linux-syscall-note) OR BSD-3-Clause) */
 /*
+ * Memory of PCI devices, for whoever may have it.
+ *
  * /dev/weft/bar-ADDRESS: a PCI device's memory as dma-bufs.
  *
  * For a device without a driver of its own that exports its memory: it is bound
@@ -35,5 +37,29 @@ struct weft_bar_export {
 /* Bytes of the BAR. */
 #define WEFT_BAR_IOC_SIZE	_IOR('w', 0x50, __u64)
 #define WEFT_BAR_IOC_EXPORT	_IOWR('w', 0x51, struct weft_bar_export)
+
+/*
+ * /dev/weft-p2p, root's alone: which devices reach which others' memory.
+ */
+
+/* Room for a PCI device's address, "0000:03:00.0", with its final zero. */
+#define WEFT_P2P_NAME_SIZE	32
+
+/**
+ * struct weft_p2p_route - may a device read and write another's memory?
+ * @memory: in: PCI address of the one whose memory it is
+ * @device: in: PCI address of the other
+ * @why: out: the sentence, where it may not (EOPNOTSUPP), or one is not there (ENODEV)
+ *
+ * It is what weft_p2p asks before it gives out a BAR. The driver of another
+ * device, that exports its memory itself, may know better or ask for more.
+ */
+struct weft_p2p_route {
+	char	memory[WEFT_P2P_NAME_SIZE];
+	char	device[WEFT_P2P_NAME_SIZE];
+	char	why[WEFT_BAR_WHY_SIZE];
+};
+
+#define WEFT_P2P_IOC_ROUTE	_IOWR('w', 0x52, struct weft_p2p_route)
 
 #endif /* _UAPI_LINUX_WEFT_P2P_H */

@@ -65,6 +65,7 @@ struct volume_status {
     std::uint64_t generation = 0;
     std::uint64_t created = 0; ///< seconds since 1970 UTC
     std::uint32_t openers = 0;
+    std::uint64_t mem_direct = 0, mem_vmap = 0, mem_bounce = 0; ///< bytes on registered memory, by route
     std::vector<member_status> members;
     std::vector<std::string> users; ///< who has it open
 };

@@ -177,6 +177,15 @@ volume_status parse_volume(const nlmsghdr* header)
         case WEFT_A_VOLUME_OPENERS:
             volume.openers = mnl_attr_get_u32(attr);
             break;
+        case WEFT_A_VOLUME_MEM_DIRECT:
+            volume.mem_direct = mnl_attr_get_u64(attr);
+            break;
+        case WEFT_A_VOLUME_MEM_VMAP:
+            volume.mem_vmap = mnl_attr_get_u64(attr);
+            break;
+        case WEFT_A_VOLUME_MEM_BOUNCE:
+            volume.mem_bounce = mnl_attr_get_u64(attr);
+            break;
         }
     });
     return volume;

@@ -6,6 +6,7 @@
 #include "fabrics.hpp"
 #include "model.hpp"
 #include "result.hpp"
+#include "topology.hpp"
 
 #include <memory>
 
@@ -25,6 +26,7 @@ public:
     virtual void discovered(const std::vector<weft::discovered>& found) = 0;
     virtual void connections(const std::vector<connection>& connections) = 0;
     virtual void diagnosed(const std::vector<diagnosis>& found) = 0;
+    virtual void drawn(const topology& topology) = 0;
     virtual void event(const event_report& event) = 0;
     virtual void failure(const error& error) = 0;
 };

@@ -60,23 +60,25 @@ json to_json(const volume_status& volume)
     json members = json::array();
     for (const auto& member : volume.members)
         members.push_back(to_json(member));
-    return {{"name", volume.name},
-            {"state", volume.state},
-            {"device", "/dev/weft/" + volume.name},
-            {"uuid", volume.uuid},
-            {"read_only", volume.read_only},
-            {"ownership", volume.ownership},
-            {"iostats", volume.iostats},
-            {"iopolicy", volume.iopolicy},
-            {"size", volume.size},
-            {"chunk_size", volume.chunk_size},
-            {"block_size", volume.block_size},
-            {"member_count", volume.member_count},
-            {"generation", volume.generation},
-            {"created", volume.created},
-            {"openers", volume.openers},
-            {"users", volume.users},
-            {"members", members}};
+    return {
+        {"name", volume.name},
+        {"state", volume.state},
+        {"device", "/dev/weft/" + volume.name},
+        {"uuid", volume.uuid},
+        {"read_only", volume.read_only},
+        {"ownership", volume.ownership},
+        {"iostats", volume.iostats},
+        {"iopolicy", volume.iopolicy},
+        {"size", volume.size},
+        {"chunk_size", volume.chunk_size},
+        {"block_size", volume.block_size},
+        {"member_count", volume.member_count},
+        {"generation", volume.generation},
+        {"created", volume.created},
+        {"openers", volume.openers},
+        {"memory", {{"direct", volume.mem_direct}, {"vmap", volume.mem_vmap}, {"bounce", volume.mem_bounce}}},
+        {"users", volume.users},
+        {"members", members}};
 }
 
 json to_json(const found_volume& volume)
@@ -208,6 +210,29 @@ public:
                            {"why", row.why},
                            {"mend", row.mend}});
         print({{"findings", all}});
+    }
+
+    void drawn(const topology& topology) override
+    {
+        json devices = json::array(), pairs = json::array();
+        for (const auto& endpoint : topology.endpoints)
+            devices.push_back({{"address", endpoint.address},
+                               {"kind", endpoint.kind},
+                               {"name", endpoint.name},
+                               {"driver", endpoint.driver},
+                               {"bridges", endpoint.bridges},
+                               {"numa_node", endpoint.numa_node},
+                               {"memory", endpoint.has_memory}});
+        for (const auto& pair : topology.pairs)
+            pairs.push_back({{"memory", pair.memory.address},
+                             {"device", pair.device.address},
+                             {"bridges", pair.bridges ? json(*pair.bridges) : json(nullptr)},
+                             {"possible", pair.possible ? json(*pair.possible) : json(nullptr)},
+                             {"why", pair.why}});
+        print({{"devices", devices},
+               {"software_rdma", topology.software},
+               {"pairs", pairs},
+               {"iommu", topology.iommu}});
     }
 
     void event(const event_report& event) override

@@ -159,6 +159,38 @@ public:
             fmt::print("{} problems, {} warnings, {} notes\n", counts[3], counts[2], counts[1]);
     }
 
+    void drawn(const topology& topology) override
+    {
+        std::vector<std::string> above;
+        for (const auto& endpoint : topology.endpoints) {
+            draw_bridges(above, endpoint.bridges);
+            above = endpoint.bridges;
+            std::string about;
+            for (const auto& word : {endpoint.name, endpoint.driver.empty() ? "no driver" : endpoint.driver})
+                about += (about.empty() || word.empty() ? "" : ", ") + word;
+            fmt::print("{:{}}{}  {} ({}){}\n", "", 2 * above.size(), endpoint.address, endpoint.kind, about,
+                       endpoint.numa_node < 0 ? "" : fmt::format(", NUMA node {}", endpoint.numa_node));
+        }
+        for (const auto& name : topology.software)
+            fmt::print("{}  RDMA by the processor, no PCI device\n", name);
+        if (topology.endpoints.empty() && topology.software.empty())
+            fmt::print("no GPU, RDMA or NVMe device\n");
+        if (topology.iommu)
+            fmt::print("an IOMMU translates\n");
+        if (topology.pairs.empty())
+            return;
+        fmt::print("\n");
+        table rows({"MEMORY", "DEVICE", "BRIDGES", "PEER-TO-PEER"});
+        for (const auto& pair : topology.pairs)
+            rows.add({pair.memory.kind + " " + pair.memory.address,
+                      pair.device.kind + " " + pair.device.address,
+                      pair.bridges ? std::to_string(*pair.bridges) : "-",
+                      !pair.possible   ? "unknown: " + pair.why
+                      : *pair.possible ? "yes"
+                                       : "no: " + pair.why});
+        rows.print();
+    }
+
     void event(const event_report& event) override
     {
         fmt::print("{} {} {}{}: {}\n", event.time, event.volume, event.type,
@@ -169,6 +201,14 @@ public:
     void failure(const error& error) override { fmt::print(stderr, "weftctl: {}\n", error.text); }
 
 private:
+    /// The bridges that the device before was not below.
+    static void draw_bridges(const std::vector<std::string>& before, const std::vector<std::string>& bridges)
+    {
+        const auto differ = std::mismatch(bridges.begin(), bridges.end(), before.begin(), before.end());
+        for (auto at = differ.first; at != bridges.end(); ++at)
+            fmt::print("{:{}}{}  bridge\n", "", 2 * (at - bridges.begin()), *at);
+    }
+
     static void print_volume(const volume_status& volume)
     {
         fmt::print("{}: {}{}, {}\n", volume.name, volume.state, volume.read_only ? ", read-only" : "",
@@ -182,6 +222,9 @@ private:
         fmt::print("  created     {} (generation {})\n", format_time(volume.created), volume.generation);
         fmt::print("  ownership   {}\n", volume.ownership);
         fmt::print("  iostats     {}\n", volume.iostats ? "on" : "off");
+        if (volume.mem_direct || volume.mem_vmap || volume.mem_bounce)
+            fmt::print("  memory      {} direct, {} vmap, {} bounced\n", format_size(volume.mem_direct),
+                       format_size(volume.mem_vmap), format_size(volume.mem_bounce));
         std::string users;
         for (const auto& user : volume.users)
             users += (users.empty() ? "" : ", ") + user;

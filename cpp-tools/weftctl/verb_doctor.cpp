@@ -10,13 +10,22 @@ namespace weft
 namespace
 {
 
-result<exit_code> run_doctor(bool quiet, renderer& out)
+struct doctor_options {
+    std::string volume;
+    bool quiet = false;
+};
+
+result<exit_code> run_doctor(const doctor_options& options, renderer& out)
 {
-    auto found = diagnose();
+    diagnoses found;
+    if (options.volume.empty())
+        found = diagnose();
+    else if (auto done = diagnose_volume_routes(found, options.volume); !done)
+        return tl::unexpected(done.error());
     auto worst = severity::good;
     for (const auto& one : found)
         worst = std::max(worst, one.level);
-    if (quiet)
+    if (options.quiet)
         found.erase(std::remove_if(found.begin(), found.end(),
                                    [](const auto& one) { return one.level < severity::warning; }),
                     found.end());
@@ -30,18 +39,24 @@ result<exit_code> run_doctor(bool quiet, renderer& out)
 
 verb add_doctor(CLI::App& app)
 {
-    auto quiet = std::make_shared<bool>(false);
+    auto options = std::make_shared<doctor_options>();
     auto* command =
         app.add_subcommand("doctor", "look for what is wrong with this node, and say what mends it");
-    command->add_flag("--quiet", *quiet, "only warnings and problems");
+    command->add_option("NAME", options->volume,
+                        "of a volume: only its routes to other devices' memory, each tried");
+    command->add_flag("--quiet", options->quiet, "only warnings and problems");
     command->footer(
         R"(Changes nothing. The exit status is 0 when there is nothing to mend (notes are nothing to mend), 8
 when there are warnings, 9 when something does not work.
 
+Routes to other devices' memory are proved: some memory of each GPU (CUDA) and each BAR that weft_p2p offers
+is registered with each RDMA device by verbs (ibv_reg_dmabuf_mr); with NAME with that volume, as a program would.
+
 Examples:
   weftctl doctor
+  weftctl doctor data
   weftctl doctor --quiet --json)");
-    return {command, [quiet](renderer& out) { return run_doctor(*quiet, out); }};
+    return {command, [options](renderer& out) { return run_doctor(*options, out); }};
 }
 
 } // namespace weft

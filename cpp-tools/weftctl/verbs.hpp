@@ -36,6 +36,7 @@ struct verb {
 [[nodiscard]] verb add_disconnect(CLI::App& app);
 [[nodiscard]] verb add_path(CLI::App& app);
 [[nodiscard]] verb add_doctor(CLI::App& app);
+[[nodiscard]] verb add_topology(CLI::App& app);
 [[nodiscard]] verb add_report(CLI::App& app);
 [[nodiscard]] verb add_probe(CLI::App& app); ///< for udev; not shown to people
 

@@ -4,12 +4,21 @@
 
 static int __init weft_p2p_init(void)
 {
-	return weft_bar_init();
+	int ret;
+
+	ret = weft_route_init();
+	if (ret)
+		return ret;
+	ret = weft_bar_init();
+	if (ret)
+		weft_route_exit();
+	return ret;
 }
 
 static void __exit weft_p2p_exit(void)
 {
 	weft_bar_exit();
+	weft_route_exit();
 }
 
 module_init(weft_p2p_init);

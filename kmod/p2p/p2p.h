@@ -17,6 +17,11 @@
 
 /* topology.c */
 int weft_p2p_reaches(struct pci_dev *memory, struct device *device, struct weft_why *why);
+int weft_p2p_distance(u64 address, struct pci_dev *device);
+
+/* route.c */
+int weft_route_init(void);
+void weft_route_exit(void);
 
 /* export.c */
 int weft_bar_init(void);

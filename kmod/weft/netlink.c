@@ -3,7 +3,7 @@
  * Control by generic netlink: uapi/weft.yaml says what, netlink-gen.c holds
  * what is generated from it, and this file what the commands do.
  */
-#include "weft.h"
+#include "mem.h"
 
 #include <linux/sched/mm.h>
 #include <net/genetlink.h>
@@ -155,8 +155,15 @@ static bool weft_volume_settled(const struct weft_volume *vol)
 
 static int weft_nl_put_volume(struct sk_buff *skb, struct weft_volume *vol)
 {
+	static const int routes[] = {
+		[WEFT_MEM_ROUTE_DIRECT]	= WEFT_A_VOLUME_MEM_DIRECT,
+		[WEFT_MEM_ROUTE_VMAP]	= WEFT_A_VOLUME_MEM_VMAP,
+		[WEFT_MEM_ROUTE_BOUNCE]	= WEFT_A_VOLUME_MEM_BOUNCE,
+	};
 	const struct weft_sb_info *sb;
+	u64 bytes[WEFT_MEM_ROUTES];
 	dev_t dev;
+	int i;
 
 	if (nla_put_string(skb, WEFT_A_VOLUME_NAME, vol->name) ||
 	    nla_put_u32(skb, WEFT_A_VOLUME_STATE, vol->state))
@@ -182,6 +189,10 @@ static int weft_nl_put_volume(struct sk_buff *skb, struct weft_volume *vol)
 	    nla_put_u32(skb, WEFT_A_VOLUME_MAJOR, MAJOR(dev)) ||
 	    nla_put_u32(skb, WEFT_A_VOLUME_MINOR, MINOR(dev)))
 		return -EMSGSIZE;
+	weft_mem_sum(vol->mem->bytes, bytes);
+	for (i = 0; i < WEFT_MEM_ROUTES; i++)
+		if (nla_put_u64_64bit(skb, routes[i], bytes[i], WEFT_A_VOLUME_PAD))
+			return -EMSGSIZE;
 	return 0;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model.hpp"
+#include "result.hpp"
 
 #include <string>
 #include <vector>
@@ -22,10 +23,16 @@ void diagnose_host(diagnoses& found);
 void diagnose_rdma(diagnoses& found);
 /// NVMe, RDMA and display or accelerator devices: links slower than they could be, where they sit.
 void diagnose_pcie(diagnoses& found);
+/// Which devices reach which others' memory, proved where there is memory to try with.
+void diagnose_routes(diagnoses& found);
 /// Assembled volumes, owner records of found ones, saved exports.
 void diagnose_volumes(diagnoses& found);
 
 /// All of the above.
 [[nodiscard]] diagnoses diagnose();
+
+/// The routes between a volume and other devices' memory: each path, and a registration of each memory there
+/// is to try with.
+[[nodiscard]] result<void> diagnose_volume_routes(diagnoses& found, const std::string& name);
 
 } // namespace weft

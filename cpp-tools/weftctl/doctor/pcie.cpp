@@ -2,10 +2,9 @@
 #include "doctor.hpp"
 
 #include "sysfile.hpp"
+#include "topology.hpp"
 
-#include <algorithm>
 #include <cstdlib>
-#include <map>
 
 namespace weft
 {
@@ -15,49 +14,24 @@ namespace fs = std::filesystem;
 namespace
 {
 
-// PCI class codes (PCI Code and ID Assignment, 1.0): what weft moves data between.
-std::string kind_of(const fs::path& device)
+void diagnose_link(diagnoses& found, const pci_endpoint& endpoint)
 {
-    const auto code = std::strtoul(read_text(device / "class").value_or("0").c_str(), nullptr, 16);
-    std::error_code ignored;
-    if (fs::exists(device / "infiniband", ignored))
-        return "RDMA";
-    if (code == 0x010802)
-        return "NVMe";
-    if (code >> 16 == 0x03)
-        return "GPU";
-    if (code >> 16 == 0x12)
-        return "accelerator";
-    return {};
-}
-
-// The devices above it, from the root: "0000:00:01.0 > 0000:01:00.0".
-std::string path_of(const fs::path& device)
-{
-    std::error_code ignored;
-    std::string text;
-    for (const auto& part : fs::canonical(device, ignored))
-        if (const auto name = part.string();
-            name.size() == 12 && std::count(name.begin(), name.end(), ':') == 2)
-            text += (text.empty() ? "" : " > ") + name;
-    return text;
-}
-
-void diagnose_link(diagnoses& found, const std::string& kind, const fs::path& device)
-{
-    const auto address = device.filename().string();
+    const auto& kind = endpoint.kind;
+    const auto& address = endpoint.address;
+    const auto device = fs::path("/sys/bus/pci/devices") / address;
     const auto speed = read_text(device / "current_link_speed").value_or("");
     const auto speed_max = read_text(device / "max_link_speed").value_or("");
     const auto width =
         std::strtoul(read_text(device / "current_link_width").value_or("0").c_str(), nullptr, 10);
     const auto width_max =
         std::strtoul(read_text(device / "max_link_width").value_or("0").c_str(), nullptr, 10);
-    const auto numa = read_text(device / "numa_node").value_or("-1");
-    found.push_back({severity::good, "pcie",
-                     fmt::format("{} {}{}{}", kind, path_of(device),
-                                 width && width < 255 ? fmt::format(", x{} {}", width, speed) : "",
-                                 numa == "-1" ? "" : ", NUMA node " + numa),
-                     "", ""});
+    found.push_back(
+        {severity::good, "pcie",
+         fmt::format("{} {}{}{}{}{}", kind, fmt::join(endpoint.bridges, " > "),
+                     endpoint.bridges.empty() ? "" : " > ", address,
+                     width && width < 255 ? fmt::format(", x{} {}", width, speed) : "",
+                     endpoint.numa_node < 0 ? "" : fmt::format(", NUMA node {}", endpoint.numa_node)),
+         "", ""});
     const bool narrow = width && width < width_max && width_max < 255;
     const bool slow = std::strtod(speed.c_str(), nullptr) < std::strtod(speed_max.c_str(), nullptr) &&
                       std::strtod(speed.c_str(), nullptr) > 0;
@@ -74,13 +48,9 @@ void diagnose_link(diagnoses& found, const std::string& kind, const fs::path& de
 
 void diagnose_pcie(diagnoses& found)
 {
+    for (const auto& endpoint : find_endpoints())
+        diagnose_link(found, endpoint);
     std::error_code ignored;
-    std::map<std::string, fs::path> devices;
-    for (const auto& entry : fs::directory_iterator("/sys/bus/pci/devices", ignored))
-        devices[entry.path().filename()] = entry.path();
-    for (const auto& [address, device] : devices)
-        if (const auto kind = kind_of(device); !kind.empty())
-            diagnose_link(found, kind, device);
     const bool iommu = fs::directory_iterator("/sys/class/iommu", ignored) != fs::directory_iterator();
     found.push_back({severity::good, "pcie",
                      iommu ? "an IOMMU translates device addresses" : "no IOMMU is in use", "", ""});

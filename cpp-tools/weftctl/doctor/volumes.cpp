@@ -135,6 +135,7 @@ diagnoses diagnose()
     diagnose_host(found);
     diagnose_rdma(found);
     diagnose_pcie(found);
+    diagnose_routes(found);
     diagnose_volumes(found);
     return found;
 }
