@@ -79,6 +79,7 @@ void weft_import_lock(struct weft_import *import);
 void weft_import_unlock(struct weft_import *import);
 int weft_import_map(struct weft_import *import, struct weft_why *why);
 void weft_import_unmap(struct weft_import *import);
+int weft_import_distance(const struct weft_import *import);
 const struct weft_segments *weft_import_segments(const struct weft_import *import);
 
 #endif /* WEFT_P2P_H */

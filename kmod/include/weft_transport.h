@@ -170,6 +170,7 @@ struct weft_peer_request {
  * @length: in bytes, whole blocks, at most the path's mem_bytes
  * @sector: of the path's device
  * @write: to the device
+ * @near: weft.ko's: the paths that are nearest to the memory, by index; 0: any
  * @done: called once, in any context. BLK_STS_TRANSPORT: the path could not
  *	carry it, and from @after (jiffies) on what was sent cannot execute any
  *	more. All else is final
@@ -182,6 +183,7 @@ struct weft_mem_op {
 	u32			length;
 	sector_t		sector;
 	bool			write;
+	u8			near;
 	void			(*done)(struct weft_mem_op *op, blk_status_t status,
 					unsigned long after);
 };
@@ -202,6 +204,8 @@ struct weft_mem_op {
  * @peer_prepare: bring it to where a path leads from, and the path to where it
  *	can do I/O on it; later, for as long as it is there, the transport does so
  *	by itself. Process context
+ * @peer_distance: from it to the device a path leaves by, once that is prepared;
+ *	the smaller the nearer. Process context
  * @peer_remove: undo; no operation on it is in flight. Process context
  * @peer_lost: whether its exporter took it away for good. Any context
  * @peer_submit: begin an operation. -ENOTCONN: not now, by this path; -EFAULT:
@@ -223,6 +227,7 @@ struct weft_transport_ops {
 	struct weft_peer	*(*peer_add)(const struct weft_peer_request *req);
 	int			(*peer_prepare)(struct weft_peer *peer, struct weft_path *path,
 						struct weft_why *why);
+	int			(*peer_distance)(struct weft_peer *peer, struct weft_path *path);
 	void			(*peer_remove)(struct weft_peer *peer);
 	bool			(*peer_lost)(struct weft_peer *peer);
 	int			(*peer_submit)(struct weft_path *path, struct weft_mem_op *op);

@@ -11,13 +11,9 @@
  * attach, and would move the memory to the host when it is mapped: that is no
  * direct route, and is refused.
  */
-#include "../compat/compat.h"
-#include "../compat/dmabuf.h"
-#include "../include/weft_p2p.h"
+#include "p2p.h"
 
 #include <linux/dma-resv.h>
-#include <linux/module.h>
-#include <linux/pci.h>
 
 #define WEFT_IMPORT_FENCES	(30 * HZ)
 
@@ -222,6 +218,20 @@ void weft_import_unmap(struct weft_import *import)
 	weft_segments_free(&import->segments);
 }
 EXPORT_SYMBOL_GPL(weft_import_unmap);
+
+/**
+ * weft_import_distance() - from the memory to the device
+ * @import: mapped, and stays so
+ *
+ * Context: process context.
+ * Return: the smaller the nearer, among imports of the same memory.
+ */
+int weft_import_distance(const struct weft_import *import)
+{
+	return weft_p2p_distance(import->segments.table[0].address,
+				 to_pci_dev(import->req.device));
+}
+EXPORT_SYMBOL_GPL(weft_import_distance);
 
 /**
  * weft_import_segments() - where the range lies

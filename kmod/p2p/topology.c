@@ -12,6 +12,9 @@
 /* Redirected upstream, peer-to-peer transactions do not go from port to port. */
 #define WEFT_ACS_REDIRECT	(PCI_ACS_RR | PCI_ACS_CR | PCI_ACS_EC)
 
+/* More than bridges. */
+#define WEFT_P2P_FAR		0x10000
+
 static bool weft_acs_redirects(struct pci_dev *bridge)
 {
 	int at = pci_find_ext_capability(bridge, PCI_EXT_CAP_ID_ACS);
@@ -41,14 +44,20 @@ static struct pci_dev *weft_redirecting(struct pci_dev *device, struct pci_dev *
 	return bridge == common ? NULL : bridge;
 }
 
+static struct pci_dev *weft_common(struct pci_dev *memory, struct pci_dev *device)
+{
+	struct pci_dev *common = pci_upstream_bridge(memory);
+
+	while (common && !weft_is_above(common, device))
+		common = pci_upstream_bridge(common);
+	return common;
+}
+
 /* The first bridge above both, and whether one below it stands in the way. */
 static int weft_walk(struct pci_dev *memory, struct pci_dev *device, struct weft_why *why)
 {
-	struct pci_dev *common, *bridge;
+	struct pci_dev *common = weft_common(memory, device), *bridge;
 
-	common = pci_upstream_bridge(memory);
-	while (common && !weft_is_above(common, device))
-		common = pci_upstream_bridge(common);
 	if (!common)
 		return weft_refuse(why, -EOPNOTSUPP,
 				   "%s and %s are below different root ports, and whether the root complex lets one reach the other is not known",
@@ -83,4 +92,63 @@ int weft_p2p_reaches(struct pci_dev *memory, struct device *device, struct weft_
 				   dev_name(device), pci_name(memory));
 	}
 	return weft_walk(memory, to_pci_dev(device), why);
+}
+
+/* Whose memory it is, with a reference; addresses of an IOMMU lie in no BAR. */
+static struct pci_dev *weft_bar_owner(u64 address)
+{
+	struct pci_dev *pdev = NULL;
+	int i;
+
+	for_each_pci_dev(pdev) {
+		for (i = 0; i < PCI_STD_NUM_BARS; i++) {
+			u64 start = pci_bus_address(pdev, i);
+
+			if (pci_resource_flags(pdev, i) & IORESOURCE_MEM && address >= start &&
+			    address - start < pci_resource_len(pdev, i))
+				return pdev;
+		}
+	}
+	return NULL;
+}
+
+/* Bridges from a device up to one above it. */
+static int weft_depth(struct pci_dev *device, struct pci_dev *bridge)
+{
+	int depth = 0;
+
+	while (device && device != bridge) {
+		device = pci_upstream_bridge(device);
+		depth++;
+	}
+	return depth;
+}
+
+/**
+ * weft_p2p_distance() - from memory to a device
+ * @address: of the memory, as the device uses it
+ * @device: the device
+ *
+ * Context: process context.
+ * Return: how many bridges lie between the device and the one whose memory it
+ * is; more, by their nodes, where only the root complex joins them; 0 where it
+ * is no device's, as far as one can see.
+ */
+int weft_p2p_distance(u64 address, struct pci_dev *device)
+{
+	struct pci_dev *owner = weft_bar_owner(address), *common;
+	int distance = 0, from, to;
+
+	if (!owner)
+		return 0;
+	common = weft_common(owner, device);
+	from = dev_to_node(&owner->dev);
+	to = dev_to_node(&device->dev);
+	if (common)
+		distance = weft_depth(owner, common) + weft_depth(device, common) - 1;
+	else
+		distance = WEFT_P2P_FAR + (from == NUMA_NO_NODE || to == NUMA_NO_NODE ?
+					   LOCAL_DISTANCE : node_distance(from, to));
+	pci_dev_put(owner);
+	return distance;
 }

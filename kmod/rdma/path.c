@@ -166,6 +166,7 @@ struct weft_transport_ops weft_rdma_transport = {
 	.controller_delete	= weft_rdma_ctrl_delete,
 	.peer_add		= weft_rdma_peer_add,
 	.peer_prepare		= weft_rdma_peer_prepare,
+	.peer_distance		= weft_rdma_peer_distance,
 	.peer_remove		= weft_rdma_peer_remove,
 	.peer_lost		= weft_rdma_peer_lost,
 	.peer_submit		= weft_rdma_peer_submit,

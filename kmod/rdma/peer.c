@@ -107,6 +107,7 @@ struct weft_peer {
  * @live: @ref is
  * @lost: there will be no addresses any more
  * @closing: it is not to be mapped again
+ * @distance: from the memory to the RDMA device, where it was mapped first
  * @key_lost: bit 0: it is to be registered anew
  * @remap: maps it anew
  * @rcu: who looks for it
@@ -129,6 +130,7 @@ struct weft_mapping {
 	bool				live;
 	bool				lost;
 	bool				closing;
+	int				distance;
 	unsigned long			key_lost;
 	struct delayed_work		remap;
 	struct rcu_head			rcu;
@@ -612,6 +614,18 @@ static struct weft_import *weft_mapping_attach(struct weft_mapping *mapping, str
 	return weft_import_attach(&req, why);
 }
 
+/* Pages are as far as their node; a peer's memory weft_p2p.ko knows to measure. */
+static int weft_mapping_distance(const struct weft_mapping *mapping)
+{
+	int node;
+
+	if (mapping->import)
+		return weft_import_distance(mapping->import);
+	node = ibdev_to_node(mapping->domain->ib);
+	return node == NUMA_NO_NODE ? LOCAL_DISTANCE :
+				      node_distance(page_to_nid(mapping->req->pages[0]), node);
+}
+
 /* A peer memory in a domain, where it is not yet. */
 static int weft_mapping_make(struct weft_peer *peer, struct weft_domain *domain,
 			     struct weft_why *why)
@@ -653,6 +667,8 @@ static int weft_mapping_make(struct weft_peer *peer, struct weft_domain *domain,
 	if (ret) {
 		mapping->closing = true;
 		weft_mapping_stop(mapping);
+	} else {
+		mapping->distance = weft_mapping_distance(mapping);
 	}
 	weft_mapping_unlock(mapping);
 	if (ret)
@@ -902,6 +918,28 @@ int weft_rdma_peer_prepare(struct weft_peer *peer, struct weft_path *path, struc
 	}
 	mutex_unlock(&ctrl->mem_lock);
 	return ret ?: weft_peer_up(ctrl, peer, why);
+}
+
+/**
+ * weft_rdma_peer_distance() - from peer memory to the RDMA device a path leaves by
+ * @peer: the memory
+ * @path: prepared
+ *
+ * Context: process context.
+ * Return: the smaller the nearer; INT_MAX where it is not connected now.
+ */
+int weft_rdma_peer_distance(struct weft_peer *peer, struct weft_path *path)
+{
+	struct weft_rdma_path *rp = container_of(path, struct weft_rdma_path, path);
+	struct weft_mapping *mapping;
+	int distance = INT_MAX;
+
+	mutex_lock(&weft_peers_lock);
+	mapping = weft_mapping_find(peer, READ_ONCE(rp->ns->ctrl->domain));
+	if (mapping)
+		distance = mapping->distance;
+	mutex_unlock(&weft_peers_lock);
+	return distance;
 }
 
 /**

@@ -118,6 +118,7 @@ struct weft_mem_ref {
  * @map: of all of the dma-buf for the CPU
  * @transport: of all paths, where they do I/O on it themselves
  * @peer: the memory as that one knows it, or NULL
+ * @near: of each member the paths that are nearest to it, by index
  * @piece: how much one operation of any path moves, in bytes
  * @list: in the node's peers
  * @bytes: moved, per cpu
@@ -137,6 +138,7 @@ struct weft_memory {
 	struct iosys_map		map;
 	const struct weft_transport_ops	*transport;
 	struct weft_peer		*peer;
+	u8				*near;
 	u32				piece;
 	struct list_head		list;
 	struct weft_mem_bytes __percpu	*bytes;
@@ -184,7 +186,7 @@ void weft_mem_ref_end(struct weft_mem_ref *ref, struct weft_mem_file *mf);
 int weft_memory_register(struct weft_mem_file *mf, struct weft_mem_register *req,
 			 struct weft_why *why);
 int weft_memory_unregister(struct weft_mem_file *mf, u32 id);
-void weft_memory_path_added(struct weft_volume *vol, struct weft_path *path);
+void weft_memory_path_added(struct weft_volume *vol, struct weft_member *member);
 int weft_memory_info(struct weft_mem_file *mf, struct weft_mem_info *info);
 void weft_memory_unregister_all(struct weft_mem_file *mf);
 void weft_memory_copy(struct weft_memory *mem, u64 at, struct page **pages, u32 length,

@@ -406,6 +406,7 @@ static void weft_mem_submit_parts(struct weft_mem_io *io, u64 offset)
 			break;
 		}
 		part->member = vol->members[place.member];
+		part->op.near = READ_ONCE(io->memory->near[place.member]);
 		part->op.sector = place.sector;
 		part->op.at = io->at + done;
 		part->op.length = min3((u64)piece, run, (u64)io->length - done);

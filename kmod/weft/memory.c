@@ -196,24 +196,59 @@ static int weft_memory_prepare(struct weft_memory *mem, struct weft_path *path,
 	return path->ops->peer_prepare(mem->peer, path, why);
 }
 
-/* Every path of every member, or none. */
+/*
+ * As many paths of a member as can, but one at least. I/O takes those that are
+ * nearest to the memory, while they are there; one that is being connected may
+ * be of those.
+ */
+static int weft_memory_prepare_member(struct weft_memory *mem, struct weft_member *member,
+				      struct weft_why *why)
+{
+	int nearest = INT_MAX, distance, ret = -ENOTCONN, err;
+	u8 near = 0, coming = 0;
+	bool any = false;
+	u32 i;
+
+	for (i = 0; i < WEFT_PATHS_MAX; i++) {
+		struct weft_path *path = weft_route_path(member, i);
+
+		if (!path)
+			continue;
+		err = weft_memory_prepare(mem, path, why);
+		if (err == -ENOTCONN)
+			coming |= BIT(i);
+		if (err) {
+			ret = err;
+			continue;
+		}
+		any = true;
+		distance = path->ops->peer_distance(mem->peer, path);
+		if (distance < nearest) {
+			nearest = distance;
+			near = 0;
+		}
+		if (distance == nearest)
+			near |= BIT(i);
+	}
+	WRITE_ONCE(mem->near[member->index], near | coming);
+	if (any)
+		return 0;
+	return coming ? -ENOTCONN : ret;
+}
+
+/* Every member, or none. */
 static int weft_memory_prepare_all(struct weft_memory *mem, struct weft_volume *vol,
 				   struct weft_why *why)
 {
-	u32 i, j;
+	u32 i;
 	int ret;
 
 	for (i = 0; i < vol->member_count; i++) {
-		for (j = 0; j < WEFT_PATHS_MAX; j++) {
-			struct weft_path *path = weft_route_path(vol->members[i], j);
-
-			if (!path)
-				continue;
-			ret = weft_memory_prepare(mem, path, why);
-			if (ret)
-				return ret;
-		}
+		ret = weft_memory_prepare_member(mem, vol->members[i], why);
+		if (ret)
+			return ret;
 	}
+	why->text[0] = 0;
 	return 0;
 }
 
@@ -289,6 +324,10 @@ static int weft_memory_peer(struct weft_memory *mem, struct weft_volume *vol,
 	unsigned long end = jiffies + WEFT_MEMORY_CONNECT;
 	int ret;
 
+	if (!mem->near)
+		mem->near = kcalloc(vol->member_count, sizeof(*mem->near), GFP_KERNEL);
+	if (!mem->near)
+		return -ENOMEM;
 	for (;;) {
 		why->text[0] = 0;
 		ret = weft_memory_try_peer(mem, vol, why);
@@ -302,13 +341,13 @@ static int weft_memory_peer(struct weft_memory *mem, struct weft_volume *vol,
 /**
  * weft_memory_path_added() - a member has one path more
  * @vol: the volume
- * @path: the path, which may not be chosen yet
+ * @member: the member; the path may not be chosen yet
  *
  * Where it cannot do I/O on a memory, that goes by the others.
  *
  * Context: process context; weft_volumes_lock is held.
  */
-void weft_memory_path_added(struct weft_volume *vol, struct weft_path *path)
+void weft_memory_path_added(struct weft_volume *vol, struct weft_member *member)
 {
 	struct weft_memory *mem;
 
@@ -316,9 +355,10 @@ void weft_memory_path_added(struct weft_volume *vol, struct weft_path *path)
 	list_for_each_entry(mem, &vol->mem->peers, list) {
 		struct weft_why why = {};
 
-		if (weft_memory_prepare(mem, path, &why))
-			weft_warn(vol, "path %s carries no I/O on registered memory: %s\n",
-				  path->bdev->bd_disk->disk_name, why.text);
+		weft_memory_prepare_member(mem, member, &why);
+		if (why.text[0])
+			weft_warn(vol, "not every path of member %u carries I/O on registered memory: %s\n",
+				  member->index, why.text);
 	}
 }
 
@@ -395,6 +435,7 @@ static void weft_memory_free(struct weft_memory *mem)
 	if (mem->dmabuf)
 		dma_buf_put(mem->dmabuf);
 	free_percpu(mem->bytes);
+	kfree(mem->near);
 	kfree_rcu(mem, rcu);
 }
 

@@ -136,7 +136,7 @@ int weft_volume_path_add(const struct weft_path_change *change, struct weft_why 
 	}
 	weft_info(member->volume, "member %u has path %s as well\n", member->index,
 		  path->bdev->bd_disk->disk_name);
-	weft_memory_path_added(member->volume, path);
+	weft_memory_path_added(member->volume, member);
 out_unlock:
 	mutex_unlock(&weft_volumes_lock);
 	if (ret)

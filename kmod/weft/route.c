@@ -96,11 +96,10 @@ static unsigned long weft_route_near(struct weft_route *route, unsigned long usa
 	return near;
 }
 
-/* The paths that can carry I/O, in turn. NULL when there is none. Under SRCU. */
-static struct weft_path *weft_route_pick(struct weft_member *member)
+/* Of these paths one, in turn. NULL when there is none. Under SRCU. */
+static struct weft_path *weft_route_pick(struct weft_member *member, unsigned long usable)
 {
 	struct weft_route *route = &member->paths;
-	unsigned long usable = READ_ONCE(route->usable);
 	unsigned int weight, turn;
 
 	if (READ_ONCE(member->volume->iopolicy) == WEFT_IOPOLICY_NUMA)
@@ -123,7 +122,7 @@ static struct weft_path *weft_route_pick(struct weft_member *member)
 void weft_route_submit(struct weft_member *member, struct bio *bio)
 {
 	int srcu = srcu_read_lock(&weft_route_srcu);
-	struct weft_path *path = weft_route_pick(member);
+	struct weft_path *path = weft_route_pick(member, READ_ONCE(member->paths.usable));
 
 	if (path) {
 		bio_set_dev(bio, path->bdev);
@@ -384,8 +383,8 @@ enum weft_path_mem weft_route_mem(struct weft_member *member)
 int weft_route_peer(struct weft_member *member, struct weft_mem_op *op)
 {
 	int srcu = srcu_read_lock(&weft_route_srcu);
-	struct weft_path *first = weft_route_pick(member);
 	unsigned long usable = READ_ONCE(member->paths.usable), index;
+	struct weft_path *first = weft_route_pick(member, usable & op->near ?: usable);
 	int ret = -ENOTCONN;
 
 	if (likely(first && first->ops->peer_submit))

@@ -182,29 +182,33 @@ no_soft_roce() {
 	ip link delete dummy0
 }
 
-# softhca: two adapters (tests/kmod/softhca) in the topology hca, with the addresses 10.9.0.1 and 10.9.1.1; or the test ends
-# here, where there is none.
+# softhca [COUNT]: two adapters (tests/kmod/softhca) in the topology hca, or more, with the addresses 10.9.0.1, 10.9.1.1, ...;
+# or the test ends here, where there is none.
 softhca() {
-	local n
+	local n names='' last=$((${1:-2} - 1))
 	if ! modprobe -qn weft_softhca; then
 		skip "the test adapter" "it is written to the newest kernel alone"
 		done_testing
 	fi
-	for n in 0 1; do
+	for n in $(seq 0 $last); do
 		ip link add "hca$n" type dummy
 		ip address add "10.9.$n.1/24" dev "hca$n"
 		ip link set "hca$n" up
+		names=$names${names:+,}hca$n
 	done
 	mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug
-	ok "the adapters are there" modprobe weft_softhca netdevs=hca0,hca1
-	is "two links" "$(rdma link | grep -c '^link softhca')" 2
+	ok "the adapters are there" modprobe weft_softhca netdevs=$names
+	is "and their links" "$(rdma link | grep -c '^link softhca')" $((last + 1))
 	(cd /sys/bus/pci/drivers/weft_softhca && ls -d 0*) >/tmp/adapters
 }
 
 # adapter N: its PCI address.
 adapter() { sed -n "$(($1 + 1))p" /tmp/adapters; }
 
-no_softhca() { for n in 0 1; do ip link delete "hca$n"; done; }
+no_softhca() {
+	local link
+	for link in /sys/class/net/hca*; do ip link delete "${link##*/}"; done
+}
 
 # knob ADAPTER NAME [VALUE]: of the test adapter, set or read.
 knob() {

@@ -98,6 +98,15 @@ def hca(work):
     return topo
 
 
+def hca_rails(work):
+    """As hca, and a third such function behind a second switch, below the first."""
+    topo = hca(work)
+    topo.args += ["-device", "xio3130-downstream,id=down4,bus=up0,chassis=14,slot=14", "-device", "x3130-upstream,id=up1,bus=down4",
+                  "-device", "xio3130-downstream,id=down5,bus=up1,chassis=15,slot=15",
+                  "-device", "e1000e,bus=down5,mac=52:54:01:01:00:03"]
+    return topo
+
+
 def _behind_iommu(topo):
     topo.machine += ["kernel-irqchip=split"]
     topo.args = ["-device", "intel-iommu,intremap=on", *topo.args]
@@ -115,7 +124,7 @@ def hca_iommu(work):
     return _behind_iommu(hca(work))
 
 
-TOPOLOGIES = {f.__name__.replace("_", "-"): f for f in (plain, nvme, numa, p2p, hca, iommu, hca_iommu)}
+TOPOLOGIES = {f.__name__.replace("_", "-"): f for f in (plain, nvme, numa, p2p, hca, hca_rails, iommu, hca_iommu)}
 
 
 def get(name, work):

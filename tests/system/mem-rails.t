@@ -1,0 +1,96 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# Registered memory and several rails: I/O leaves by the one that is nearest to
+# the memory, by another where that is lost, and what people are told of it.
+# lab-own: --topology hca-rails --memory 3G
+# lab-kernel: backports
+. "${0%/*}/lib.sh"
+
+softhca 3
+modprobe weft_test_exporter
+switch=$(realpath "/sys/bus/pci/devices/$(adapter 0)" | cut -d/ -f5)
+for device in $(lspci -Dn -d 1af4:1110 | cut -d' ' -f1); do
+	case $(realpath "/sys/bus/pci/devices/$device") in
+	*/"$switch"/*) near=$device ;;
+	*) far=$device ;;
+	esac
+done
+load_weft 2000
+modprobe weft_rdma io_timeout=3
+modprobe weft_p2p
+for device in $near $far; do
+	echo weft_p2p >"/sys/bus/pci/devices/$device/driver_override"
+	echo "$device" >/sys/bus/pci/drivers_probe
+done
+nqn=nqn.2014-08.org.example
+for n in 0 1; do
+	make_null "hb$n" 64
+	nvmet_serve "$nqn:d$n" "$(readlink -f "/dev/hb$n")" rdma 10.9.0.1
+done
+# The farther rail first: what comes first is not what is chosen.
+ok "a volume by the farther rail" weftctl create v "rdma://10.9.0.1/$nqn:d0" "rdma://10.9.0.1/$nqn:d1" --chunk 64K --force --host-address 10.9.2.1 --keep-alive 2 --reconnect-delay 1
+for n in 0 1; do
+	ok "member $n by the nearer as well" weftctl path add v "rdma://10.9.0.1/$nqn:d$n" --host-address 10.9.1.1 --keep-alive 2 --reconnect-delay 1
+done
+
+# --- What people are told
+weftctl topology | sed 's/^/# /'
+is "three adapters are drawn" "$(weftctl topology --json | jq '[.devices[] | select(.kind == "RDMA")] | length')" 3
+# pair MEMORY DEVICE FIELD
+pair() { weftctl topology --json | jq -r ".pairs[] | select(.memory == \"$1\" and .device == \"$2\") | .$3"; }
+is "the nearer adapter reaches the BAR" "$(pair "$near" "$(adapter 1)" possible)" true
+is "over three bridges" "$(pair "$near" "$(adapter 1)" bridges)" 3
+is "and the farther" "$(pair "$near" "$(adapter 2)" possible)" true
+is "over five" "$(pair "$near" "$(adapter 2)" bridges)" 5
+is "none reaches what is below another root port" "$(pair "$far" "$(adapter 1)" possible)" false
+ok "and the reason is told" sh -c "weftctl topology --json | jq -r '.pairs[].why' | grep -q 'below different root ports'"
+ok "the doctor says so too" sh -c "weftctl doctor --json | jq -r '.findings[] | select(.check == \"routes\") | .text' | grep -q 'BAR $near and RDMA $(adapter 1) .*peer-to-peer is possible, 3 bridges'"
+ok "and what to change" sh -c "weftctl doctor --json | jq -r '.findings[] | select(.check == \"routes\") | .mend' | grep -q 'below one PCIe switch'"
+weftctl doctor v >/tmp/doctor
+is "of the volume: one memory is direct, the other is not" $? 8
+sed 's/^/# /' /tmp/doctor
+ok "proved by a registration" grep -q "proved: volume v registers the BAR of $near, direct" /tmp/doctor
+ok "and disproved" grep -q "warning.*the BAR of $far: no direct route" /tmp/doctor
+refused "of no volume" 4 "no volume is called x" weftctl doctor x
+
+# --- Which rail I/O takes
+# bytes ADAPTER: of BARs, by that.
+bytes() { knob "$1" bytes_bar; }
+# verified SENTENCE: it is right; b1 and b2 are what went by each.
+verified() {
+	b1=$(bytes 1)
+	b2=$(bytes 2)
+	ok "$1" weft-memtest v verify "bar=$near" --size=16777216
+	b1=$(($(bytes 1) - b1))
+	b2=$(($(bytes 2) - b2))
+}
+verified "verified in the BAR"
+ok "by the nearer rail" test "$b1" -gt 1000000
+is "and by that alone" "$b2" 0
+away() {
+	echo 1 >"/sys/bus/pci/devices/$(adapter 1)/remove"
+	sleep 3
+	echo 1 >/sys/bus/pci/rescan
+}
+weft-memtest v load "bar=$near" --depth=32 --largest=65536 --seconds=8 >/tmp/load.out 2>&1 & loader=$!
+until_true 10 grep -q loaded /tmp/load.out
+sleep 1
+b2=$(bytes 2)
+away
+wait $loader
+is "the nearer rail is pulled: no error" $? 0
+sed 's/^/# /' /tmp/load.out
+ok "the farther took over" test "$(($(bytes 2) - b2))" -gt 1000000
+ok "it is back" until_true 20 sh -c "test \$(weftctl status v --json | jq '[.volumes[].members[].paths[] | select(.state == \"live\")] | length') = 4"
+verified "and is taken again"
+ok "which is the nearer" test "$b1" -gt 1000000
+is "alone" "$b2" 0
+is "status tells what went which way" "$(weftctl status v --json | jq '.volumes[0].memory | .direct > 1000000 and .vmap == 0 and .bounce == 0')" true
+ok "stopped" weftctl stop v
+ok "disconnected" weftctl disconnect --all
+for n in 0 1; do nvmet_unserve "$nqn:d$n"; remove_null "hb$n"; done
+rmmod weft_test_exporter
+ok "the adapters unload, so nothing holds them" rmmod weft_softhca
+no_softhca
+ok_unload
+done_testing
