@@ -25,6 +25,7 @@ WEFT_PROBES := \
 	$(call weft-probe,ATTACH_SGT,linux/dma-buf.h,^[[:space:]]+struct sg_table .sgt;) \
 	$(call weft-probe,ATTACH_REVOCABLE,linux/dma-buf.h,dma_buf_attach_revocable) \
 	$(call weft-probe,GET_FILE_ACTIVE,linux/fs.h,get_file_active) \
+	$(call weft-probe,RW_VERIFY_AREA,linux/fs.h,rw_verify_area) \
 	$(call weft-probe,GUP_UNSHARE_HERE,linux/mm.h,gup_must_unshare) \
 	$(call weft-probe,VMAP_UNLOCKED,linux/dma-buf.h,dma_buf_vmap_unlocked) \
 	$(call weft-probe,FREEZE_MEMFLAGS,linux/blk-mq.h,blk_mq_freeze_queue_nomemsave)

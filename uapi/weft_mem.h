@@ -26,11 +26,15 @@
 /* Room for a sentence, with its final zero. */
 #define WEFT_MEM_WHY_SIZE	512
 
-/* Bytes of a command, memories and targets of an open file, commands in flight of it. */
+/*
+ * Bytes of a command, memories and targets of an open file, commands in flight
+ * of it, and bytes of those that bounce; a command beyond them fails with EBUSY.
+ */
 #define WEFT_MEM_CMD_BYTES_MAX	(64U << 20)
 #define WEFT_MEM_MEMORIES_MAX	65536
 #define WEFT_MEM_TARGETS_MAX	4096
 #define WEFT_MEM_COMMANDS_MAX	65536
+#define WEFT_MEM_BOUNCE_MAX	(256U << 20)
 
 /**
  * enum weft_mem_route - the way that bytes take between a memory and a volume
@@ -135,7 +139,9 @@ struct weft_mem_register {
  * writing, and it is on XFS or ext4 on the volume itself, with a written block
  * of its own for each byte. It is read, by offsets in the file. Until the target
  * is removed nobody writes, truncates, renames or unlinks it (ETXTBSY, EPERM),
- * also where it is made mutable meanwhile. Where it ends within a block of the
+ * also where it is made mutable meanwhile; nor does copy_file_range() copy it.
+ * That is so on the host that has the volume assembled for writing, which this
+ * has to be. Where it ends within a block of the
  * volume a read may go on to that one's end: it returns the bytes up to the
  * file's end, and what follows them in memory is zeros.
  */

@@ -34,7 +34,7 @@ struct weft_bar_export {
 	char	why[WEFT_BAR_WHY_SIZE];
 };
 
-/* Bytes of the BAR. */
+/* Bytes of the BAR that dma-bufs can have: all but weft_p2p's pages_mib at its end. */
 #define WEFT_BAR_IOC_SIZE	_IOR('w', 0x50, __u64)
 #define WEFT_BAR_IOC_EXPORT	_IOWR('w', 0x51, struct weft_bar_export)
 

@@ -23,7 +23,8 @@
 
 /* Typed allocators: since 7.0. Drop when the floor passes it. */
 #ifndef kzalloc_obj
-#define kzalloc_obj(obj, ...)	kzalloc(sizeof(obj), GFP_KERNEL)
+#define weft_kzalloc(size, gfp, ...)	kzalloc(size, gfp)
+#define kzalloc_obj(obj, ...)	weft_kzalloc(sizeof(obj), ##__VA_ARGS__, GFP_KERNEL)
 #define kmalloc_obj(obj, gfp)	kmalloc(sizeof(obj), gfp)
 #endif
 

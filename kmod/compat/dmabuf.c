@@ -105,6 +105,8 @@ void weft_dmabuf_unmap_range(struct dma_buf_attachment *attach, struct sg_table 
 			     enum dma_data_direction dir)
 {
 #ifdef WEFT_USE_PHYS_VEC
+	/* 7.2 clears it to say that there are no pages, and then frees as many entries. */
+	sgt->orig_nents = sgt->nents;
 	dma_buf_free_sgt(attach, sgt, dir);
 #else
 	struct scatterlist *sg;

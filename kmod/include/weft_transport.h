@@ -28,6 +28,7 @@ struct weft_transport_ops;
  *	sleep, must not disconnect
  * @down: it cannot carry I/O now; the reason is a sentence. Process context
  * @up: it can again. Process context
+ * @peers: it carries I/O on peer memory now, as far as that can be. Any context
  * @requeue: gives bios back that were submitted to the path and did not
  *	complete. From @after (jiffies) on they cannot execute any more where
  *	they were sent. Any context
@@ -39,6 +40,7 @@ struct weft_path_events {
 	void	(*gone)(struct weft_path *path);
 	void	(*down)(struct weft_path *path, const char *reason);
 	void	(*up)(struct weft_path *path);
+	void	(*peers)(struct weft_path *path);
 	void	(*requeue)(struct weft_path *path, struct bio_list *bios,
 			   unsigned long after);
 };
@@ -205,7 +207,8 @@ struct weft_mem_op {
  *	can do I/O on it; later, for as long as it is there, the transport does so
  *	by itself. Process context
  * @peer_distance: from it to the device a path leaves by, once that is prepared;
- *	the smaller the nearer. Process context
+ *	the smaller the nearer, INT_MAX where it is not. Process context
+ * @peer_leave: no peer memory is there any more; undo @peer_prepare. Process context
  * @peer_remove: undo; no operation on it is in flight. Process context
  * @peer_lost: whether its exporter took it away for good. Any context
  * @peer_submit: begin an operation. -ENOTCONN: not now, by this path; -EFAULT:
@@ -228,6 +231,7 @@ struct weft_transport_ops {
 	int			(*peer_prepare)(struct weft_peer *peer, struct weft_path *path,
 						struct weft_why *why);
 	int			(*peer_distance)(struct weft_peer *peer, struct weft_path *path);
+	void			(*peer_leave)(struct weft_path *path);
 	void			(*peer_remove)(struct weft_peer *peer);
 	bool			(*peer_lost)(struct weft_peer *peer);
 	int			(*peer_submit)(struct weft_path *path, struct weft_mem_op *op);

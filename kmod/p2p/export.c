@@ -15,12 +15,18 @@
 #include <linux/dma-resv.h>
 #include <linux/io.h>
 #include <linux/kref.h>
+#include <linux/memremap.h>
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
 #include <linux/pci-p2pdma.h>
 #include <linux/uaccess.h>
 
 #include <uapi/weft_p2p.h>
+
+static unsigned int pages_mib;
+module_param(pages_mib, uint, 0444);
+MODULE_PARM_DESC(pages_mib,
+		 "MiB at the end of a device's BAR that are P2PDMA pages for block I/O (p2pmem/allocate in sysfs), and no dma-bufs; what the kernel maps pages of at once, mostly a multiple of 2 (default 0)");
 
 /* Smaller ones have registers. */
 #define WEFT_BAR_MIN	SZ_1M
@@ -317,6 +323,38 @@ static int weft_bar_choose(struct pci_dev *pdev)
 	return chosen;
 }
 
+/*
+ * The end of a BAR as pages, which people map from p2pmem/allocate and do
+ * O_DIRECT I/O on. The rest stays for dma-bufs: nobody gets a byte by both.
+ */
+static int weft_bar_publish(struct weft_bar *bar, int index)
+{
+	u64 bytes = (u64)pages_mib << 20;
+	int ret;
+
+	if (!bytes)
+		return 0;
+	if (bytes >= bar->size) {
+		pci_err(bar->pdev, "BAR %d has %llu MiB, of which pages_mib=%u leaves nothing for dma-bufs\n",
+			index, (u64)bar->size >> 20, pages_mib);
+		return -EINVAL;
+	}
+	if (!IS_ALIGNED(bar->start + bar->size - bytes, memremap_compat_align()) ||
+	    !IS_ALIGNED(bytes, memremap_compat_align())) {
+		pci_err(bar->pdev, "pages_mib=%u: the kernel makes pages of multiples of %lu MiB\n",
+			pages_mib, memremap_compat_align() >> 20);
+		return -EINVAL;
+	}
+	ret = pci_p2pdma_add_resource(bar->pdev, index, bytes, bar->size - bytes);
+	if (ret) {
+		pci_err(bar->pdev, "the kernel makes no P2PDMA pages of BAR %d (error %d)\n", index, -ret);
+		return ret;
+	}
+	pci_p2pmem_publish(bar->pdev, true);
+	bar->size -= bytes;
+	return 0;
+}
+
 static int weft_bar_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 {
 	int index = weft_bar_choose(pdev);
@@ -344,6 +382,9 @@ static int weft_bar_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 		ret = PTR_ERR(bar->provider);
 		goto out_free;
 	}
+	ret = weft_bar_publish(bar, index);
+	if (ret)
+		goto out_free;
 	/* The kernel makes a '!' in a name a '/' in /dev. */
 	snprintf(bar->name, sizeof(bar->name), "weft!bar-%s", pci_name(pdev));
 	bar->misc.minor = MISC_DYNAMIC_MINOR;

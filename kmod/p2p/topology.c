@@ -14,6 +14,7 @@
 
 /* More than bridges. */
 #define WEFT_P2P_FAR		0x10000
+#define WEFT_P2P_UNKNOWN	0x20000
 
 static bool weft_acs_redirects(struct pci_dev *bridge)
 {
@@ -94,13 +95,15 @@ int weft_p2p_reaches(struct pci_dev *memory, struct device *device, struct weft_
 	return weft_walk(memory, to_pci_dev(device), why);
 }
 
-/* Whose memory it is, with a reference; addresses of an IOMMU lie in no BAR. */
-static struct pci_dev *weft_bar_owner(u64 address)
+/* Whose memory it is, with a reference; addresses of an IOMMU lie in no BAR, nor of another bus. */
+static struct pci_dev *weft_bar_owner(u64 address, int domain)
 {
 	struct pci_dev *pdev = NULL;
 	int i;
 
 	for_each_pci_dev(pdev) {
+		if (pci_domain_nr(pdev->bus) != domain)
+			continue;
 		for (i = 0; i < PCI_STD_NUM_BARS; i++) {
 			u64 start = pci_bus_address(pdev, i);
 
@@ -131,16 +134,16 @@ static int weft_depth(struct pci_dev *device, struct pci_dev *bridge)
  *
  * Context: process context.
  * Return: how many bridges lie between the device and the one whose memory it
- * is; more, by their nodes, where only the root complex joins them; 0 where it
- * is no device's, as far as one can see.
+ * is; more, by their nodes, where only the root complex joins them; still more
+ * where it is no device's as far as one can see: the host's, or behind an IOMMU.
  */
 int weft_p2p_distance(u64 address, struct pci_dev *device)
 {
-	struct pci_dev *owner = weft_bar_owner(address), *common;
-	int distance = 0, from, to;
+	struct pci_dev *owner = weft_bar_owner(address, pci_domain_nr(device->bus)), *common;
+	int distance, from, to;
 
 	if (!owner)
-		return 0;
+		return WEFT_P2P_UNKNOWN;
 	common = weft_common(owner, device);
 	from = dev_to_node(&owner->dev);
 	to = dev_to_node(&device->dev);

@@ -87,6 +87,25 @@ void weft_rdma_paths_tell(struct weft_rdma_ctrl *ctrl, bool up)
 	mutex_unlock(&weft_rdma_paths_lock);
 }
 
+/**
+ * weft_rdma_paths_peers() - tell volumes that their paths carry I/O on peer memory
+ * @ctrl: whose
+ *
+ * Context: process context, may sleep; its ns_lock is not held.
+ */
+void weft_rdma_paths_peers(struct weft_rdma_ctrl *ctrl)
+{
+	struct weft_rdma_ns *ns;
+
+	mutex_lock(&ctrl->ns_lock);
+	mutex_lock(&weft_rdma_paths_lock);
+	list_for_each_entry(ns, &ctrl->namespaces, list)
+		if (ns->path && !ns->dead)
+			ns->path->path.events->peers(&ns->path->path);
+	mutex_unlock(&weft_rdma_paths_lock);
+	mutex_unlock(&ctrl->ns_lock);
+}
+
 static struct weft_path *weft_rdma_path_connect(const struct weft_path_request *req,
 						struct weft_why *why)
 {
@@ -142,7 +161,6 @@ static void weft_rdma_path_disconnect(struct weft_path *path)
 {
 	struct weft_rdma_path *rp = container_of(path, struct weft_rdma_path, path);
 	struct request_queue *q = rp->wb.bdev->bd_disk->queue;
-	struct weft_rdma_ctrl *ctrl = rp->ns->ctrl;
 
 	/* What is in flight still goes to the volume's other paths if it fails here. */
 	weft_queue_settle(q);
@@ -150,8 +168,7 @@ static void weft_rdma_path_disconnect(struct weft_path *path)
 	WRITE_ONCE(rp->ns->path, NULL);
 	mutex_unlock(&weft_rdma_paths_lock);
 	synchronize_rcu();
-	if (rp->has_peers)
-		weft_rdma_peer_leave(ctrl);
+	weft_rdma_peer_leave(path);
 	weft_path_close(&rp->wb);
 	kfree(rp);
 }
@@ -167,6 +184,7 @@ struct weft_transport_ops weft_rdma_transport = {
 	.peer_add		= weft_rdma_peer_add,
 	.peer_prepare		= weft_rdma_peer_prepare,
 	.peer_distance		= weft_rdma_peer_distance,
+	.peer_leave		= weft_rdma_peer_leave,
 	.peer_remove		= weft_rdma_peer_remove,
 	.peer_lost		= weft_rdma_peer_lost,
 	.peer_submit		= weft_rdma_peer_submit,

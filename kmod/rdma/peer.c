@@ -107,7 +107,7 @@ struct weft_peer {
  * @live: @ref is
  * @lost: there will be no addresses any more
  * @closing: it is not to be mapped again
- * @distance: from the memory to the RDMA device, where it was mapped first
+ * @distance: from the memory to the RDMA device, where it was mapped last
  * @key_lost: bit 0: it is to be registered anew
  * @remap: maps it anew
  * @rcu: who looks for it
@@ -552,6 +552,18 @@ static int weft_mapping_start(struct weft_mapping *mapping, struct weft_why *why
 	return ret;
 }
 
+/* Pages are as far as their node; a peer's memory weft_p2p.ko knows to measure. */
+static int weft_mapping_distance(const struct weft_mapping *mapping)
+{
+	int node;
+
+	if (mapping->import)
+		return weft_import_distance(mapping->import);
+	node = ibdev_to_node(mapping->domain->ib);
+	return node == NUMA_NO_NODE ? LOCAL_DISTANCE :
+				      node_distance(page_to_nid(mapping->req->pages[0]), node);
+}
+
 static void weft_mapping_remap(struct work_struct *work)
 {
 	struct weft_mapping *mapping = container_of(to_delayed_work(work), struct weft_mapping,
@@ -564,6 +576,8 @@ static void weft_mapping_remap(struct work_struct *work)
 		weft_mapping_stop(mapping);
 	if (!mapping->closing)
 		ret = weft_mapping_start(mapping, &why);
+	if (mapping->mapped)
+		WRITE_ONCE(mapping->distance, weft_mapping_distance(mapping));
 	/* Of all else another try may have more luck. */
 	WRITE_ONCE(mapping->lost, ret == -ENODEV || ret == -EOPNOTSUPP);
 	if (ret && ret != -EAGAIN)
@@ -614,18 +628,6 @@ static struct weft_import *weft_mapping_attach(struct weft_mapping *mapping, str
 	return weft_import_attach(&req, why);
 }
 
-/* Pages are as far as their node; a peer's memory weft_p2p.ko knows to measure. */
-static int weft_mapping_distance(const struct weft_mapping *mapping)
-{
-	int node;
-
-	if (mapping->import)
-		return weft_import_distance(mapping->import);
-	node = ibdev_to_node(mapping->domain->ib);
-	return node == NUMA_NO_NODE ? LOCAL_DISTANCE :
-				      node_distance(page_to_nid(mapping->req->pages[0]), node);
-}
-
 /* A peer memory in a domain, where it is not yet. */
 static int weft_mapping_make(struct weft_peer *peer, struct weft_domain *domain,
 			     struct weft_why *why)
@@ -645,6 +647,7 @@ static int weft_mapping_make(struct weft_peer *peer, struct weft_domain *domain,
 	INIT_DELAYED_WORK(&mapping->remap, weft_mapping_remap);
 	mapping->req = &peer->req;
 	mapping->domain = domain;
+	mapping->distance = INT_MAX - 1;
 	/* The exporter may call before the attachment is known here. */
 	mapping->closing = true;
 	ret = percpu_ref_init(&mapping->ref, weft_mapping_idle,
@@ -667,7 +670,7 @@ static int weft_mapping_make(struct weft_peer *peer, struct weft_domain *domain,
 	if (ret) {
 		mapping->closing = true;
 		weft_mapping_stop(mapping);
-	} else {
+	} else if (mapping->mapped) {
 		mapping->distance = weft_mapping_distance(mapping);
 	}
 	weft_mapping_unlock(mapping);
@@ -777,7 +780,7 @@ static struct weft_domain *weft_peer_domain(struct weft_rdma_ctrl *ctrl, struct 
 	int ret;
 
 	lockdep_assert_held(&ctrl->mem_lock);
-	if (weft_rdma_state(ctrl) != WEFT_RDMA_LIVE || !ctrl->pd) {
+	if (weft_rdma_state(ctrl) != WEFT_RDMA_LIVE || !ctrl->pd || !ctrl->mem_users) {
 		ret = weft_refuse(why, -ENOTCONN, "%s is not connected now", dev_name(&ctrl->dev));
 		return ERR_PTR(ret);
 	}
@@ -822,7 +825,8 @@ static int weft_peer_up(struct weft_rdma_ctrl *ctrl, struct weft_peer *wanted,
 	/* Not under mem_lock: see above. */
 	ret = weft_peers_map(domain, wanted, why);
 	mutex_lock(&ctrl->mem_lock);
-	if (!ret && (ctrl->domain != domain || weft_rdma_state(ctrl) != WEFT_RDMA_LIVE))
+	if (!ret && (ctrl->domain != domain || weft_rdma_state(ctrl) != WEFT_RDMA_LIVE ||
+		     !ctrl->mem_users))
 		ret = weft_refuse(why, -ENOTCONN, "%s is not connected now", dev_name(&ctrl->dev));
 	if (!ret && !ctrl->mem_up) {
 		ret = weft_rdma_start_queues(ctrl, ctrl->mem_first, ctrl->mem_count, &made, why);
@@ -849,8 +853,12 @@ void weft_rdma_peer_work(struct work_struct *work)
 	struct weft_why why = {};
 	int ret = 0;
 
-	if (READ_ONCE(ctrl->mem_users) && weft_rdma_state(ctrl) == WEFT_RDMA_LIVE)
+	if (!READ_ONCE(ctrl->mem_users))
+		return;
+	if (weft_rdma_state(ctrl) == WEFT_RDMA_LIVE)
 		ret = weft_peer_up(ctrl, NULL, &why);
+	if (!ret)
+		weft_rdma_paths_peers(ctrl);
 	if (!ret || weft_rdma_state(ctrl) != WEFT_RDMA_LIVE)
 		return;
 	weft_ctrl_warn(ctrl, "queues for peer memory: %s\n", why.text);
@@ -917,7 +925,13 @@ int weft_rdma_peer_prepare(struct weft_peer *peer, struct weft_path *path, struc
 		WRITE_ONCE(ctrl->mem_users, ctrl->mem_users + 1);
 	}
 	mutex_unlock(&ctrl->mem_lock);
-	return ret ?: weft_peer_up(ctrl, peer, why);
+	if (ret)
+		return ret;
+	ret = weft_peer_up(ctrl, peer, why);
+	/* Others may do without this path; it comes when it can. */
+	if (ret)
+		queue_delayed_work(weft_peer_wq, &ctrl->mem_work, WEFT_PEER_RETRY);
+	return ret;
 }
 
 /**
@@ -937,24 +951,30 @@ int weft_rdma_peer_distance(struct weft_peer *peer, struct weft_path *path)
 	mutex_lock(&weft_peers_lock);
 	mapping = weft_mapping_find(peer, READ_ONCE(rp->ns->ctrl->domain));
 	if (mapping)
-		distance = mapping->distance;
+		distance = READ_ONCE(mapping->distance);
 	mutex_unlock(&weft_peers_lock);
 	return distance;
 }
 
 /**
- * weft_rdma_peer_leave() - a path that had peer memory goes
- * @ctrl: its controller; no command of the path is in flight
+ * weft_rdma_peer_leave() - a path has no peer memory any more
+ * @path: of which no command on such is in flight
  *
  * Context: process context.
  */
-void weft_rdma_peer_leave(struct weft_rdma_ctrl *ctrl)
+void weft_rdma_peer_leave(struct weft_path *path)
 {
+	struct weft_rdma_path *rp = container_of(path, struct weft_rdma_path, path);
+	struct weft_rdma_ctrl *ctrl = rp->ns->ctrl;
+
 	mutex_lock(&ctrl->mem_lock);
-	WRITE_ONCE(ctrl->mem_users, ctrl->mem_users - 1);
-	if (!ctrl->mem_users) {
-		weft_peer_queues_free(ctrl);
-		weft_rdma_peer_put_domain(ctrl);
+	if (rp->has_peers) {
+		rp->has_peers = false;
+		WRITE_ONCE(ctrl->mem_users, ctrl->mem_users - 1);
+		if (!ctrl->mem_users) {
+			weft_peer_queues_free(ctrl);
+			weft_rdma_peer_put_domain(ctrl);
+		}
 	}
 	mutex_unlock(&ctrl->mem_lock);
 }
@@ -1003,18 +1023,20 @@ void weft_rdma_peer_device_gone(struct ib_device *ib)
  * @peer: the memory
  *
  * Context: any.
- * Return: whether; what it took away on one device it did on all.
+ * Return: whether it did so on each device that had it.
  */
 bool weft_rdma_peer_lost(struct weft_peer *peer)
 {
 	struct weft_mapping *mapping;
-	bool lost = false;
+	bool any = false, lost = true;
 
 	rcu_read_lock();
-	list_for_each_entry_rcu(mapping, &peer->mappings, list)
-		lost |= READ_ONCE(mapping->lost);
+	list_for_each_entry_rcu(mapping, &peer->mappings, list) {
+		any = true;
+		lost &= READ_ONCE(mapping->lost);
+	}
 	rcu_read_unlock();
-	return lost;
+	return any && lost;
 }
 
 /* The memory as this controller reaches it, with a reference; or an ERR_PTR. */

@@ -507,6 +507,7 @@ struct weft_rdma_path {
 extern struct weft_transport_ops weft_rdma_transport;
 bool weft_rdma_failover(struct request *rq, bool sent);
 void weft_rdma_path_gone(struct weft_rdma_ns *ns);
+void weft_rdma_paths_peers(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_paths_tell(struct weft_rdma_ctrl *ctrl, bool up);
 
 /* peer.c */
@@ -525,7 +526,7 @@ bool weft_rdma_peer_fits(const struct weft_mapping *mapping, const struct weft_r
 struct ib_pd *weft_rdma_peer_pd(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_peer_work(struct work_struct *work);
 void weft_rdma_peer_kick(struct weft_rdma_ctrl *ctrl);
-void weft_rdma_peer_leave(struct weft_rdma_ctrl *ctrl);
+void weft_rdma_peer_leave(struct weft_path *path);
 void weft_rdma_peer_put_domain(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_peer_device_gone(struct ib_device *ib);
 int weft_rdma_peer_init(void);

@@ -246,7 +246,6 @@ int weft_mem_add(struct weft_volume *vol)
 	}
 	mutex_init(&node->lock);
 	xa_init(&node->sealed);
-	INIT_LIST_HEAD(&node->peers);
 	spin_lock_init(&node->held_lock);
 	INIT_LIST_HEAD(&node->held);
 	INIT_DELAYED_WORK(&node->held_work, weft_mem_held_work);

@@ -49,8 +49,6 @@ struct weft_mem_bytes {
  * @claim: on the volume's block device, while there are @writers
  * @sealed: struct weft_sealed by inode number
  * @bytes: moved, per cpu
- * @peers: memories with a direct route that is not their pages', by @list;
- *	under weft_volumes_lock
  * @held_lock: protects @held
  * @held: parts of commands that wait for a path or for their memory
  * @held_work: sends them on, or fails them
@@ -66,7 +64,6 @@ struct weft_mem_node {
 	struct weft_bdev		claim;
 	struct xarray			sealed;
 	struct weft_mem_bytes __percpu	*bytes;
-	struct list_head		peers;
 	spinlock_t			held_lock;	/* @held; taken in interrupts too */
 	struct list_head		held;
 	struct delayed_work		held_work;
@@ -79,6 +76,7 @@ struct weft_mem_node {
  * @memories: struct weft_memory by id
  * @targets: struct weft_mem_target_ref by id
  * @in_flight: commands
+ * @bounced: host pages that carry bytes of commands
  * @owner: descriptors of who opened it
  * @dying: that one began to exit, or was killed, then, in jiffies; 0 for not
  */
@@ -88,6 +86,7 @@ struct weft_mem_file {
 	struct xarray		memories;
 	struct xarray		targets;
 	atomic_t		in_flight;
+	atomic_t		bounced;
 	fl_owner_t		owner;
 	unsigned long		dying;
 };
@@ -120,7 +119,7 @@ struct weft_mem_ref {
  * @peer: the memory as that one knows it, or NULL
  * @near: of each member the paths that are nearest to it, by index
  * @piece: how much one operation of any path moves, in bytes
- * @list: in the node's peers
+ * @list: in the volume's peers
  * @bytes: moved, per cpu
  * @rcu: who looks it up
  */
@@ -186,12 +185,16 @@ void weft_mem_ref_end(struct weft_mem_ref *ref, struct weft_mem_file *mf);
 int weft_memory_register(struct weft_mem_file *mf, struct weft_mem_register *req,
 			 struct weft_why *why);
 int weft_memory_unregister(struct weft_mem_file *mf, u32 id);
-void weft_memory_path_added(struct weft_volume *vol, struct weft_member *member);
 int weft_memory_info(struct weft_mem_file *mf, struct weft_mem_info *info);
 void weft_memory_unregister_all(struct weft_mem_file *mf);
 void weft_memory_copy(struct weft_memory *mem, u64 at, struct page **pages, u32 length,
 		      bool from_memory);
 void weft_mem_sum(struct weft_mem_bytes __percpu *bytes, u64 *sum);
+
+/* peers.c */
+int weft_peers_add(struct weft_memory *mem, struct weft_volume *vol, struct weft_why *why);
+void weft_peers_remove(struct weft_memory *mem, struct weft_volume *vol);
+void weft_peers_path_added(struct weft_member *member, struct weft_path *path);
 
 /* target.c */
 int weft_target_add(struct weft_mem_file *mf, struct weft_mem_target *req,
@@ -207,6 +210,7 @@ u64 weft_sealed_size(const struct weft_sealed *sealed);
 u64 weft_sealed_run(const struct weft_sealed *sealed, u64 offset, u64 *at);
 
 /* mem_io.c */
+extern struct workqueue_struct *weft_mem_wq;
 int weft_mem_io_init(void);
 void weft_mem_io_exit(void);
 int weft_mem_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags);

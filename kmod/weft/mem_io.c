@@ -21,7 +21,8 @@
  * and tried again every twentieth of a second. A write that a path may have
  * carried is held at least until that can not execute any more. Patience is
  * that of the volume for bios, and a minute where a task that has the file open
- * is exiting.
+ * is exiting. One whose path is lost under it again and again is what breaks it:
+ * memory that the adapter does not reach, whatever was said of it. It fails.
  */
 #include "mem.h"
 
@@ -31,6 +32,8 @@
 
 #define WEFT_MEM_AGAIN		(HZ / 20)
 #define WEFT_MEM_DYING		(60 * HZ)
+/* Associations that may end with a part in flight. */
+#define WEFT_MEM_LOSSES		16
 
 struct weft_mem_io;
 
@@ -42,6 +45,7 @@ struct weft_mem_io;
  * @list: in the node's held
  * @not_before: in jiffies, while it is held
  * @since: it began to wait then, in jiffies, 0 for it does not
+ * @losses: how often its path was lost with it in flight
  * @sent: when, in nanoseconds
  */
 struct weft_mem_part {
@@ -51,6 +55,7 @@ struct weft_mem_part {
 	struct list_head	list;
 	unsigned long		not_before;
 	unsigned long		since;
+	u32			losses;
 	u64			sent;
 };
 
@@ -62,6 +67,7 @@ struct weft_mem_part {
  * @memory: with a reference, or NULL for a flush
  * @pages: host pages that carry its bytes, where they are copied
  * @page_count: of @pages
+ * @bounced: counted of them in @mf
  * @remaining: bios or parts, and one for who submits
  * @error: one of the errors, as a negative errno
  * @op: read, write, or flush as a write without a memory
@@ -78,6 +84,7 @@ struct weft_mem_io {
 	struct weft_memory		*memory;
 	struct page			**pages;
 	u32				page_count;
+	u32				bounced;
 	atomic_t			remaining;
 	int				error;
 	enum req_op			op;
@@ -88,6 +95,8 @@ struct weft_mem_io {
 	struct weft_mem_part		first;
 };
 
+/* What may take the CPU long, beside the volume's own, on which its heart beats. */
+struct workqueue_struct *weft_mem_wq;
 static struct kmem_cache *weft_mem_io_cache;
 static struct kmem_cache *weft_mem_part_cache;
 static struct bio_set weft_mem_bios;
@@ -100,6 +109,8 @@ static void weft_mem_io_release(struct weft_mem_io *io)
 	for (i = 0; i < io->page_count; i++)
 		__free_page(io->pages[i]);
 	kvfree(io->pages);
+	if (io->bounced)
+		atomic_sub(io->bounced, &io->mf->bounced);
 	if (io->memory)
 		weft_mem_put(&io->memory->ref);
 	if (io->target)
@@ -150,7 +161,7 @@ static void weft_mem_io_put(struct weft_mem_io *io)
 	if (!atomic_dec_and_test(&io->remaining))
 		return;
 	if (io->pages && io->op == REQ_OP_READ && !io->error)
-		queue_work(io->mf->vol->wq, &io->copy);
+		queue_work(weft_mem_wq, &io->copy);
 	else
 		weft_mem_io_end(io);
 }
@@ -234,6 +245,9 @@ static int weft_mem_bounce(struct weft_mem_io *io)
 	u32 count = DIV_ROUND_UP(io->length, PAGE_SIZE);
 
 	INIT_WORK(&io->copy, weft_mem_io_copy);
+	io->bounced = count;
+	if (atomic_add_return(count, &io->mf->bounced) > WEFT_MEM_BOUNCE_MAX >> PAGE_SHIFT)
+		return -EBUSY;
 	io->pages = kvcalloc(count, sizeof(*io->pages), GFP_KERNEL);
 	if (!io->pages)
 		return -ENOMEM;
@@ -282,6 +296,7 @@ static void weft_mem_part_done(struct weft_mem_op *op, blk_status_t status, unsi
 	this_cpu_add(member->stats->nsecs[op->write ? WEFT_STAT_WRITE : WEFT_STAT_READ],
 		     ktime_get_ns() - part->sent);
 	if (unlikely(status == BLK_STS_TRANSPORT)) {
+		part->losses++;
 		weft_mem_part_hold(part, after);
 		return;
 	}
@@ -333,6 +348,11 @@ static int weft_mem_part_gives_up(const struct weft_mem_part *part)
 		return -EFAULT;
 	if (dying && time_after(jiffies, dying + WEFT_MEM_DYING))
 		return -EIO;
+	if (part->losses >= WEFT_MEM_LOSSES) {
+		pr_warn_ratelimited("%s: I/O on registered memory failed: %u associations ended with it in flight, as where an adapter does not reach the memory\n",
+				    part->member->volume->name, part->losses);
+		return -EIO;
+	}
 	if (part->op.write && !weft_mem_may_write(part->member->volume)) {
 		ownership = weft_owner_state(part->member->volume);
 		return ownership == WEFT_OWNERSHIP_HELD ||
@@ -479,6 +499,9 @@ static int weft_mem_bind(struct weft_mem_io *io, const struct weft_mem_cmd *c)
 	io->target = target;
 	if (!(target->access & access))
 		return -EACCES;
+	/* Another host writes there now, and the file may be gone. */
+	if (target->sealed && weft_owner_state(io->mf->vol) == WEFT_OWNERSHIP_LOST)
+		return -EIO;
 	/* A file may end within a block, which is read to its end. */
 	end = round_up(target->size, queue_logical_block_size(io->mf->vol->disk->queue));
 	if (c->offset > end || c->length > end - c->offset)
@@ -574,17 +597,23 @@ int weft_mem_io_init(void)
 
 	BUILD_BUG_ON(offsetof(struct weft_memory, ref) ||
 		     offsetof(struct weft_mem_target_ref, ref));
-	weft_mem_io_cache = KMEM_CACHE(weft_mem_io, SLAB_HWCACHE_ALIGN);
+	weft_mem_io_cache = KMEM_CACHE(weft_mem_io, SLAB_HWCACHE_ALIGN | SLAB_ACCOUNT);
 	if (!weft_mem_io_cache)
 		return ret;
-	weft_mem_part_cache = KMEM_CACHE(weft_mem_part, SLAB_HWCACHE_ALIGN);
+	weft_mem_part_cache = KMEM_CACHE(weft_mem_part, SLAB_HWCACHE_ALIGN | SLAB_ACCOUNT);
 	if (!weft_mem_part_cache)
 		goto out_io;
 	ret = bioset_init(&weft_mem_bios, BIO_POOL_SIZE, 0, BIOSET_NEED_BVECS);
 	if (ret)
 		goto out_part;
+	ret = -ENOMEM;
+	weft_mem_wq = alloc_workqueue("weft-mem", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
+	if (!weft_mem_wq)
+		goto out_bios;
 	return 0;
 
+out_bios:
+	bioset_exit(&weft_mem_bios);
 out_part:
 	kmem_cache_destroy(weft_mem_part_cache);
 out_io:
@@ -594,6 +623,7 @@ out_io:
 
 void weft_mem_io_exit(void)
 {
+	destroy_workqueue(weft_mem_wq);
 	bioset_exit(&weft_mem_bios);
 	kmem_cache_destroy(weft_mem_part_cache);
 	kmem_cache_destroy(weft_mem_io_cache);

@@ -18,13 +18,10 @@
  */
 #include "mem.h"
 
-#include <linux/delay.h>
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/user.h>
 #include <linux/vmalloc.h>
-
-#define WEFT_MEMORY_CONNECT	(20 * HZ)
 
 /* Pinned pages are the user's to pay for, as io_uring's and RDMA's are. */
 static int weft_memory_charge(struct weft_memory *mem, struct weft_why *why)
@@ -185,183 +182,6 @@ static int weft_memory_map(struct weft_memory *mem, struct weft_why *why)
 	return ret;
 }
 
-static int weft_memory_prepare(struct weft_memory *mem, struct weft_path *path,
-			       struct weft_why *why)
-{
-	if (!path->ops->peer_prepare || path->ops != mem->transport)
-		return weft_refuse(why, -EOPNOTSUPP,
-				   "no direct route: path %s does no I/O on peer memory",
-				   path->bdev->bd_disk->disk_name);
-	mem->piece = min(mem->piece, path->mem_bytes);
-	return path->ops->peer_prepare(mem->peer, path, why);
-}
-
-/*
- * As many paths of a member as can, but one at least. I/O takes those that are
- * nearest to the memory, while they are there; one that is being connected may
- * be of those.
- */
-static int weft_memory_prepare_member(struct weft_memory *mem, struct weft_member *member,
-				      struct weft_why *why)
-{
-	int nearest = INT_MAX, distance, ret = -ENOTCONN, err;
-	u8 near = 0, coming = 0;
-	bool any = false;
-	u32 i;
-
-	for (i = 0; i < WEFT_PATHS_MAX; i++) {
-		struct weft_path *path = weft_route_path(member, i);
-
-		if (!path)
-			continue;
-		err = weft_memory_prepare(mem, path, why);
-		if (err == -ENOTCONN)
-			coming |= BIT(i);
-		if (err) {
-			ret = err;
-			continue;
-		}
-		any = true;
-		distance = path->ops->peer_distance(mem->peer, path);
-		if (distance < nearest) {
-			nearest = distance;
-			near = 0;
-		}
-		if (distance == nearest)
-			near |= BIT(i);
-	}
-	WRITE_ONCE(mem->near[member->index], near | coming);
-	if (any)
-		return 0;
-	return coming ? -ENOTCONN : ret;
-}
-
-/* Every member, or none. */
-static int weft_memory_prepare_all(struct weft_memory *mem, struct weft_volume *vol,
-				   struct weft_why *why)
-{
-	u32 i;
-	int ret;
-
-	for (i = 0; i < vol->member_count; i++) {
-		ret = weft_memory_prepare_member(mem, vol->members[i], why);
-		if (ret)
-			return ret;
-	}
-	why->text[0] = 0;
-	return 0;
-}
-
-static void weft_memory_unpeer(struct weft_memory *mem)
-{
-	if (!mem->peer)
-		return;
-	mutex_lock(&weft_volumes_lock);
-	list_del(&mem->list);
-	mutex_unlock(&weft_volumes_lock);
-	mem->transport->peer_remove(mem->peer);
-	mem->peer = NULL;
-}
-
-/* What the first path is; the others must be the same. */
-static const struct weft_transport_ops *weft_memory_transport(struct weft_volume *vol)
-{
-	u32 i;
-
-	for (i = 0; i < WEFT_PATHS_MAX; i++) {
-		struct weft_path *path = weft_route_path(vol->members[0], i);
-
-		if (path)
-			return path->ops->peer_add ? path->ops : NULL;
-	}
-	return NULL;
-}
-
-static int weft_memory_try_peer(struct weft_memory *mem, struct weft_volume *vol,
-				struct weft_why *why)
-{
-	struct weft_peer_request req = {
-		.volume		= vol->uuid,
-		.dmabuf		= mem->pages ? NULL : mem->dmabuf,
-		.pages		= mem->pages,
-		.page_count	= mem->page_count,
-		.start		= mem->first,
-		.length		= mem->length,
-		.read_only	= mem->read_only,
-		.persistent	= mem->persistent,
-	};
-	struct weft_peer *peer;
-	int ret;
-
-	/* Paths stay where they are meanwhile. */
-	mutex_lock(&weft_volumes_lock);
-	mem->transport = weft_memory_transport(vol);
-	if (!mem->transport) {
-		mutex_unlock(&weft_volumes_lock);
-		return weft_refuse(why, -EOPNOTSUPP,
-				   "no direct route: no path of %s does I/O on registered memory",
-				   vol->name);
-	}
-	mem->piece = U32_MAX;
-	peer = mem->transport->peer_add(&req);
-	if (IS_ERR(peer)) {
-		mutex_unlock(&weft_volumes_lock);
-		return PTR_ERR(peer);
-	}
-	mem->peer = peer;
-	list_add_tail(&mem->list, &vol->mem->peers);
-	ret = weft_memory_prepare_all(mem, vol, why);
-	mutex_unlock(&weft_volumes_lock);
-	if (ret)
-		weft_memory_unpeer(mem);
-	return ret;
-}
-
-/* The transport does I/O on it. A path that is being connected again is waited for, some seconds. */
-static int weft_memory_peer(struct weft_memory *mem, struct weft_volume *vol,
-			    struct weft_why *why)
-{
-	unsigned long end = jiffies + WEFT_MEMORY_CONNECT;
-	int ret;
-
-	if (!mem->near)
-		mem->near = kcalloc(vol->member_count, sizeof(*mem->near), GFP_KERNEL);
-	if (!mem->near)
-		return -ENOMEM;
-	for (;;) {
-		why->text[0] = 0;
-		ret = weft_memory_try_peer(mem, vol, why);
-		if (ret != -ENOTCONN || time_after(jiffies, end))
-			return ret;
-		if (msleep_interruptible(100))
-			return -EINTR;
-	}
-}
-
-/**
- * weft_memory_path_added() - a member has one path more
- * @vol: the volume
- * @member: the member; the path may not be chosen yet
- *
- * Where it cannot do I/O on a memory, that goes by the others.
- *
- * Context: process context; weft_volumes_lock is held.
- */
-void weft_memory_path_added(struct weft_volume *vol, struct weft_member *member)
-{
-	struct weft_memory *mem;
-
-	lockdep_assert_held(&weft_volumes_lock);
-	list_for_each_entry(mem, &vol->mem->peers, list) {
-		struct weft_why why = {};
-
-		weft_memory_prepare_member(mem, member, &why);
-		if (why.text[0])
-			weft_warn(vol, "not every path of member %u carries I/O on registered memory: %s\n",
-				  member->index, why.text);
-	}
-}
-
 static int weft_memory_import(struct weft_memory *mem, struct weft_volume *vol,
 			      const struct weft_mem_register *req, struct weft_why *why)
 {
@@ -383,7 +203,7 @@ static int weft_memory_import(struct weft_memory *mem, struct weft_volume *vol,
 				   req->start + req->length, mem->dmabuf->size);
 	mem->first = req->start;
 	if (weft_memory_mem(vol) == WEFT_PATH_MEM_DEVICE) {
-		ret = weft_memory_peer(mem, vol, why);
+		ret = weft_peers_add(mem, vol, why);
 		if (!ret || ret == -EINTR || !(req->flags & WEFT_MEM_ALLOW_BOUNCE))
 			return ret;
 		why->text[0] = 0;
@@ -408,7 +228,7 @@ static int weft_memory_pages(struct weft_memory *mem, struct weft_volume *vol,
 	int ret;
 
 	if (weft_memory_mem(vol) != WEFT_PATH_MEM_NONE)
-		ret = weft_memory_peer(mem, vol, why);
+		ret = weft_peers_add(mem, vol, why);
 	else
 		ret = weft_refuse(why, -EOPNOTSUPP,
 				  "a member of %s is a block device, where nothing is registered for good",
@@ -421,9 +241,9 @@ static int weft_memory_pages(struct weft_memory *mem, struct weft_volume *vol,
 }
 
 /* Undoes all there is of it. */
-static void weft_memory_free(struct weft_memory *mem)
+static void weft_memory_free(struct weft_memory *mem, struct weft_volume *vol)
 {
-	weft_memory_unpeer(mem);
+	weft_peers_remove(mem, vol);
 	if (mem->pages && !mem->dmabuf)
 		unpin_user_pages_dirty_lock(mem->pages, mem->page_count, !mem->read_only);
 	kvfree(mem->pages);
@@ -472,15 +292,15 @@ int weft_memory_register(struct weft_mem_file *mf, struct weft_mem_register *req
 	ret = weft_memory_check(req, why);
 	if (ret)
 		return ret;
-	/* Memory costs others something: it is for who may do I/O. */
+	/* Memory costs others something: it is for who may do I/O here. */
 	if (xa_empty(&mf->targets))
 		return weft_refuse(why, -EACCES,
 				   "no target was handed in yet that this memory could be used with");
-	mem = kzalloc_obj(*mem);
+	mem = kzalloc_obj(*mem, GFP_KERNEL_ACCOUNT);
 	if (!mem)
 		return -ENOMEM;
 	ret = -ENOMEM;
-	mem->bytes = alloc_percpu(struct weft_mem_bytes);
+	mem->bytes = alloc_percpu_gfp(struct weft_mem_bytes, GFP_KERNEL_ACCOUNT);
 	if (!mem->bytes)
 		goto out_free;
 	mem->length = req->length;
@@ -511,14 +331,14 @@ out_ref:
 	req->id = 0;
 	weft_mem_ref_end(&mem->ref, NULL);
 out_free:
-	weft_memory_free(mem);
+	weft_memory_free(mem, mf->vol);
 	return ret;
 }
 
 static void weft_memory_end(struct weft_mem_file *mf, struct weft_memory *mem)
 {
 	weft_mem_ref_end(&mem->ref, mf);
-	weft_memory_free(mem);
+	weft_memory_free(mem, mf->vol);
 }
 
 /**

@@ -136,7 +136,7 @@ int weft_volume_path_add(const struct weft_path_change *change, struct weft_why 
 	}
 	weft_info(member->volume, "member %u has path %s as well\n", member->index,
 		  path->bdev->bd_disk->disk_name);
-	weft_memory_path_added(member->volume, member);
+	weft_peers_path_added(member, path);
 out_unlock:
 	mutex_unlock(&weft_volumes_lock);
 	if (ret)
@@ -182,6 +182,7 @@ int weft_volume_path_remove(const struct weft_path_change *change, struct weft_w
 	if (ret)
 		goto out_unlock;
 	weft_route_remove(member, path);
+	weft_peers_changed(member->volume);
 	bd_unlink_disk_holder(path->bdev, member->volume->disk);
 	weft_info(member->volume, "member %u has no path %s any more\n", member->index,
 		  path->bdev->bd_disk->disk_name);

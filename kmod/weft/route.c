@@ -212,6 +212,13 @@ static void weft_route_restored(struct weft_path *path)
 	weft_route_kick(member);
 }
 
+static void weft_route_moved(struct weft_path *path)
+{
+	struct weft_member *member = path->owner_data;
+
+	weft_peers_changed(member->volume);
+}
+
 static void weft_route_gone(struct weft_path *path)
 {
 	struct weft_member *member = path->owner_data;
@@ -281,6 +288,7 @@ const struct weft_path_events weft_route_events = {
 	.gone		= weft_route_gone,
 	.down		= weft_route_lost,
 	.up		= weft_route_restored,
+	.peers		= weft_route_moved,
 	.requeue	= weft_route_requeue,
 };
 

@@ -13,6 +13,8 @@
  * write, truncate, unlink, move or share them. Extents come from bmap(): each
  * block has to be there, written, and nobody else's.
  *
+ * A kernel without swap has no such flag, and holds nothing still.
+ *
  * That is enough for filesystems that never move a block by themselves and
  * that answer bmap() for none they share: those are named below.
  *
@@ -22,10 +24,16 @@
 
 #include <linux/fs.h>
 #include <linux/pagemap.h>
+#include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
+
+#include "../compat/file.h"
 
 /* Blocks between two looks at whether the caller was killed. */
 #define WEFT_SEALED_BREATH	4096
+
+/* Of a file; more would be 384 MiB of kernel memory. */
+#define WEFT_SEALED_EXTENTS_MAX	SZ_16M
 
 static const char * const weft_sealed_filesystems[] = { "ext4", "xfs" };
 
@@ -80,7 +88,15 @@ static int weft_sealed_check(struct weft_volume *vol, struct file *file, struct 
 {
 	struct inode *inode = file_inode(file);
 	struct super_block *sb = inode->i_sb;
+	loff_t start = 0;
 
+	if (!IS_ENABLED(CONFIG_SWAP))
+		return weft_refuse(why, -EOPNOTSUPP,
+				   "this kernel is built without swap, and cannot hold a file's blocks still");
+	if (vol->read_only)
+		return weft_refuse(why, -EROFS,
+				   "volume %s is assembled read-only: another host may write to it, and file %pD would not be held still there",
+				   vol->name, file);
 	if (!sb->s_bdev || sb->s_bdev->bd_disk != vol->disk)
 		return weft_refuse(why, -EXDEV,
 				   "file %pD is on a filesystem (%s, %s) that is not on volume %s itself",
@@ -100,6 +116,9 @@ static int weft_sealed_check(struct weft_volume *vol, struct file *file, struct 
 				   file);
 	if (IS_DAX(inode))
 		return weft_refuse(why, -EOPNOTSUPP, "file %pD is accessed by DAX", file);
+	/* What read() asks: security modules, who watches. */
+	if (weft_verify_read(file, &start, i_size_read(inode)))
+		return weft_refuse(why, -EACCES, "file %pD may not be read", file);
 	return 0;
 }
 
@@ -146,8 +165,11 @@ static int weft_sealed_append(struct weft_sealed *sealed, u64 at, u64 length)
 		return 0;
 	}
 	if (sealed->count == sealed->room) {
+		if (sealed->room >= WEFT_SEALED_EXTENTS_MAX)
+			return -E2BIG;
 		room = max_t(size_t, 16, 2 * sealed->room);
-		extents = kvmalloc_array(room, sizeof(*extents), GFP_KERNEL_ACCOUNT);
+		extents = kvmalloc_array(room, sizeof(*extents),
+					 GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 		if (!extents)
 			return -ENOMEM;
 		if (sealed->count)
@@ -174,10 +196,10 @@ static int weft_sealed_refuse(struct file *file, u64 offset, struct weft_why *wh
 	if (!vfs_getattr(&file->f_path, &stat, STATX_BLOCKS | STATX_SIZE, AT_STATX_SYNC_AS_STAT) &&
 	    stat.blocks < stat.size >> SECTOR_SHIFT)
 		return weft_refuse(why, -EOPNOTSUPP,
-				   "file %pD has a hole at byte %llu, or its contents are inline: it has fewer blocks than bytes",
+				   "file %pD has a hole at byte %llu: it has fewer blocks than bytes",
 				   file, offset);
 	return weft_refuse(why, -EOPNOTSUPP,
-			   "file %pD has no block of its own at byte %llu: it was preallocated and never written, or its blocks are shared with another file (reflink); a plain copy of it has them",
+			   "file %pD has no block of its own at byte %llu: it was preallocated and never written, its contents are inline, or its blocks are shared with another file (reflink); a plain copy of it has them, if it is large enough",
 			   file, offset);
 }
 
@@ -212,7 +234,8 @@ static int weft_sealed_take(struct weft_sealed *sealed, struct weft_why *why)
 					   file, inode->i_sb->s_id);
 		ret = weft_sealed_append(sealed, start + ((u64)block << shift), 1U << shift);
 		if (ret)
-			return ret;
+			return weft_refuse(why, ret, "file %pD is in too many pieces for this (error %d)",
+					   file, -ret);
 		if (i % WEFT_SEALED_BREATH)
 			continue;
 		cond_resched();
@@ -235,12 +258,18 @@ static struct weft_sealed *weft_sealed_find(struct weft_mem_node *node, struct f
 {
 	unsigned long number = file_inode(file)->i_ino;
 	struct weft_sealed *sealed, *new;
+	unsigned int noio;
 
-	new = kzalloc_obj(*new);
+	new = kzalloc_obj(*new, GFP_KERNEL_ACCOUNT);
 	if (!new)
 		return ERR_PTR(-ENOMEM);
+	/* To free memory may take I/O on this very volume, and its stop this lock. */
+	noio = memalloc_noio_save();
 	mutex_lock(&node->lock);
 	sealed = xa_load(&node->sealed, number);
+	/* A number may be cut short on 32 bits. */
+	if (sealed && file_inode(sealed->file) != file_inode(file))
+		sealed = ERR_PTR(-EBUSY);
 	if (!sealed) {
 		int ret = xa_err(xa_store(&node->sealed, number, new, GFP_KERNEL));
 
@@ -255,6 +284,7 @@ static struct weft_sealed *weft_sealed_find(struct weft_mem_node *node, struct f
 	if (!IS_ERR(sealed))
 		sealed->refs++;
 	mutex_unlock(&node->lock);
+	memalloc_noio_restore(noio);
 	kfree(new);
 	return sealed;
 }

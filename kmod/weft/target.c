@@ -139,7 +139,7 @@ int weft_target_add(struct weft_mem_file *mf, struct weft_mem_target *req, struc
 		return weft_refuse(why, -EINVAL,
 				   "a target is for reading, writing or both (access 0x%x)",
 				   req->access);
-	target = kzalloc_obj(*target);
+	target = kzalloc_obj(*target, GFP_KERNEL_ACCOUNT);
 	if (!target)
 		return -ENOMEM;
 	target->access = req->access;

@@ -174,6 +174,8 @@ static void weft_volume_free(struct weft_volume *vol)
 
 	for (i = 0; i < vol->member_count; i++)
 		weft_member_close(vol->members[i]);
+	/* No path is there to queue it again. */
+	cancel_delayed_work_sync(&vol->near_work);
 	weft_owner_exit(vol);
 	destroy_workqueue(vol->wq);
 	free_percpu(vol->in_flight);
@@ -202,6 +204,8 @@ static struct weft_volume *weft_volume_alloc(const struct weft_assemble_request 
 	if (ret)
 		goto out_free;
 	ret = -ENOMEM;
+	INIT_LIST_HEAD(&vol->peers);
+	INIT_DELAYED_WORK(&vol->near_work, weft_peers_near_work);
 	vol->in_flight = alloc_percpu(long);
 	if (!vol->in_flight)
 		goto out_bioset;

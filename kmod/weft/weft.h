@@ -197,6 +197,8 @@ enum weft_iopolicy {
  * @deferred: see defer.c
  * @owner: see owner.c
  * @mem: its device for I/O on registered memory, see mem.c
+ * @peers: memories that the transport does I/O on; protected by weft_volumes_lock
+ * @near_work: finds the paths that are nearest to them
  * @errored: members that failed an I/O since @event_work last ran
  * @event_work: tells of them
  * @list: protected by weft_volumes_lock, as are @state and @name_taken
@@ -227,6 +229,8 @@ struct weft_volume {
 	struct weft_deferred	deferred;
 	struct weft_owner_claim	owner;
 	struct weft_mem_node	*mem;
+	struct list_head	peers;
+	struct delayed_work	near_work;
 	DECLARE_BITMAP(errored, WEFT_MEMBERS_MAX);
 	struct delayed_work	event_work;
 
@@ -310,6 +314,10 @@ struct weft_volume *weft_volume_find(const char *name);
 bool weft_volume_set_state(struct weft_volume *vol, enum weft_volume_state state);
 void weft_volume_member_failed(struct weft_member *member);
 void weft_volume_member_gone(struct weft_member *member);
+
+/* peers.c */
+void weft_peers_changed(struct weft_volume *vol);
+void weft_peers_near_work(struct work_struct *work);
 
 /* member.c */
 struct weft_member *weft_member_open(struct weft_volume *vol,

@@ -13,13 +13,14 @@
 ///   weft-memtest VOLUME register MEMORY
 ///       one registration: its route, or why not
 ///
-/// MEMORY: pages, udmabuf, heap, bar=PCI-ADDRESS, or
+/// MEMORY: pages, udmabuf, heap, bar=PCI-ADDRESS, vfio=PCI-ADDRESS, or
 /// exporter[,pin][,novmap][,refuse][,run][,bar][,ro][,slow=MS]
 #include "memtest.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <fcntl.h>
 #include <random>
 #include <thread>
 
@@ -290,6 +291,29 @@ int churn(const command_line& line)
     return failed != 0;
 }
 
+/// Twice as many bytes at a time as may bounce, which no member answers: prints how many commands are
+/// refused.
+int crowd(const command_line& line)
+{
+    mem_file file(line.volume);
+    const block_file block(line.volume, O_RDONLY);
+    const memory_source source(line.memory, WEFT_MEM_CMD_BYTES_MAX);
+    const auto target = file.target(block.fd(), WEFT_MEM_MAY_READ);
+    const auto memory = file.add(source, 0, WEFT_MEM_CMD_BYTES_MAX, WEFT_MEM_ALLOW_BOUNCE);
+    constexpr unsigned count = 2 * WEFT_MEM_BOUNCE_MAX / WEFT_MEM_CMD_BYTES_MAX;
+    ring io(count);
+    unsigned busy = 0, done = 0;
+    for (unsigned i = 0; i < count; i++)
+        io.prepare(file.fd(), WEFT_MEM_CMD_READ, {target, memory.id, 0, 0, WEFT_MEM_CMD_BYTES_MAX, 0}, 0);
+    for (unsigned i = 0; i < count; i++) {
+        const auto result = io.next().second;
+        busy += result == -EBUSY;
+        done += result == static_cast<int>(WEFT_MEM_CMD_BYTES_MAX);
+    }
+    std::printf("%u done, %u refused\n", done, busy);
+    return done + busy != count;
+}
+
 /// Random reads of --largest bytes at --depth, --count of them; `prepare` begins one.
 template <typename Prepare>
 int time_reads(const command_line& line, ring& io, std::uint64_t size, Prepare prepare)
@@ -369,6 +393,8 @@ int main(int argc, char** argv)
     }
     if (line.verb == "bench")
         return bench(line);
+    if (line.verb == "crowd")
+        return crowd(line);
     if (line.verb == "block")
         return bench_block(line);
     if (line.verb == "load")

@@ -54,6 +54,7 @@ public:
 private:
     unique_fd fd_;
     unique_fd exporter_;
+    std::vector<unique_fd> vfio_; ///< container, group, device
     std::string bar_;
     std::uint8_t* data_ = nullptr;
     std::uint64_t size_;

@@ -4,10 +4,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
+#include <filesystem>
 #include <fstream>
 #include <linux/dma-buf.h>
 #include <linux/dma-heap.h>
 #include <linux/udmabuf.h>
+#include <linux/vfio.h>
 #include <memory>
 #include <sstream>
 #include <sys/ioctl.h>
@@ -117,6 +119,71 @@ unique_fd make_bar(const std::string& address, std::uint64_t size)
     return unique_fd(request.fd);
 }
 
+// Of linux/vfio.h since 7.0; earlier headers are what the tools are built with.
+constexpr __u32 feature_dma_buf = 11;
+struct feature_dma_buf_request {
+    __u32 argsz;
+    __u32 feature;
+    __u32 region_index;
+    __u32 open_flags;
+    __u32 flags;
+    __u32 nr_ranges;
+    __u64 offset;
+    __u64 length;
+};
+
+constexpr int memory_bar = 2;
+
+void vfio_memory(int device, bool enable)
+{
+    vfio_region_info config{};
+    config.argsz = sizeof(config);
+    config.index = VFIO_PCI_CONFIG_REGION_INDEX;
+    const __u16 command = enable ? 6 : 0; // memory space, bus master: PCI 3.0, 6.2.2
+    if (ioctl(device, VFIO_DEVICE_GET_REGION_INFO, &config) ||
+        pwrite(device, &command, sizeof(command), static_cast<off_t>(config.offset + 4)) != sizeof(command))
+        die("vfio: command register: %s", std::strerror(errno));
+}
+
+/// BAR 2 of a device that vfio-pci has, without an IOMMU; `held` keeps it.
+unique_fd make_vfio(const std::string& address, std::uint64_t size, std::vector<unique_fd>& held)
+{
+    const auto group_path = std::filesystem::read_symlink("/sys/bus/pci/devices/" + address + "/iommu_group");
+    held.push_back(open_or_die("/dev/vfio/vfio", O_RDWR));
+    held.push_back(open_or_die("/dev/vfio/noiommu-" + group_path.filename().string(), O_RDWR));
+    const int container = held[0].get(), group = held[1].get();
+    if (ioctl(group, VFIO_GROUP_SET_CONTAINER, &container) ||
+        ioctl(container, VFIO_SET_IOMMU, VFIO_NOIOMMU_IOMMU))
+        die("vfio: %s", std::strerror(errno));
+    const int device = ioctl(group, VFIO_GROUP_GET_DEVICE_FD, address.c_str());
+    if (device < 0)
+        die("vfio: %s: %s", address.c_str(), std::strerror(errno));
+    held.emplace_back(device);
+    vfio_memory(device, true);
+    feature_dma_buf_request request{};
+    request.argsz = sizeof(request);
+    request.feature = VFIO_DEVICE_FEATURE_GET | feature_dma_buf;
+    request.region_index = memory_bar;
+    request.open_flags = O_RDWR | O_CLOEXEC;
+    request.nr_ranges = 1;
+    request.length = size;
+    const int fd = ioctl(device, VFIO_DEVICE_FEATURE, &request);
+    if (fd < 0)
+        die("vfio: dma-buf: %s", std::strerror(errno));
+    return unique_fd(fd);
+}
+
+/// Its dma-buf is mapped for no CPU; the device's own file is.
+void* map_vfio(int device, std::uint64_t size)
+{
+    vfio_region_info region{};
+    region.argsz = sizeof(region);
+    region.index = memory_bar;
+    if (ioctl(device, VFIO_DEVICE_GET_REGION_INFO, &region))
+        die("vfio: BAR: %s", std::strerror(errno));
+    return mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, device, static_cast<off_t>(region.offset));
+}
+
 } // namespace
 
 memory_source::memory_source(const std::string& what, std::uint64_t size) : size_((size + 4095) & ~4095ULL)
@@ -131,12 +198,15 @@ memory_source::memory_source(const std::string& what, std::uint64_t size) : size
     } else if (what.starts_with("bar=")) {
         bar_ = what.substr(4);
         fd_ = make_bar(bar_, size_);
+    } else if (what.starts_with("vfio=")) {
+        fd_ = make_vfio(what.substr(5), size_, vfio_);
     } else if (what != "pages") {
         die("'%s' is no memory", what.c_str());
     }
     const int protection = what.find(",ro") == std::string::npos ? PROT_READ | PROT_WRITE : PROT_READ;
-    void* at = is_pages() ? mmap(nullptr, size_, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-                          : mmap(nullptr, size_, protection, MAP_SHARED, fd_.get(), 0);
+    void* at = !vfio_.empty() ? map_vfio(vfio_.back().get(), size_)
+               : is_pages()   ? mmap(nullptr, size_, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                              : mmap(nullptr, size_, protection, MAP_SHARED, fd_.get(), 0);
     if (at == MAP_FAILED)
         die("mmap of %s: %s", what.c_str(), std::strerror(errno));
     data_ = static_cast<std::uint8_t*>(at);
@@ -173,6 +243,10 @@ void memory_source::move() const
 void memory_source::revoke() const
 {
     const int fd = fd_.get();
+    if (!vfio_.empty()) {
+        vfio_memory(vfio_.back().get(), false);
+        return;
+    }
     if (bar_.empty() && ioctl(exporter_.get(), EXPORTER_REVOKE, &fd))
         die("revoke: %s", std::strerror(errno));
     if (!bar_.empty())

@@ -197,7 +197,7 @@ softhca() {
 		names=$names${names:+,}hca$n
 	done
 	mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug
-	ok "the adapters are there" modprobe weft_softhca netdevs=$names
+	ok "the adapters are there" modprobe weft_softhca netdevs="$names"
 	is "and their links" "$(rdma link | grep -c '^link softhca')" $((last + 1))
 	(cd /sys/bus/pci/drivers/weft_softhca && ls -d 0*) >/tmp/adapters
 }

@@ -125,6 +125,11 @@ memory=exporter,bar
 load_while "the adapter does not reach the BAR for a while: no error" out_of_reach
 memory=exporter
 no_strays "after faults"
+# What no bridge says beforehand: the adapter does not reach the memory, and each command ends its association.
+knob 1 refuse_peer 1
+refused "memory that is never reached: an error in the end" 3 "a read ended with -5" weft-memtest v bench exporter,bar --largest=4096 --depth=1 --count=1 --size=1048576
+knob 1 refuse_peer 0
+ok "and the volume serves again" until_true $((30 * slow)) weft-memtest v verify exporter
 # A target that is silent: the memory goes back in bounded time all the same.
 knob 0 latency_ns 2000000000
 start=$SECONDS

@@ -85,6 +85,19 @@ ok "within it it is not" setpriv --reuid=65534 --clear-groups prlimit --memlock=
 chmod 660 /dev/weft/v
 ok "stopped" weftctl stop v
 ok "wiped" weftctl wipe /dev/a /dev/b /dev/c
+if [ -e /dev/udmabuf ]; then
+	dmsetup create still --table "0 $(blockdev --getsz /dev/c) linear /dev/c 0"; dmsetup mknodes
+	ok "a volume with a member that will stand still" weftctl create v /dev/a /dev/b /dev/mapper/still --chunk 64K --force
+	dmsetup suspend --nolockfs still
+	weft-memtest v crowd udmabuf >/tmp/crowd 2>&1 & crowd=$!
+	sleep 2
+	dmsetup resume still
+	wait $crowd
+	is "no more bytes bounce at a time than may" "$(cat /tmp/crowd)" "4 done, 4 refused"
+	ok "stopped" weftctl stop v
+	weftctl wipe /dev/a /dev/b /dev/mapper/still >/dev/null
+	dmsetup remove still
+fi
 
 # --- Software RDMA
 nqn=nqn.2014-08.org.example

@@ -73,6 +73,31 @@ ok "stopped" weftctl stop v
 # shellcheck disable=SC2086
 ok "assembled" weftctl assemble v $uris
 ok "verified once more, read alone" sh -c "WEFT_DEV=/dev/weft/v fio --verify_only /tmp/verify.fio"
+
+# Registered memory. All of it moves by soft-RoCE here: pages, and a dma-buf by the CPU's mapping.
+ok "from and to pages that are registered" weft-memtest v verify pages
+ok "for good" weft-memtest v verify pages --persistent
+if [ -e /dev/udmabuf ] || modprobe -q udmabuf; then
+	ok "a dma-buf" weft-memtest v verify udmabuf --vmap
+else
+	skip "a dma-buf" "this kernel has no udmabuf"
+fi
+# load_while SENTENCE COMMAND...: no command on registered memory fails meanwhile.
+load_while() {
+	local sentence=$1 loader
+	shift
+	weft-memtest v load pages --persistent --depth=16 --largest=65536 --seconds=12 >/tmp/load.out 2>&1 & loader=$!
+	until_true 10 grep -q loaded /tmp/load.out
+	"$@" >/tmp/while.out 2>&1
+	wait $loader
+	result $? "$sentence"
+	sed 's/^/# /' /tmp/load.out
+}
+load_while "nothing gets through: no error on registered memory" cable
+ok "both controllers connect again" until_true 60 live
+load_while "the target loses its power: no error on registered memory" power
+ok "both controllers connect again" until_true 60 live
+ok "and what is read is what was written" weft-memtest v verify pages --persistent
 ok "stopped" weftctl stop v
 ok "disconnected" weftctl disconnect --all
 rdma link delete rxe0

@@ -10,6 +10,7 @@ struct softhca_bar {
 	struct list_head	list;
 	phys_addr_t		start;
 	resource_size_t		size;
+	struct pci_dev		*root;	/* port above it, only compared */
 	void			*map;
 };
 
@@ -31,6 +32,7 @@ static void softhca_dma_add(struct pci_dev *pdev, int i)
 		return;
 	bar->start = pci_resource_start(pdev, i);
 	bar->size = pci_resource_len(pdev, i);
+	bar->root = pcie_find_root_port(pdev);
 	bar->map = memremap(bar->start, bar->size, MEMREMAP_WC);
 	if (!bar->map) {
 		kfree(bar);
@@ -59,14 +61,29 @@ void softhca_dma_exit(void)
 	}
 }
 
-static phys_addr_t softhca_translate(struct device *dev, u64 dma)
+static struct softhca_bar *softhca_bar_at(phys_addr_t at)
 {
-	struct iommu_domain *domain = iommu_get_domain_for_dev(dev);
+	struct softhca_bar *bar;
+
+	list_for_each_entry(bar, &softhca_bars, list)
+		if (at >= bar->start && at - bar->start < bar->size)
+			return bar;
+	return NULL;
+}
+
+static phys_addr_t softhca_translate(struct pci_dev *pdev, u64 dma)
+{
+	struct iommu_domain *domain = iommu_get_domain_for_dev(&pdev->dev);
+	struct softhca_bar *bar;
 
 	/* Without a domain, or with one that passes through, this machine's bus has the memory's addresses. */
-	if (domain && domain->type != IOMMU_DOMAIN_IDENTITY)
-		return iommu_iova_to_phys(domain, dma);
-	return dma;
+	if (!domain || domain->type == IOMMU_DOMAIN_IDENTITY)
+		return dma;
+	/* A switch sends what is addressed to a port of its own there, and the IOMMU never sees it. */
+	bar = softhca_bar_at(dma);
+	if (bar && bar->root && bar->root == pcie_find_root_port(pdev))
+		return dma;
+	return iommu_iova_to_phys(domain, dma);
 }
 
 /**
@@ -81,16 +98,15 @@ static phys_addr_t softhca_translate(struct device *dev, u64 dma)
  */
 void *softhca_dma_pointer(struct softhca_dev *dev, u64 dma, size_t *len, bool *bar)
 {
-	phys_addr_t phys = softhca_translate(&dev->pdev->dev, dma);
+	phys_addr_t phys = softhca_translate(dev->pdev, dma);
 	struct softhca_bar *b;
 
 	*bar = false;
 	*len = min_t(size_t, *len, PAGE_SIZE - offset_in_page(phys));
 	if (!phys)
 		return NULL;
-	list_for_each_entry(b, &softhca_bars, list) {
-		if (phys < b->start || phys - b->start >= b->size)
-			continue;
+	b = softhca_bar_at(phys);
+	if (b) {
 		*bar = true;
 		return dev->refuse_peer ? NULL : b->map + (phys - b->start);
 	}

@@ -177,9 +177,9 @@ class Guest:
     def problems(self):
         text = self.console.read_text(errors="replace") if self.console.exists() else ""
         found = klog.problems(text)
-        leaks = self.ctl / "kmemleak"
-        if leaks.exists() and "[weft]" in leaks.read_text(errors="replace"):
-            found += leaks.read_text(errors="replace").splitlines()[:60]
+        report = self.ctl / "kmemleak"
+        if report.exists():
+            found += klog.leaks(report.read_text(errors="replace"))[:60]
         return found
 
 

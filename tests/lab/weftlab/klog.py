@@ -48,6 +48,26 @@ def problems(text):
     return lines[hits[0]:hits[0] + 60]
 
 
+# What stock code loses by itself: every function named is in the backtrace.
+STOCK_LEAKS = (
+    # 7.2: dma_buf_free_sgt() frees as many entries as orig_nents says, which dma_buf_phys_vec_to_sgt() has cleared.
+    ("dma_buf_phys_vec_to_sgt", "vfio_pci_dma_buf_map"),
+)
+# A function of a module that is not loaded any more has no name.
+NAMELESS = re.compile(r"^\s+0xffffffff[0-9a-f]{8}$", re.MULTILINE)
+
+
+def leaks(text):
+    """The lines of a kmemleak report about objects that weft, or a module that was unloaded, allocated."""
+    found = []
+    for block in re.split(r"^(?=unreferenced object)", text, flags=re.MULTILINE):
+        if not ("[weft" in block or NAMELESS.search(block)):
+            continue
+        if not any(all(f"{name}+" in block for name in leak) for leak in STOCK_LEAKS):
+            found += block.splitlines()
+    return found
+
+
 if __name__ == "__main__":
     found = problems(sys.stdin.read())
     print("\n".join(found))

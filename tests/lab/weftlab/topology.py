@@ -84,26 +84,29 @@ def p2p(work):
 
 
 def hca(work):
-    """One PCIe switch with two functions that the test adapter takes for its own, ivshmem memory, and an NVMe disk; and
-    more such memory elsewhere."""
+    """One PCIe switch with two functions that the test adapter takes for its own, ivshmem memory, and two NVMe disks, one
+    with a CMB; and more such memory, and an NVMe disk, elsewhere."""
     topo = Topology()
-    topo.args += _switch(4)
+    topo.args += _switch(5)
     for i in range(2):
         topo.args += ["-device", f"e1000e,bus=down{i},mac=52:54:01:01:00:{i + 1:02x}"]
     topo.args += ["-object", "memory-backend-ram,id=peer,size=64M,share=on",
                   "-device", "ivshmem-plain,memdev=peer,bus=down2"]
     topo.args += _nvme(work, "nvme0", "down3", extra=",cmb_size_mb=64")
+    topo.args += _nvme(work, "nvme1", "down4")
     topo.args += ["-device", "pcie-root-port,id=rp1,chassis=2,slot=2",
-                  "-object", "memory-backend-ram,id=far,size=16M,share=on", "-device", "ivshmem-plain,memdev=far,bus=rp1"]
+                  "-object", "memory-backend-ram,id=far,size=16M,share=on", "-device", "ivshmem-plain,memdev=far,bus=rp1",
+                  "-device", "pcie-root-port,id=rp2,chassis=3,slot=3"]
+    topo.args += _nvme(work, "nvme2", "rp2")
     return topo
 
 
 def hca_rails(work):
     """As hca, and a third such function behind a second switch, below the first."""
     topo = hca(work)
-    topo.args += ["-device", "xio3130-downstream,id=down4,bus=up0,chassis=14,slot=14", "-device", "x3130-upstream,id=up1,bus=down4",
-                  "-device", "xio3130-downstream,id=down5,bus=up1,chassis=15,slot=15",
-                  "-device", "e1000e,bus=down5,mac=52:54:01:01:00:03"]
+    topo.args += ["-device", "xio3130-downstream,id=down5,bus=up0,chassis=15,slot=15", "-device", "x3130-upstream,id=up1,bus=down5",
+                  "-device", "xio3130-downstream,id=down6,bus=up1,chassis=16,slot=16",
+                  "-device", "e1000e,bus=down6,mac=52:54:01:01:00:03"]
     return topo
 
 
