@@ -510,6 +510,13 @@ void weft_rdma_path_gone(struct weft_rdma_ns *ns);
 void weft_rdma_paths_peers(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_paths_tell(struct weft_rdma_ctrl *ctrl, bool up);
 
+/* mapping.c */
+int weft_rdma_peer_sg(struct weft_mapping *mapping, u64 at, u32 length, struct sg_table *table,
+		      struct scatterlist *first, unsigned int first_count);
+bool weft_rdma_peer_key(const struct weft_mapping *mapping, u64 at, u64 *address, u32 *key);
+void weft_rdma_peer_keys_lost(struct weft_rdma_queue *queue);
+bool weft_rdma_peer_fits(const struct weft_mapping *mapping, const struct weft_rdma_queue *queue);
+
 /* peer.c */
 struct weft_peer *weft_rdma_peer_add(const struct weft_peer_request *req);
 int weft_rdma_peer_prepare(struct weft_peer *peer, struct weft_path *path,
@@ -518,11 +525,6 @@ int weft_rdma_peer_distance(struct weft_peer *peer, struct weft_path *path);
 void weft_rdma_peer_remove(struct weft_peer *peer);
 bool weft_rdma_peer_lost(struct weft_peer *peer);
 int weft_rdma_peer_submit(struct weft_path *path, struct weft_mem_op *op);
-int weft_rdma_peer_sg(struct weft_mapping *mapping, u64 at, u32 length, struct sg_table *table,
-		      struct scatterlist *first, unsigned int first_count);
-bool weft_rdma_peer_key(const struct weft_mapping *mapping, u64 at, u64 *address, u32 *key);
-void weft_rdma_peer_keys_lost(struct weft_rdma_queue *queue);
-bool weft_rdma_peer_fits(const struct weft_mapping *mapping, const struct weft_rdma_queue *queue);
 struct ib_pd *weft_rdma_peer_pd(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_peer_work(struct work_struct *work);
 void weft_rdma_peer_kick(struct weft_rdma_ctrl *ctrl);
