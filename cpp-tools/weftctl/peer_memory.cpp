@@ -4,9 +4,10 @@
 #include "uapi/weft_mem.h"
 #include "uapi/weft_p2p.h"
 
+#include <shim/cuda.hpp>
+
 #include <cerrno>
 #include <cstring>
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/ioctl.h>
@@ -20,31 +21,6 @@ namespace
 {
 
 constexpr std::size_t piece = 64 << 10;
-
-/// A library that is there or not.
-class shared_library
-{
-public:
-    explicit shared_library(const char* name) : handle_(::dlopen(name, RTLD_NOW | RTLD_LOCAL)) {}
-    ~shared_library()
-    {
-        if (handle_)
-            ::dlclose(handle_);
-    }
-    shared_library(const shared_library&) = delete;
-    shared_library& operator=(const shared_library&) = delete;
-    [[nodiscard]] explicit operator bool() const { return handle_ != nullptr; }
-    /// False where there is no such function.
-    template <typename Function>
-    [[nodiscard]] bool find(Function*& function, const char* name) const
-    {
-        function = reinterpret_cast<Function*>(::dlsym(handle_, name));
-        return function != nullptr;
-    }
-
-private:
-    void* handle_;
-};
 
 class bar_memory final : public peer_memory
 {
@@ -81,53 +57,15 @@ void find_bars(peer_memories& found)
     }
 }
 
-// The CUDA driver API, as far as it is needed: types and values of its documented ABI.
-using cu_result = int;
-using cu_device = int;
-using cu_context = void*;
-using cu_pointer = unsigned long long;
-constexpr int cu_handle_dma_buf = 1; // CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD
-
-struct cuda_api {
-    cu_result (*init)(unsigned);
-    cu_result (*device_count)(int*);
-    cu_result (*device_get)(cu_device*, int);
-    cu_result (*device_name)(char*, int, cu_device);
-    cu_result (*device_bus_id)(char*, int, cu_device);
-    cu_result (*context_retain)(cu_context*, cu_device);
-    cu_result (*context_release)(cu_device);
-    cu_result (*context_set)(cu_context);
-    cu_result (*allocate)(cu_pointer*, std::size_t);
-    cu_result (*release)(cu_pointer);
-    cu_result (*handle)(void*, cu_pointer, std::size_t, int, unsigned long long);
-
-    [[nodiscard]] bool load(const shared_library& cuda)
-    {
-        return cuda.find(init, "cuInit") && cuda.find(device_count, "cuDeviceGetCount") &&
-               cuda.find(device_get, "cuDeviceGet") && cuda.find(device_name, "cuDeviceGetName") &&
-               cuda.find(device_bus_id, "cuDeviceGetPCIBusId") &&
-               cuda.find(context_retain, "cuDevicePrimaryCtxRetain") &&
-               cuda.find(context_release, "cuDevicePrimaryCtxRelease_v2") &&
-               cuda.find(context_set, "cuCtxSetCurrent") && cuda.find(allocate, "cuMemAlloc_v2") &&
-               cuda.find(release, "cuMemFree_v2") && cuda.find(handle, "cuMemGetHandleForAddressRange");
-    }
-};
-
-/// libcuda with its functions; lives as long as memory of it.
-struct cuda_library {
-    shared_library library{"libcuda.so.1"};
-    cuda_api api{};
-};
-
 class cuda_memory final : public peer_memory
 {
 public:
     // A GPU's pages are of this size, and a range that is handed out is whole pages.
     static constexpr std::size_t bytes = 2 << 20;
 
-    static result<std::unique_ptr<peer_memory>> make(std::shared_ptr<cuda_library> cuda, int index)
+    static result<std::unique_ptr<peer_memory>> make(const shim::Cuda& cuda, int index)
     {
-        std::unique_ptr<cuda_memory> memory(new cuda_memory(std::move(cuda)));
+        std::unique_ptr<cuda_memory> memory(new cuda_memory(cuda));
         if (const auto error = memory->fill(index); !error.empty())
             return fail(exit_code::failure, "GPU {}{}", index,
                         (memory->name_.empty() ? "" : " (" + memory->name_ + ")") + ": " + error);
@@ -137,9 +75,9 @@ public:
     {
         fd_ = unique_fd();
         if (pointer_)
-            cuda_->api.release(pointer_);
+            cuda_.release(pointer_);
         if (retained_)
-            cuda_->api.context_release(device_);
+            cuda_.context_release(device_);
     }
     cuda_memory(const cuda_memory&) = delete;
     cuda_memory& operator=(const cuda_memory&) = delete;
@@ -148,58 +86,51 @@ public:
     [[nodiscard]] const std::string& name() const override { return name_; }
 
 private:
-    explicit cuda_memory(std::shared_ptr<cuda_library> cuda) : cuda_(std::move(cuda)) {}
+    explicit cuda_memory(const shim::Cuda& cuda) : cuda_(cuda) {}
 
     std::string fill(int index)
     {
-        const auto& api = cuda_->api;
         char model[96] = "", bus[32] = "";
-        cu_context context = nullptr;
-        if (const auto e = api.device_get(&device_, index))
-            return fmt::format("cuDeviceGet fails with {}", e);
-        if (!api.device_name(model, sizeof(model), device_) && !api.device_bus_id(bus, sizeof(bus), device_))
+        shim::CuContext context = nullptr;
+        const auto failed = [this](const char* function, shim::CuResult result) {
+            return fmt::format("{}: {}", function, cuda_.describe(result));
+        };
+        if (const auto e = cuda_.device_get(&device_, index))
+            return failed("cuDeviceGet", e);
+        if (!cuda_.device_name(model, sizeof(model), device_) &&
+            !cuda_.device_bus_id(bus, sizeof(bus), device_))
             name_ = fmt::format("memory of {} at {}", model, bus);
-        if (const auto e = api.context_retain(&context, device_))
-            return fmt::format("cuDevicePrimaryCtxRetain fails with {}", e);
+        if (const auto e = cuda_.context_retain(&context, device_))
+            return failed("cuDevicePrimaryCtxRetain", e);
         retained_ = true;
-        if (const auto e = api.context_set(context))
-            return fmt::format("cuCtxSetCurrent fails with {}", e);
-        if (const auto e = api.allocate(&pointer_, bytes))
-            return fmt::format("cuMemAlloc of {} bytes fails with {}", bytes, e);
+        if (const auto e = cuda_.context_set(context))
+            return failed("cuCtxSetCurrent", e);
+        if (const auto e = cuda_.allocate(&pointer_, bytes))
+            return failed("cuMemAlloc", e);
         int fd = -1;
-        if (const auto e = api.handle(&fd, pointer_, bytes, cu_handle_dma_buf, 0))
-            return fmt::format("its driver hands out no dma-buf (cuMemGetHandleForAddressRange fails with "
-                               "{}); the open kernel modules do",
-                               e);
+        if (const auto e = cuda_.handle(&fd, pointer_, bytes, shim::cu_handle_dma_buf, 0))
+            return "its driver hands out no dma-buf, the open kernel modules do: " +
+                   failed("cuMemGetHandleForAddressRange", e);
         fd_ = unique_fd(fd);
         return {};
     }
 
-    std::shared_ptr<cuda_library> cuda_;
-    cu_device device_ = 0;
+    const shim::Cuda& cuda_;
+    shim::CuDevice device_ = 0;
     bool retained_ = false;
-    cu_pointer pointer_ = 0;
+    shim::CuPointer pointer_ = 0;
     unique_fd fd_;
     std::string name_;
 };
 
 void find_gpus(peer_memories& found)
 {
-    auto cuda = std::make_shared<cuda_library>();
-    if (!cuda->library)
-        return;
+    const auto* cuda = shim::cuda();
     int count = 0;
-    if (!cuda->api.load(cuda->library)) {
-        found.refusals.emplace_back(
-            "libcuda.so.1 is too old to hand out memory as dma-buf: it takes CUDA 11.7");
+    if (!cuda || cuda->device_count(&count))
         return;
-    }
-    if (const auto e = cuda->api.init(0); e || cuda->api.device_count(&count)) {
-        found.refusals.push_back(fmt::format("cuInit fails with {}", e));
-        return;
-    }
     for (int i = 0; i < count; i++) {
-        auto memory = cuda_memory::make(cuda, i);
+        auto memory = cuda_memory::make(*cuda, i);
         if (memory)
             found.memories.push_back(std::move(*memory));
         else
@@ -219,7 +150,7 @@ struct verbs_api {
     void* (*reg_dmabuf)(void*, std::uint64_t, std::size_t, std::uint64_t, int, int);
     int (*dereg)(void*);
 
-    [[nodiscard]] bool load(const shared_library& verbs)
+    [[nodiscard]] bool load(const shim::Library& verbs)
     {
         return verbs.find(list, "ibv_get_device_list") && verbs.find(free_list, "ibv_free_device_list") &&
                verbs.find(name, "ibv_get_device_name") && verbs.find(open, "ibv_open_device") &&
@@ -257,7 +188,7 @@ peer_memories find_peer_memories()
 
 result<void> try_register(const std::string& rdma_device, const peer_memory& memory)
 {
-    const shared_library library("libibverbs.so.1");
+    const shim::Library library("libibverbs.so.1");
     verbs_api verbs{};
     if (!library || !verbs.load(library))
         return fail(exit_code::missing,

@@ -57,6 +57,20 @@ refused() {
 	result $bad "$sentence"
 }
 
+# tap SENTENCE COMMAND...: of a program that speaks TAP itself, each result.
+tap() {
+	local sentence=$1 line
+	shift
+	while read -r line; do
+		case $line in
+		"ok "*) result 0 "$sentence: ${line#* - }" ;;
+		"not ok "*) result 1 "$sentence: ${line#* - }" ;;
+		1..*) ;;
+		*) note "$line" ;;
+		esac
+	done < <("$@" 2>&1 || echo "not ok 0 - status $?")
+}
+
 done_testing() {
 	printf '1..%d\n' "$test_number"
 	exit $((test_failed > 0))

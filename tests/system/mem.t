@@ -9,19 +9,6 @@ load_weft
 # The checkers make everything some times slower: less of it there.
 [ "${LAB_KERNEL:-}" = lab ] && less=--count=12 deep=512 || less='' deep=4096
 for n in a b c; do make_null "$n" 64; done
-# tap SENTENCE COMMAND...: of a program that speaks TAP itself, each result.
-tap() {
-	local sentence=$1 line
-	shift
-	while read -r line; do
-		case $line in
-		"ok "*) result 0 "$sentence: ${line#* - }" ;;
-		"not ok "*) result 1 "$sentence: ${line#* - }" ;;
-		1..*) ;;
-		*) note "$line" ;;
-		esac
-	done < <("$@" 2>&1 || echo "not ok 0 - status $?")
-}
 # verified SENTENCE ROUTE MEMORY [OPTION...]: on volume v, all bytes by that route.
 verified() {
 	local sentence=$1 route=$2 out

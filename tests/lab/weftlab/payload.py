@@ -12,7 +12,7 @@ MODULE_SOURCES = ("Kbuild", "Makefile", "LICENSE", "dkms.conf", "kmod/", "uapi/"
 # Test hardware, for the newest kernel alone; never installed on a node.
 TEST_MODULE_SOURCES = ("tests/kmod/Kbuild", "tests/kmod/softhca/", "tests/kmod/softhca_kunit/", "tests/kmod/test_exporter/")
 TOOL_SOURCES = ("CMakeLists.txt", "Makefile", "cpp-tools/", "fio-jobs/", "kmod/weft/", "kmod/include/", "uapi/", "userspace/", "packaging/", "tests/hostile/",
-                "tests/mem/", "tests/kmod/test_exporter/uapi.h")
+                "tests/mem/", "tests/library/", "tests/kmod/test_exporter/uapi.h")
 
 # Left behind by building, and nothing that a guest needs.
 _UNWANTED = ["./tmp", "./var/cache", "./var/log", "./run", "./root", "./dev", "./proc", "./etc/resolv.conf"]
@@ -91,9 +91,11 @@ def tools(release):
         _build(work, [base / "root"], names, "make tools install-tools PREFIX=/usr BUILD=/tmp/build"
                "; g++ -std=c++20 -O1 -Wall -Wextra -Werror tests/hostile/target.cpp -o /usr/local/bin/weft-hostile"
                " -lrdmacm -libverbs"
-               "; g++ -std=c++20 -O1 -Wall -Wextra -Werror -I. tests/mem/*.cpp -o /usr/local/bin/weft-memtest -luring")
+               "; g++ -std=c++20 -O1 -Wall -Wextra -Werror -I. tests/mem/*.cpp -o /usr/local/bin/weft-memtest -luring"
+               "; g++ -std=c++23 -O1 -Wall -Wextra -Werror tests/library/guest.cpp -o /usr/local/bin/weft-libtest"
+               " $(pkg-config --cflags --libs weft)")
 
-    return cache.get(f"tools-{release}-{cache.key('tools 6', base.name, _source_key(names))}", make)
+    return cache.get(f"tools-{release}-{cache.key('tools 7', base.name, _source_key(names))}", make)
 
 
 def kernel_modules(built):

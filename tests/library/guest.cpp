@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/// libweft on a weft volume, in a guest, built as a user builds: with what is installed. Speaks TAP.
+///
+///   weft-libtest VOLUME          overwrites its first 16 MiB
+///   weft-libtest VOLUME FILE     reads a sealed file on it
+#include <weft/gather.hpp>
+#include <weft/stream.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <linux/udmabuf.h>
+#include <random>
+#include <stdexcept>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+
+namespace
+{
+
+constexpr std::size_t mib = 1 << 20;
+int number = 0;
+int failures = 0;
+
+void result(bool good, const std::string& sentence)
+{
+    failures += !good;
+    std::printf("%sok %d - %s\n", good ? "" : "not ", ++number, sentence.c_str());
+}
+
+template <typename T>
+T must(weft::Result<T> value)
+{
+    if (!value)
+        throw std::runtime_error(value.error().text);
+    if constexpr (!std::is_void_v<T>)
+        return std::move(*value);
+}
+
+int make_udmabuf(std::size_t size)
+{
+    const int device = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
+    if (device < 0)
+        return -1;
+    const int memfd = memfd_create("weft-libtest", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    udmabuf_create request{};
+    if (ftruncate(memfd, static_cast<off_t>(size)) || fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK))
+        throw std::runtime_error("memfd");
+    request.memfd = static_cast<__u32>(memfd);
+    request.flags = UDMABUF_FLAGS_CLOEXEC;
+    request.size = size;
+    const int fd = ioctl(device, UDMABUF_CREATE, &request);
+    close(device);
+    close(memfd);
+    return fd;
+}
+
+/// Extents of 4 KiB that cover `bytes`, in no order, and go where they belong.
+std::vector<weft::Extent> shuffled(std::size_t bytes)
+{
+    std::vector<weft::Extent> extents;
+    for (std::size_t at = 0; at < bytes; at += 4096)
+        extents.push_back({at, at, static_cast<std::uint32_t>(std::min<std::size_t>(4096, bytes - at)), 0});
+    std::shuffle(extents.begin(), extents.end(), std::mt19937(5));
+    return extents;
+}
+
+/// Gathers what `data` should be, and says whether it is, and by which route.
+bool gathers(weft::Engine& engine, const weft::Target& target, const weft::Memory& memory,
+             const weft::Policy& policy, const std::vector<std::byte>& data, weft::Route route)
+{
+    const auto registration = must(target.add(memory, policy));
+    auto gather = must(weft::Gather::create(engine));
+    auto extents = shuffled(data.size());
+    // The last block is read to its end.
+    const auto block = target.geometry().block_size;
+    for (auto& extent : extents)
+        extent.length = (extent.length + block - 1) / block * block;
+    std::vector<std::int32_t> results(extents.size());
+    std::memset(memory.data(), 0, data.size());
+    const auto done = must(gather.run(target, registration, extents, results));
+    if (done.failed || done.bytes != data.size() || done.route != route)
+        std::printf("# %u failed, %llu bytes of %zu, %s\n", done.failed,
+                    static_cast<unsigned long long>(done.bytes), data.size(), weft::name_of(done.route));
+    return !done.failed && done.bytes == data.size() && done.route == route &&
+           !std::memcmp(memory.data(), data.data(), data.size());
+}
+
+void test_volume(const std::string& name)
+{
+    const auto volume = must(weft::Volume::open(name, weft::Access::read_write));
+    const auto& geometry = volume.geometry();
+    std::printf("# %llu bytes, %u members, chunks of %u\n", static_cast<unsigned long long>(geometry.size),
+                geometry.member_count, geometry.chunk_size);
+    result(volume.is_weft() && geometry.member_count > 1 && geometry.chunk_size, "a weft volume is one");
+    auto engine = must(weft::Engine::create());
+    const auto memory = must(weft::Memory::allocate(16 * mib));
+    std::vector<std::byte> data(16 * mib);
+    std::mt19937 random(9);
+    for (auto& byte : data)
+        byte = static_cast<std::byte>(random());
+    {
+        const auto registration = must(volume.add(memory, {}));
+        result(registration.route() == weft::Route::direct, "the process's own memory is direct");
+        auto stream = must(weft::WriteStream::create(engine, volume, registration, {.length = data.size()}));
+        for (auto part = must(stream.next()); part.length; part = must(stream.next())) {
+            std::memcpy(memory.data() + part.memory_offset, data.data() + part.offset, part.length);
+            must(stream.put(part.length));
+        }
+        must(stream.finish());
+    }
+    result(gathers(engine, volume, memory, {}, data, weft::Route::direct), "written by a stream, gathered");
+    const int fd = make_udmabuf(16 * mib);
+    if (fd < 0) {
+        std::printf("ok %d - a dma-buf # SKIP this kernel has no udmabuf\n", ++number);
+        return;
+    }
+    const auto buffer = must(weft::Memory::from_dmabuf(fd, 0, 16 * mib));
+    close(fd);
+    const auto strict = volume.add(buffer, {});
+    result(!strict && strict.error().text.find("no direct route") != std::string::npos,
+           "a dma-buf without a direct route is refused, with the kernel's sentence");
+    std::printf("# %s\n", strict ? "" : strict.error().text.c_str());
+    result(gathers(engine, volume, buffer, {.bounce = true}, data, weft::Route::bounce),
+           "and bounces where that is allowed");
+    result(gathers(engine, volume, buffer, {.staged = true}, data, weft::Route::staged),
+           "or is staged by the library");
+}
+
+void test_file(const std::string& name, const std::string& path)
+{
+    const auto volume = must(weft::Volume::open(name));
+    const auto file = must(weft::File::open(volume, path, true));
+    std::vector<std::byte> data(file.size());
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (pread(fd, data.data(), data.size(), 0) != static_cast<ssize_t>(data.size()))
+        throw std::runtime_error("pread");
+    close(fd);
+    auto engine = must(weft::Engine::create());
+    const auto memory = must(weft::Memory::allocate((data.size() + 4095) / 4096 * 4096));
+    result(file.is_weft() && gathers(engine, file, memory, {}, data, weft::Route::direct),
+           "a sealed file is read past its filesystem");
+    const auto loose = must(weft::File::open(volume, "/proc/self/exe", false));
+    result(!loose.is_weft() && !loose.reason().empty(), "another is read through its own");
+    std::printf("# %s\n", loose.reason().c_str());
+}
+
+} // namespace
+
+int main(int argc, char** argv)
+{
+    try {
+        if (argc == 2)
+            test_volume(argv[1]);
+        else if (argc == 3)
+            test_file(argv[1], argv[2]);
+        else
+            throw std::runtime_error("usage: weft-libtest VOLUME [FILE]");
+    } catch (const std::exception& problem) {
+        result(false, problem.what());
+    }
+    std::printf("1..%d\n", number);
+    return failures != 0;
+}

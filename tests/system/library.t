@@ -1,0 +1,34 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# libweft on weft volumes: streams, gathers, dma-bufs and sealed files.
+# lab-kernel: debian12 debian13 backports lab
+. "${0%/*}/lib.sh"
+
+load_weft
+for n in a b c; do make_null "$n" 160; done
+modprobe -q udmabuf
+ok "a volume" weftctl create v /dev/a /dev/b /dev/c --chunk 64K --force
+tap "block devices" weft-libtest v
+mkfs.ext4 -q -F /dev/weft/v
+mkdir -p /mnt/f
+ok "mounted" mount /dev/weft/v /mnt/f
+head -c 3000001 /dev/urandom >/mnt/f/shard
+sync /mnt/f/shard
+chattr +i /mnt/f/shard
+tap "a file" weft-libtest v /mnt/f/shard
+chattr -i /mnt/f/shard
+ok "unmounted" umount /mnt/f
+ok "stopped" weftctl stop v
+weftctl wipe /dev/a /dev/b /dev/c >/dev/null
+nqn=nqn.2014-08.org.example
+soft_roce 10.9.0.1
+for n in a b; do nvmet_serve "$nqn:$n" "$(readlink -f /dev/$n)" rdma 10.9.0.1; done
+ok "a volume over soft-RoCE" weftctl create v "rdma://10.9.0.1/$nqn:a" "rdma://10.9.0.1/$nqn:b" --chunk 64K --force
+tap "soft-RoCE" weft-libtest v
+ok "stopped" weftctl stop v
+ok "disconnected" weftctl disconnect --all
+for n in a b; do nvmet_unserve "$nqn:$n"; done
+for n in a b c; do remove_null "$n"; done
+ok_unload
+no_soft_roce
+done_testing

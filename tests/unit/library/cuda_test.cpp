@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/// GPU memory, with the stand-in for libcuda or, where this machine has one, a real one.
+#include "support.hpp"
+
+#include <cstring>
+#include <poll.h>
+#include <shim/cuda.hpp>
+#include <weft/stream.hpp>
+
+namespace weft::test
+{
+
+namespace
+{
+
+class CudaTest : public LibraryTest
+{
+protected:
+    void SetUp() override
+    {
+        ASSERT_NE(cuda_, nullptr) << shim::cuda_reason();
+        shim::CuContext context = nullptr;
+        ASSERT_EQ(cuda_->context_retain(&context, 0), 0);
+        ASSERT_EQ(cuda_->context_set(context), 0);
+        ASSERT_EQ(cuda_->allocate(&pointer_, 4 * mib), 0);
+    }
+    void TearDown() override
+    {
+        cuda_->release(pointer_);
+        cuda_->context_release(0);
+        LibraryTest::TearDown();
+    }
+    [[nodiscard]] std::vector<std::byte> device(std::size_t at, std::size_t bytes) const
+    {
+        std::vector<std::byte> data(bytes);
+        EXPECT_EQ(cuda_->copy_to_host_now(data.data(), pointer_ + at, bytes), 0);
+        return data;
+    }
+    static bool same(const std::vector<std::byte>& got, const std::vector<std::byte>& data, std::size_t from)
+    {
+        return !std::memcmp(got.data(), data.data() + from, got.size());
+    }
+
+    const shim::Cuda* cuda_ = shim::cuda();
+    shim::CuPointer pointer_ = 0;
+};
+
+TEST_F(CudaTest, WhatIsNoDeviceMemory)
+{
+    EXPECT_FALSE(Memory::from_cuda(4096, 4096));
+    const auto beyond = Memory::from_cuda(pointer_ + 4096, 4 * mib);
+    ASSERT_FALSE(beyond);
+    EXPECT_NE(beyond.error().text.find("beyond the end"), std::string::npos);
+}
+
+TEST_F(CudaTest, StagedOnlyWhereThatIsAllowed)
+{
+    const TemporaryFile file(mib);
+    const auto volume = must(Volume::open(file.path()));
+    const auto memory = must(Memory::from_cuda(pointer_, mib));
+    EXPECT_EQ(memory.data(), nullptr);
+    const auto strict = volume.add(memory, {});
+    ASSERT_FALSE(strict);
+    EXPECT_EQ(strict.error().code, EOPNOTSUPP);
+    EXPECT_EQ(must(volume.add(memory, {.staged = true})).route(), Route::staged);
+}
+
+TEST_F(CudaTest, ReadsAndWrites)
+{
+    const TemporaryFile file(4 * mib);
+    const auto volume = must(Volume::open(file.path(), Access::read_write));
+    // From the middle of a page on.
+    const auto memory = must(Memory::from_cuda(pointer_ + 100, 3 * mib));
+    const auto registration = must(volume.add(memory, {.staged = true}));
+    auto engine = must(Engine::create({.entries = 16, .staging_slots = 4, .staging_bytes = 256 * kib}));
+    faults.longest = 100 * 4096;
+    for (std::size_t i = 0; i < 3; i++)
+        ASSERT_TRUE(engine.read(volume, registration, {i * mib, i * mib, mib}, i));
+    for (std::size_t i = 0; i < 3; i++) {
+        const auto completion = one(engine);
+        EXPECT_EQ(completion.result, static_cast<std::int64_t>(mib));
+        EXPECT_EQ(completion.route, Route::staged);
+    }
+    EXPECT_TRUE(same(device(100, 3 * mib), file.data(), 0));
+    const std::vector<std::byte> pattern(2 * mib, std::byte{0x3c});
+    ASSERT_EQ(cuda_->copy_to_device_now(pointer_ + 100, pattern.data(), pattern.size()), 0);
+    ASSERT_TRUE(engine.write(volume, registration, {mib, 0, 2 * mib}, 0));
+    EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(2 * mib));
+    const auto now = file.read();
+    EXPECT_EQ(now[mib - 1], file.data()[mib - 1]);
+    EXPECT_FALSE(std::memcmp(now.data() + mib, pattern.data(), pattern.size()));
+    EXPECT_EQ(now[3 * mib], file.data()[3 * mib]);
+}
+
+TEST_F(CudaTest, TheEndOfAFile)
+{
+    const TemporaryFile file(mib + 1000);
+    const auto volume = must(Volume::open(file.path()));
+    const auto memory = must(Memory::from_cuda(pointer_, 2 * mib));
+    const auto registration = must(volume.add(memory, {.staged = true}));
+    auto engine = must(Engine::create());
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, 2 * mib}, 0));
+    EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(mib + 1000));
+    EXPECT_TRUE(same(device(0, mib + 1000), file.data(), 0));
+}
+
+TEST_F(CudaTest, CopiesTellByTheDescriptorToo)
+{
+    const TemporaryFile file(mib);
+    const auto volume = must(Volume::open(file.path()));
+    const auto memory = must(Memory::from_cuda(pointer_, mib));
+    const auto registration = must(volume.add(memory, {.staged = true}));
+    auto engine = must(Engine::create());
+    pollfd waiting{must(engine.event_fd()), POLLIN, 0};
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, mib}, 3));
+    EXPECT_EQ(engine.submit(), 0);
+    Completion completion;
+    while (!engine.poll({&completion, 1})) {
+        ASSERT_EQ(::poll(&waiting, 1, 5000), 1);
+        std::uint64_t count = 0;
+        static_cast<void>(!::read(waiting.fd, &count, sizeof(count)));
+    }
+    EXPECT_EQ(completion.result, static_cast<std::int64_t>(mib));
+}
+
+TEST_F(CudaTest, AnErrorEndsIt)
+{
+    const TemporaryFile file(4 * mib);
+    const auto volume = must(Volume::open(file.path()));
+    const auto memory = must(Memory::from_cuda(pointer_, 4 * mib));
+    const auto registration = must(volume.add(memory, {.staged = true}));
+    auto engine = must(Engine::create({.entries = 4, .staging_slots = 2, .staging_bytes = 64 * kib}));
+    faults.broken_after = 10;
+    faults.broken = 1;
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4 * mib}, 0));
+    EXPECT_EQ(one(engine).result, -EIO);
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4 * mib}, 0));
+    EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(4 * mib));
+    EXPECT_TRUE(same(device(0, 4 * mib), file.data(), 0));
+}
+
+TEST_F(CudaTest, AnEngineThatEndsWaits)
+{
+    const TemporaryFile file(4 * mib);
+    const auto volume = must(Volume::open(file.path()));
+    const auto memory = must(Memory::from_cuda(pointer_, 4 * mib));
+    const auto registration = must(volume.add(memory, {.staged = true}));
+    {
+        auto engine = must(Engine::create());
+        ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4 * mib}, 0));
+        EXPECT_EQ(engine.submit(), 0);
+    }
+    EXPECT_TRUE(same(device(0, 4 * mib), file.data(), 0));
+}
+
+TEST_F(CudaTest, Streams)
+{
+    const TemporaryFile file(4 * mib);
+    const auto volume = must(Volume::open(file.path()));
+    const auto memory = must(Memory::from_cuda(pointer_, 2 * mib));
+    const auto registration = must(volume.add(memory, {.staged = true}));
+    auto engine = must(Engine::create());
+    auto stream = must(ReadStream::create(engine, volume, registration, {.piece = 512 * kib}));
+    std::size_t total = 0;
+    for (auto part = must(stream.next()); part.length; part = must(stream.next())) {
+        EXPECT_TRUE(same(device(part.memory_offset, part.length), file.data(), part.offset));
+        total += part.length;
+    }
+    EXPECT_EQ(total, 4 * mib);
+}
+
+} // namespace
+
+} // namespace weft::test

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "support.hpp"
+
+#include <cstring>
+#include <poll.h>
+#include <sys/mman.h>
+#include <thread>
+
+namespace weft::test
+{
+
+namespace
+{
+
+using EngineTest = LibraryTest;
+
+bool same(const Memory& memory, std::size_t at, const std::vector<std::byte>& data, std::size_t from,
+          std::size_t length)
+{
+    return !std::memcmp(memory.data() + at, data.data() + from, length);
+}
+
+TEST_F(EngineTest, ReadsAndWritesAndFlushes)
+{
+    const TemporaryFile file(4 * mib);
+    const auto volume = must(Volume::open(file.path(), Access::read_write));
+    const auto memory = must(Memory::allocate(mib));
+    const auto registration = must(volume.add(memory, {}));
+    auto engine = must(Engine::create());
+    ASSERT_TRUE(engine.read(volume, registration, {mib, 0, mib}, 7));
+    const auto read = one(engine);
+    EXPECT_EQ(read.token, 7U);
+    EXPECT_EQ(read.result, static_cast<std::int64_t>(mib));
+    EXPECT_EQ(read.route, volume.is_direct() ? Route::direct : Route::cached);
+    EXPECT_TRUE(same(memory, 0, file.data(), mib, mib));
+    std::memset(memory.data(), 0x5a, mib);
+    ASSERT_TRUE(engine.write(volume, registration, {2 * mib, 0, mib}, 8));
+    EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(mib));
+    ASSERT_TRUE(engine.flush(volume, 9));
+    EXPECT_EQ(one(engine).result, 0);
+    const auto now = file.read();
+    EXPECT_EQ(now[2 * mib], std::byte{0x5a});
+    EXPECT_EQ(now[3 * mib - 1], std::byte{0x5a});
+    EXPECT_EQ(now[3 * mib], file.data()[3 * mib]);
+}
+
+TEST_F(EngineTest, TheLastReadIsShort)
+{
+    const TemporaryFile file(64 * kib + 100);
+    const auto volume = must(Volume::open(file.path()));
+    const auto memory = must(Memory::allocate(64 * kib));
+    const auto registration = must(volume.add(memory, {}));
+    auto engine = must(Engine::create());
+    ASSERT_TRUE(engine.read(volume, registration, {64 * kib, 0, 4096}, 0));
+    EXPECT_EQ(one(engine).result, 100);
+    EXPECT_TRUE(same(memory, 0, file.data(), 64 * kib, 100));
+}
+
+TEST_F(EngineTest, ShortReadsAreContinued)
+{
+    const TemporaryFile file(mib);
+    const auto volume = must(Volume::open(file.path(), Access::read_write));
+    const auto memory = must(Memory::allocate(mib));
+    const auto registration = must(volume.add(memory, {}));
+    auto engine = must(Engine::create());
+    faults.longest = 8192;
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, mib}, 0));
+    EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(mib));
+    EXPECT_TRUE(same(memory, 0, file.data(), 0, mib));
+    std::memset(memory.data(), 0x11, mib);
+    ASSERT_TRUE(engine.write(volume, registration, {0, 0, mib}, 0));
+    EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(mib));
+    EXPECT_EQ(file.read(), std::vector<std::byte>(mib, std::byte{0x11}));
+}
+
+TEST_F(EngineTest, TransientErrorsAreNone)
+{
+    const TemporaryFile file(64 * kib);
+    const auto volume = must(Volume::open(file.path()));
+    const auto memory = must(Memory::allocate(64 * kib));
+    const auto registration = must(volume.add(memory, {}));
+    auto engine = must(Engine::create());
+    faults.transient = 5;
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, 64 * kib}, 0));
+    EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(64 * kib));
+    EXPECT_EQ(faults.transient, 0U);
+    EXPECT_TRUE(same(memory, 0, file.data(), 0, 64 * kib));
+}
+
+TEST_F(EngineTest, AnErrorIsThatReadsAlone)
+{
+    const TemporaryFile file(64 * kib);
+    const auto volume = must(Volume::open(file.path()));
+    const auto memory = must(Memory::allocate(64 * kib));
+    const auto registration = must(volume.add(memory, {}));
+    auto engine = must(Engine::create());
+    faults.broken = 1;
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096}, 1));
+    EXPECT_EQ(one(engine).result, -EIO);
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096}, 2));
+    EXPECT_EQ(one(engine).result, 4096);
+}
+
+TEST_F(EngineTest, WrongArgumentsAreToldOf)
+{
+    const TemporaryFile file(64 * kib);
+    const auto volume = must(Volume::open(file.path()));
+    const auto memory = must(Memory::allocate(64 * kib));
+    const auto registration = must(volume.add(memory, {}));
+    auto engine = must(Engine::create());
+    const auto result = [&](const Io& io) {
+        EXPECT_TRUE(engine.read(volume, registration, io, 0));
+        return one(engine).result;
+    };
+    EXPECT_EQ(result({0, 0, 0}), -EINVAL);
+    EXPECT_EQ(result({0, 64 * kib, 4096}), -ERANGE);
+    EXPECT_EQ(result({0, ~std::uint64_t{0} - 10, 4096}), -ERANGE);
+    EXPECT_EQ(result({64 * kib, 0, 4096}), -ERANGE);
+    EXPECT_EQ(result({0, 0, 0x80000000U}), -EINVAL);
+    EXPECT_EQ(result({0, 0, 4096, std::chrono::nanoseconds(0)}), -ETIME);
+    if (volume.is_direct())
+        EXPECT_EQ(result({1, 0, 4096}), -EINVAL);
+    EXPECT_EQ(result({0, 0, 4096, std::chrono::seconds(10)}), 4096);
+    EXPECT_EQ(engine.in_flight(), 0U);
+}
+
+TEST_F(EngineTest, NoMoreThanItsEntriesAreInFlight)
+{
+    const TemporaryFile file(64 * kib);
+    const auto volume = must(Volume::open(file.path()));
+    const auto memory = must(Memory::allocate(64 * kib));
+    const auto registration = must(volume.add(memory, {}));
+    auto engine = must(Engine::create({.entries = 4}));
+    for (unsigned i = 0; i < 4; i++)
+        EXPECT_TRUE(engine.read(volume, registration, {i * 4096, i * 4096, 4096}, i));
+    EXPECT_FALSE(engine.read(volume, registration, {0, 0, 4096}, 9));
+    std::uint64_t tokens = 0;
+    for (unsigned i = 0; i < 4; i++)
+        tokens |= 1U << one(engine).token;
+    EXPECT_EQ(tokens, 15U);
+    EXPECT_TRUE(same(memory, 0, file.data(), 0, 4 * 4096));
+    EXPECT_TRUE(engine.read(volume, registration, {0, 0, 4096}, 9));
+    engine.cancel({0, 0});
+    EXPECT_EQ(one(engine).result, 4096);
+}
+
+TEST_F(EngineTest, WithAttachedFiles)
+{
+    const TemporaryFile file(64 * kib);
+    const auto volume = must(Volume::open(file.path()));
+    const auto memory = must(Memory::allocate(64 * kib));
+    const auto registration = must(volume.add(memory, {}));
+    auto engine = must(Engine::create());
+    ASSERT_TRUE(engine.attach(volume));
+    ASSERT_TRUE(engine.attach(volume));
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, 64 * kib}, 0));
+    EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(64 * kib));
+    engine.detach(volume);
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096}, 0));
+    EXPECT_EQ(one(engine).result, 4096);
+}
+
+TEST_F(EngineTest, SubmittedByAKernelThread)
+{
+    const TemporaryFile file(64 * kib);
+    const auto volume = must(Volume::open(file.path()));
+    const auto memory = must(Memory::allocate(64 * kib));
+    const auto registration = must(volume.add(memory, {}));
+    auto engine = must(Engine::create({.entries = 8, .sqpoll = true}));
+    for (int i = 0; i < 20; i++) {
+        ASSERT_TRUE(engine.read(volume, registration, {0, 0, 64 * kib}, 0));
+        EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(64 * kib));
+    }
+}
+
+TEST_F(EngineTest, TellsByADescriptor)
+{
+    const TemporaryFile file(64 * kib);
+    const auto volume = must(Volume::open(file.path()));
+    const auto memory = must(Memory::allocate(64 * kib));
+    const auto registration = must(volume.add(memory, {}));
+    auto engine = must(Engine::create());
+    pollfd waiting{must(engine.event_fd()), POLLIN, 0};
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096}, 3));
+    EXPECT_EQ(engine.submit(), 0);
+    Completion completion;
+    while (!engine.poll({&completion, 1}))
+        ASSERT_EQ(::poll(&waiting, 1, 5000), 1);
+    EXPECT_EQ(completion.token, 3U);
+}
+
+/// A coroutine that nobody waits for.
+struct Detached {
+    struct promise_type {
+        Detached get_return_object() noexcept { return {}; }
+        std::suspend_never initial_suspend() noexcept { return {}; }
+        std::suspend_never final_suspend() noexcept { return {}; }
+        void return_void() noexcept {}
+        void unhandled_exception() noexcept { std::terminate(); }
+    };
+};
+
+Detached read_twice(Engine& engine, const Volume& volume, const Registration& memory, std::size_t at,
+                    unsigned& done)
+{
+    for (int i = 0; i < 2; i++) {
+        const auto completion = co_await engine.co_read(volume, memory, {at, at, 4096});
+        EXPECT_EQ(completion.result, 4096);
+    }
+    done++;
+}
+
+TEST_F(EngineTest, Coroutines)
+{
+    const TemporaryFile file(256 * kib);
+    const auto volume = must(Volume::open(file.path()));
+    const auto memory = must(Memory::allocate(256 * kib));
+    const auto registration = must(volume.add(memory, {}));
+    // More of them than there are entries: the others take turns.
+    auto engine = must(Engine::create({.entries = 4}));
+    unsigned done = 0;
+    for (std::size_t i = 0; i < 64; i++)
+        read_twice(engine, volume, registration, i * 4096, done);
+    while (done < 64)
+        static_cast<void>(engine.wait({}));
+    EXPECT_TRUE(same(memory, 0, file.data(), 0, 256 * kib));
+}
+
+TEST_F(EngineTest, AnEngineEachThread)
+{
+    const TemporaryFile file(4 * mib);
+    const auto volume = must(Volume::open(file.path()));
+    const auto memory = must(Memory::allocate(4 * mib));
+    const auto registration = must(volume.add(memory, {}));
+    {
+        std::vector<std::jthread> threads;
+        for (std::size_t t = 0; t < 4; t++)
+            threads.emplace_back([&, t] {
+                auto engine = must(Engine::create({.entries = 8}));
+                for (std::size_t i = 0; i < 256; i++) {
+                    const auto at = t * mib + i * 4096;
+                    while (!engine.read(volume, registration, {at, at, 4096}, i))
+                        EXPECT_EQ(one(engine).result, 4096);
+                }
+                while (engine.in_flight())
+                    EXPECT_EQ(one(engine).result, 4096);
+            });
+    }
+    EXPECT_TRUE(same(memory, 0, file.data(), 0, 4 * mib));
+}
+
+/// Memory that only the CPU reaches; a memfd is as good a dma-buf for that.
+class Staged : public LibraryTest
+{
+protected:
+    Staged() : fd_(memfd_create("weft", MFD_CLOEXEC)) { EXPECT_EQ(ftruncate(fd_, 4 * mib), 0); }
+    ~Staged() override { ::close(fd_); }
+    int fd_;
+};
+
+TEST_F(Staged, IsRefusedUnlessItIsAllowed)
+{
+    const TemporaryFile file(mib);
+    const auto volume = must(Volume::open(file.path()));
+    const auto memory = must(Memory::from_dmabuf(fd_, 0, mib));
+    const auto strict = volume.add(memory, {});
+    ASSERT_FALSE(strict);
+    EXPECT_EQ(strict.error().code, EOPNOTSUPP);
+    EXPECT_NE(strict.error().text.find("no direct route"), std::string::npos);
+    const auto staged = must(volume.add(memory, {.staged = true}));
+    EXPECT_EQ(staged.route(), Route::staged);
+    EXPECT_FALSE(staged.reason().empty());
+}
+
+TEST_F(Staged, ReadsAndWrites)
+{
+    const TemporaryFile file(4 * mib);
+    const auto volume = must(Volume::open(file.path(), Access::read_write));
+    const auto memory = must(Memory::from_dmabuf(fd_, 4096, 3 * mib));
+    const auto registration = must(volume.add(memory, {.staged = true}));
+    auto engine = must(Engine::create({.entries = 16, .staging_slots = 3, .staging_bytes = 64 * kib}));
+    faults.longest = 16 * kib;
+    for (std::size_t i = 0; i < 3; i++)
+        ASSERT_TRUE(engine.read(volume, registration, {i * mib, i * mib, mib}, i));
+    for (std::size_t i = 0; i < 3; i++) {
+        const auto completion = one(engine);
+        EXPECT_EQ(completion.result, static_cast<std::int64_t>(mib));
+        EXPECT_EQ(completion.route, Route::staged);
+    }
+    EXPECT_TRUE(same(memory, 0, file.data(), 0, 3 * mib));
+    std::memset(memory.data(), 0x77, 3 * mib);
+    ASSERT_TRUE(engine.write(volume, registration, {mib, 0, 2 * mib}, 0));
+    EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(2 * mib));
+    const auto now = file.read();
+    EXPECT_EQ(now[mib - 1], file.data()[mib - 1]);
+    EXPECT_EQ(now[mib], std::byte{0x77});
+    EXPECT_EQ(now[3 * mib - 1], std::byte{0x77});
+    EXPECT_EQ(now[3 * mib], file.data()[3 * mib]);
+}
+
+TEST_F(Staged, AnErrorEndsIt)
+{
+    const TemporaryFile file(mib);
+    const auto volume = must(Volume::open(file.path()));
+    const auto memory = must(Memory::from_dmabuf(fd_, 0, mib));
+    const auto registration = must(volume.add(memory, {.staged = true}));
+    auto engine = must(Engine::create({.entries = 4, .staging_slots = 2, .staging_bytes = 64 * kib}));
+    faults.broken_after = 3;
+    faults.broken = 1;
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, mib}, 0));
+    EXPECT_EQ(one(engine).result, -EIO);
+    EXPECT_EQ(engine.in_flight(), 0U);
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, mib}, 0));
+    EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(mib));
+}
+
+TEST_F(Staged, WithoutSlotsItFails)
+{
+    const TemporaryFile file(mib);
+    const auto volume = must(Volume::open(file.path()));
+    const auto memory = must(Memory::from_dmabuf(fd_, 0, mib));
+    const auto registration = must(volume.add(memory, {.staged = true}));
+    auto engine = must(Engine::create({.entries = 4, .staging_slots = 0}));
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, mib}, 0));
+    EXPECT_EQ(one(engine).result, -ENOBUFS);
+}
+
+TEST_F(EngineTest, OptionsOutOfRange)
+{
+    EXPECT_FALSE(Engine::create({.entries = 0}));
+    EXPECT_FALSE(Engine::create({.entries = 100000}));
+    EXPECT_FALSE(Engine::create({.staging_bytes = 1000}));
+}
+
+} // namespace
+
+} // namespace weft::test

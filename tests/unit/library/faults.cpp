@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "support.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "userspace/src/faults.hpp"
+
+namespace weft::test
+{
+
+Faults faults;
+
+} // namespace weft::test
+
+namespace weft::faults
+{
+
+namespace
+{
+
+bool take(std::atomic<unsigned>& left)
+{
+    auto now = left.load();
+    while (now && !left.compare_exchange_weak(now, now - 1))
+        ;
+    return now != 0;
+}
+
+} // namespace
+
+std::uint32_t shorten(std::uint32_t length) noexcept
+{
+    const auto longest = test::faults.longest.load();
+    return longest ? std::min(length, longest) : length;
+}
+
+int replace(int result) noexcept
+{
+    if (take(test::faults.transient))
+        return test::faults.transient % 2 ? -EINTR : -EAGAIN;
+    if (test::faults.broken && !take(test::faults.broken_after) && take(test::faults.broken))
+        return -EIO;
+    return result;
+}
+
+} // namespace weft::faults

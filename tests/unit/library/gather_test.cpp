@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "support.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <weft/gather.hpp>
+#include <weft/stream.hpp>
+
+namespace weft::test
+{
+
+namespace
+{
+
+class GatherTest : public LibraryTest
+{
+protected:
+    TemporaryFile file_{8 * mib};
+    Volume volume_ = must(Volume::open(file_.path(), Access::read_write));
+    Memory memory_ = must(Memory::allocate(8 * mib));
+    Registration registration_ = must(volume_.add(memory_, {}));
+    Engine engine_ = must(Engine::create({.entries = 32}));
+
+    [[nodiscard]] bool right(const Extent& extent, std::size_t length) const
+    {
+        return !std::memcmp(memory_.data() + extent.memory_offset, file_.data().data() + extent.offset,
+                            length);
+    }
+};
+
+TEST_F(GatherTest, ThousandsOfThem)
+{
+    auto gather = must(Gather::create(engine_));
+    std::mt19937 random(3);
+    for (int round = 0; round < 3; round++) {
+        std::vector<Extent> extents(2000);
+        std::vector<std::int32_t> results(extents.size());
+        for (std::size_t i = 0; i < extents.size(); i++)
+            extents[i] = {random() % 2048 * 4096ULL, i * 4096, 4096,
+                          static_cast<std::uint32_t>(random() % 3)};
+        const auto done = must(gather.run(volume_, registration_, extents, results));
+        EXPECT_EQ(done.bytes, extents.size() * 4096);
+        EXPECT_EQ(done.failed, 0U);
+        EXPECT_LE(done.reads, extents.size());
+        EXPECT_TRUE(std::all_of(results.begin(), results.end(), [](auto r) { return r == 4096; }));
+        EXPECT_TRUE(std::all_of(extents.begin(), extents.end(),
+                                [&](const auto& extent) { return right(extent, 4096); }));
+    }
+}
+
+TEST_F(GatherTest, NeighboursAreJoined)
+{
+    auto gather = must(Gather::create(engine_, {.largest = 64 * kib}));
+    std::vector<Extent> extents;
+    for (std::size_t i = 0; i < 64; i++)
+        extents.push_back({i * 4096, i * 4096, 4096, 0});
+    std::reverse(extents.begin(), extents.end());
+    std::vector<std::int32_t> results(extents.size());
+    const auto done = must(gather.run(volume_, registration_, extents, results));
+    EXPECT_EQ(done.reads, 4U);
+    EXPECT_EQ(done.bytes, 64U * 4096);
+    EXPECT_TRUE(std::all_of(results.begin(), results.end(), [](auto r) { return r == 4096; }));
+    EXPECT_FALSE(std::memcmp(memory_.data(), file_.data().data(), 64 * 4096));
+    // Of different orders, or apart in memory, they are not.
+    extents[0].order = 1;
+    extents[1].memory_offset = mib;
+    EXPECT_GT(must(gather.run(volume_, registration_, extents, results)).reads, 4U);
+}
+
+TEST_F(GatherTest, EachExtentHasItsResult)
+{
+    auto gather = must(Gather::create(engine_));
+    const std::vector<Extent> extents{
+        {0, 0, 4096, 0}, {8 * mib, 4096, 4096, 0}, {64 * kib, 8192, 4096, 0}, {0, 8 * mib, 4096, 0}};
+    std::vector<std::int32_t> results(extents.size());
+    const auto done = must(gather.run(volume_, registration_, extents, results));
+    EXPECT_EQ(results, (std::vector<std::int32_t>{4096, -ERANGE, 4096, -ERANGE}));
+    EXPECT_EQ(done.failed, 2U);
+    EXPECT_EQ(done.bytes, 8192U);
+    faults.broken = 1;
+    const auto broken = must(gather.run(volume_, registration_, std::span(extents).first(1), results));
+    EXPECT_EQ(broken.failed, 1U);
+    EXPECT_EQ(results[0], -EIO);
+}
+
+TEST_F(GatherTest, MoreThanItsCapacity)
+{
+    auto gather = must(Gather::create(engine_, {.capacity = 2}));
+    const std::vector<Extent> extents(3);
+    std::vector<std::int32_t> results(3);
+    EXPECT_EQ(gather.run(volume_, registration_, extents, results).error().code, E2BIG);
+    EXPECT_EQ(gather.run(volume_, registration_, std::span(extents).first(2), std::span(results).first(1))
+                  .error()
+                  .code,
+              EINVAL);
+    EXPECT_EQ(must(gather.run(volume_, registration_, {}, {})).reads, 0U);
+    EXPECT_FALSE(Gather::create(engine_, {.capacity = 0}));
+}
+
+TEST_F(GatherTest, OthersOfTheEngineAreLeftToTheirs)
+{
+    auto gather = must(Gather::create(engine_));
+    ASSERT_TRUE(engine_.read(volume_, registration_, {0, 4 * mib, 4096}, 77));
+    const std::vector<Extent> extents{{4096, 0, 4096, 0}};
+    std::vector<std::int32_t> results(1);
+    EXPECT_EQ(must(gather.run(volume_, registration_, extents, results)).bytes, 4096U);
+    EXPECT_EQ(one(engine_).token, 77U);
+}
+
+TEST_F(GatherTest, AStreamReadsAllOfIt)
+{
+    for (const std::uint32_t piece : {0U, 64U * 1024, 1048576U}) {
+        auto stream = must(ReadStream::create(engine_, volume_, registration_, {.piece = piece}));
+        std::vector<std::byte> all;
+        for (;;) {
+            const auto part = must(stream.next());
+            if (!part.length)
+                break;
+            EXPECT_EQ(part.offset, all.size());
+            all.insert(all.end(), memory_.data() + part.memory_offset,
+                       memory_.data() + part.memory_offset + part.length);
+        }
+        EXPECT_EQ(all, file_.data());
+    }
+}
+
+TEST_F(GatherTest, AStreamOfAPart)
+{
+    auto stream = must(ReadStream::create(engine_, volume_, registration_,
+                                          {.offset = 3 * mib + 4096, .length = 100000, .piece = 64 * 1024}));
+    std::vector<std::byte> all;
+    for (auto part = must(stream.next()); part.length; part = must(stream.next()))
+        all.insert(all.end(), memory_.data() + part.memory_offset,
+                   memory_.data() + part.memory_offset + part.length);
+    ASSERT_EQ(all.size(), 100000U);
+    EXPECT_FALSE(std::memcmp(all.data(), file_.data().data() + 3 * mib + 4096, all.size()));
+    EXPECT_FALSE(ReadStream::create(engine_, volume_, registration_, {.offset = 9 * mib}));
+    EXPECT_FALSE(ReadStream::create(engine_, volume_, registration_, {.offset = mib, .length = 8 * mib}));
+    EXPECT_FALSE(ReadStream::create(engine_, volume_, registration_, {.piece = 16 * 1024 * 1024}));
+}
+
+TEST_F(GatherTest, AStreamTellsOfAnError)
+{
+    auto stream = must(ReadStream::create(engine_, volume_, registration_, {.window = 2, .piece = 1048576}));
+    ASSERT_TRUE(stream.next());
+    faults.broken = 1;
+    bool failed = false;
+    for (int i = 0; i < 8 && !failed; i++)
+        failed = !stream.next();
+    EXPECT_TRUE(failed);
+    // It ends here, with reads in flight.
+}
+
+TEST_F(GatherTest, AStreamWritesAllOfIt)
+{
+    {
+        auto stream = must(WriteStream::create(engine_, volume_, registration_, {.piece = 1048576}));
+        unsigned number = 0;
+        for (auto part = must(stream.next()); part.length; part = must(stream.next())) {
+            std::memset(memory_.data() + part.memory_offset, static_cast<int>(++number), part.length);
+            ASSERT_TRUE(stream.put(part.length));
+        }
+        EXPECT_EQ(number, 8U);
+        ASSERT_TRUE(stream.finish());
+    }
+    const auto now = file_.read();
+    for (std::size_t i = 0; i < 8; i++) {
+        EXPECT_EQ(now[i * mib], std::byte(i + 1));
+        EXPECT_EQ(now[i * mib + mib - 1], std::byte(i + 1));
+    }
+    auto stream = must(WriteStream::create(engine_, volume_, registration_, {.piece = 1048576}));
+    ASSERT_TRUE(stream.next());
+    EXPECT_FALSE(stream.put(0));
+    EXPECT_FALSE(stream.put(2097152));
+    ASSERT_TRUE(stream.put(4096));
+    EXPECT_EQ(must(stream.next()).length, 0U);
+    faults.broken = 1;
+    EXPECT_FALSE(stream.finish());
+}
+
+} // namespace
+
+} // namespace weft::test

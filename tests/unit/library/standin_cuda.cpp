@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/// A libcuda.so.1 for machines without a GPU: the entry points that libweft uses, over host memory. Device
+/// pointers are no addresses, so whoever follows one on the CPU is caught. Copies of a stream are made by a
+/// thread of it, later. With WEFT_STANDIN_DMABUF in the environment memory has a dma-buf, which is a memfd.
+#include <condition_variable>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <sys/mman.h>
+#include <thread>
+#include <unistd.h>
+
+namespace
+{
+
+constexpr int success = 0;
+constexpr int invalid_value = 1;
+constexpr int out_of_memory = 2;
+constexpr int not_ready = 600;
+constexpr int not_supported = 801;
+constexpr std::uint64_t device_bit = std::uint64_t{1} << 62;
+
+struct Allocation {
+    std::size_t size;
+    int fd;
+};
+
+std::mutex lock;
+std::map<std::uint64_t, Allocation> allocations; // by device pointer
+
+/// Where a device pointer is, or nullptr where `bytes` of it are not.
+std::byte* find(std::uint64_t pointer, std::size_t bytes)
+{
+    const std::lock_guard held(lock);
+    auto next = allocations.upper_bound(pointer);
+    if (next == allocations.begin())
+        return nullptr;
+    const auto& [base, allocation] = *--next;
+    if (pointer + bytes > base + allocation.size)
+        return nullptr;
+    return reinterpret_cast<std::byte*>(pointer & ~device_bit);
+}
+
+struct Stream {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<std::function<void()>> work;
+    bool busy = false;
+    bool ended = false;
+    std::thread thread{[this] { run(); }};
+
+    void run()
+    {
+        std::unique_lock held(mutex);
+        for (;;) {
+            changed.wait(held, [this] { return ended || !work.empty(); });
+            if (work.empty())
+                return;
+            auto next = std::move(work.front());
+            work.pop_front();
+            busy = true;
+            held.unlock();
+            std::this_thread::sleep_for(std::chrono::microseconds(200));
+            next();
+            held.lock();
+            busy = false;
+            changed.notify_all();
+        }
+    }
+    void add(std::function<void()> next)
+    {
+        const std::lock_guard held(mutex);
+        work.push_back(std::move(next));
+        changed.notify_all();
+    }
+    void wait()
+    {
+        std::unique_lock held(mutex);
+        changed.wait(held, [this] { return work.empty() && !busy; });
+    }
+    ~Stream()
+    {
+        {
+            const std::lock_guard held(mutex);
+            ended = true;
+            changed.notify_all();
+        }
+        thread.join();
+    }
+};
+
+struct Event {
+    std::mutex mutex;
+    unsigned recorded = 0;
+    unsigned reached = 0;
+};
+
+int dummy_context;
+
+} // namespace
+
+extern "C" {
+
+int cuInit(unsigned)
+{
+    return success;
+}
+
+int cuGetErrorString(int result, const char** text)
+{
+    *text = result == not_supported ? "operation not supported" : "stand-in error";
+    return success;
+}
+
+int cuDeviceGetCount(int* count)
+{
+    *count = 1;
+    return success;
+}
+
+int cuDeviceGet(int* device, int index)
+{
+    *device = index;
+    return index ? invalid_value : success;
+}
+
+int cuDeviceGetName(char* name, int length, int)
+{
+    std::strncpy(name, "stand-in", static_cast<std::size_t>(length));
+    return success;
+}
+
+int cuDeviceGetPCIBusId(char* name, int length, int)
+{
+    std::strncpy(name, "0000:00:00.0", static_cast<std::size_t>(length));
+    return success;
+}
+
+int cuDevicePrimaryCtxRetain(void** context, int)
+{
+    *context = &dummy_context;
+    return success;
+}
+
+int cuDevicePrimaryCtxRelease_v2(int)
+{
+    return success;
+}
+
+int cuCtxGetCurrent(void** context)
+{
+    *context = &dummy_context;
+    return success;
+}
+
+int cuCtxSetCurrent(void* context)
+{
+    return context == &dummy_context ? success : invalid_value;
+}
+
+int cuMemAlloc_v2(std::uint64_t* pointer, std::size_t bytes)
+{
+    const int fd = memfd_create("stand-in", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)))
+        return out_of_memory;
+    void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED)
+        return out_of_memory;
+    const std::lock_guard held(lock);
+    *pointer = reinterpret_cast<std::uintptr_t>(at) | device_bit;
+    allocations[*pointer] = {bytes, fd};
+    return success;
+}
+
+int cuMemFree_v2(std::uint64_t pointer)
+{
+    const std::lock_guard held(lock);
+    const auto found = allocations.find(pointer);
+    if (found == allocations.end())
+        return invalid_value;
+    munmap(reinterpret_cast<void*>(pointer & ~device_bit), found->second.size);
+    close(found->second.fd);
+    allocations.erase(found);
+    return success;
+}
+
+int cuMemGetAddressRange_v2(std::uint64_t* base, std::size_t* size, std::uint64_t pointer)
+{
+    if (!find(pointer, 1))
+        return invalid_value;
+    const std::lock_guard held(lock);
+    const auto& [start, allocation] = *--allocations.upper_bound(pointer);
+    *base = start;
+    *size = allocation.size;
+    return success;
+}
+
+int cuMemGetHandleForAddressRange(void* handle, std::uint64_t pointer, std::size_t bytes, int,
+                                  unsigned long long)
+{
+    if (!std::getenv("WEFT_STANDIN_DMABUF"))
+        return not_supported;
+    if (!find(pointer, bytes))
+        return invalid_value;
+    const std::lock_guard held(lock);
+    *static_cast<int*>(handle) = dup(std::prev(allocations.upper_bound(pointer))->second.fd);
+    return success;
+}
+
+int cuMemHostRegister_v2(void*, std::size_t, unsigned)
+{
+    return success;
+}
+
+int cuMemHostUnregister(void*)
+{
+    return success;
+}
+
+int cuStreamCreate(void** stream, unsigned)
+{
+    *stream = new Stream;
+    return success;
+}
+
+int cuStreamDestroy_v2(void* stream)
+{
+    delete static_cast<Stream*>(stream);
+    return success;
+}
+
+int cuStreamSynchronize(void* stream)
+{
+    static_cast<Stream*>(stream)->wait();
+    return success;
+}
+
+int cuEventCreate(void** event, unsigned)
+{
+    *event = new Event;
+    return success;
+}
+
+int cuEventDestroy_v2(void* event)
+{
+    delete static_cast<Event*>(event);
+    return success;
+}
+
+int cuEventRecord(void* event, void* stream)
+{
+    auto* record = static_cast<Event*>(event);
+    unsigned number = 0;
+    {
+        const std::lock_guard held(record->mutex);
+        number = ++record->recorded;
+    }
+    static_cast<Stream*>(stream)->add([record, number] {
+        const std::lock_guard held(record->mutex);
+        record->reached = number;
+    });
+    return success;
+}
+
+int cuEventQuery(void* event)
+{
+    auto* record = static_cast<Event*>(event);
+    const std::lock_guard held(record->mutex);
+    return record->reached == record->recorded ? success : not_ready;
+}
+
+int cuMemcpyHtoD_v2(std::uint64_t to, const void* from, std::size_t bytes)
+{
+    auto* at = find(to, bytes);
+    if (!at)
+        return invalid_value;
+    std::memcpy(at, from, bytes);
+    return success;
+}
+
+int cuMemcpyDtoH_v2(void* to, std::uint64_t from, std::size_t bytes)
+{
+    const auto* at = find(from, bytes);
+    if (!at)
+        return invalid_value;
+    std::memcpy(to, at, bytes);
+    return success;
+}
+
+int cuMemcpyHtoDAsync_v2(std::uint64_t to, const void* from, std::size_t bytes, void* stream)
+{
+    if (!find(to, bytes))
+        return invalid_value;
+    static_cast<Stream*>(stream)->add([=] { cuMemcpyHtoD_v2(to, from, bytes); });
+    return success;
+}
+
+int cuMemcpyDtoHAsync_v2(void* to, std::uint64_t from, std::size_t bytes, void* stream)
+{
+    if (!find(from, bytes))
+        return invalid_value;
+    static_cast<Stream*>(stream)->add([=] { cuMemcpyDtoH_v2(to, from, bytes); });
+    return success;
+}
+
+int cuLaunchHostFunc(void* stream, void (*function)(void*), void* data)
+{
+    static_cast<Stream*>(stream)->add([=] { function(data); });
+    return success;
+}
+
+} // extern "C"

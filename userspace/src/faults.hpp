@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/// Where tests make I/O by file go wrong; nothing in what is installed.
+#pragma once
+
+#include <cstdint>
+
+namespace weft::faults
+{
+
+#ifdef WEFT_FAULTS
+std::uint32_t shorten(std::uint32_t length) noexcept; ///< what a submission asks for
+int replace(int result) noexcept;                     ///< what comes back
+#else
+constexpr std::uint32_t shorten(std::uint32_t length) noexcept
+{
+    return length;
+}
+constexpr int replace(int result) noexcept
+{
+    return result;
+}
+#endif
+
+} // namespace weft::faults

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "memory_impl.hpp"
+
+#include "failure.hpp"
+#include "shim/cuda.hpp"
+
+#include "uapi/weft_mem.h"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace weft
+{
+
+namespace
+{
+
+std::size_t page_size()
+{
+    static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    return size;
+}
+
+std::size_t round_up(std::size_t bytes, std::size_t to)
+{
+    return (bytes + to - 1) / to * to;
+}
+
+} // namespace
+
+Memory::Impl::~Impl()
+{
+    if (mapping)
+        ::munmap(mapping, mapped);
+}
+
+Memory::Memory(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
+Memory::Memory(Memory&& other) noexcept = default;
+Memory& Memory::operator=(Memory&& other) noexcept = default;
+Memory::~Memory() = default;
+
+std::size_t Memory::size() const noexcept
+{
+    return impl_->size;
+}
+
+std::byte* Memory::data() const noexcept
+{
+    return impl_->data;
+}
+
+std::uint64_t Memory::device_pointer() const noexcept
+{
+    return impl_->device_pointer;
+}
+
+void* Memory::cuda_context() const noexcept
+{
+    return impl_->context;
+}
+
+const std::string& Memory::reason() const noexcept
+{
+    return impl_->reason;
+}
+
+Result<Memory> Memory::allocate(std::size_t bytes)
+{
+    if (!bytes || bytes > SIZE_MAX - page_size())
+        return failure(EINVAL, std::to_string(bytes) + " bytes are no memory");
+    auto impl = std::make_unique<Impl>();
+    impl->mapped = round_up(bytes, page_size());
+    impl->mapping = ::mmap(nullptr, impl->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (impl->mapping == MAP_FAILED) {
+        impl->mapping = nullptr;
+        return failure_of(std::to_string(bytes) + " bytes of memory");
+    }
+    impl->size = bytes;
+    impl->data = static_cast<std::byte*>(impl->mapping);
+    return Memory(std::move(impl));
+}
+
+Result<Memory> Memory::of(void* data, std::size_t bytes)
+{
+    if (!data || !bytes)
+        return failure(EINVAL, "no memory was given");
+    auto impl = std::make_unique<Impl>();
+    impl->size = bytes;
+    impl->data = static_cast<std::byte*>(data);
+    return Memory(std::move(impl));
+}
+
+Result<Memory> Memory::from_dmabuf(int fd, std::uint64_t offset, std::size_t bytes)
+{
+    const auto end = ::lseek(fd, 0, SEEK_END);
+    if (end < 0)
+        return failure_of("descriptor " + std::to_string(fd) + " is no dma-buf");
+    if (!bytes || offset > static_cast<std::uint64_t>(end) ||
+        bytes > static_cast<std::uint64_t>(end) - offset)
+        return failure(EINVAL, "the range of " + std::to_string(bytes) + " bytes from " +
+                                   std::to_string(offset) + " on is not within the dma-buf's " +
+                                   std::to_string(end));
+    auto impl = std::make_unique<Impl>();
+    impl->dmabuf = OwnedFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (!impl->dmabuf)
+        return failure_of("descriptor " + std::to_string(fd));
+    impl->dmabuf_offset = offset;
+    impl->size = bytes;
+    impl->mapped = static_cast<std::size_t>(end);
+    impl->mapping = ::mmap(nullptr, impl->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (impl->mapping == MAP_FAILED)
+        impl->mapping = nullptr;
+    else
+        impl->data = static_cast<std::byte*>(impl->mapping) + offset;
+    return Memory(std::move(impl));
+}
+
+Result<Memory> Memory::from_cuda(std::uint64_t device_pointer, std::size_t bytes)
+{
+    const auto* cuda = shim::cuda();
+    if (!cuda)
+        return failure(ENOENT, shim::cuda_reason());
+    auto impl = std::make_unique<Impl>();
+    shim::CuPointer base = 0;
+    std::size_t allocated = 0;
+    if (const auto result = cuda->address_range(&base, &allocated, device_pointer))
+        return failure(EINVAL, "the pointer is no device memory of the current CUDA context: " +
+                                   cuda->describe(result));
+    if (!bytes || bytes > base + allocated - device_pointer)
+        return failure(EINVAL, std::to_string(bytes) + " bytes go beyond the end of their allocation, " +
+                                   std::to_string(base + allocated - device_pointer) + " bytes away");
+    if (const auto result = cuda->context_get(&impl->context))
+        return failure(EINVAL, "cuCtxGetCurrent: " + cuda->describe(result));
+    impl->device_pointer = device_pointer;
+    impl->size = bytes;
+    // Whole pages, which an allocation begins and ends with.
+    const auto first = device_pointer / page_size() * page_size();
+    const auto last = round_up(device_pointer + bytes, page_size());
+    int fd = -1;
+    if (const auto result = cuda->handle(&fd, first, last - first, shim::cu_handle_dma_buf, 0)) {
+        impl->reason = "the GPU's driver hands out no dma-buf of it (cuMemGetHandleForAddressRange: " +
+                       cuda->describe(result) + ")";
+    } else {
+        impl->dmabuf = OwnedFd(fd);
+        impl->dmabuf_offset = device_pointer - first;
+    }
+    return Memory(std::move(impl));
+}
+
+Registration::Registration(Registration&& other) noexcept
+    : memory_(other.memory_), route_(other.route_), mem_(std::exchange(other.mem_, -1)),
+      id_(std::exchange(other.id_, 0)), reason_(std::move(other.reason_))
+{
+}
+
+Registration& Registration::operator=(Registration&& other) noexcept
+{
+    if (this != &other) {
+        end();
+        memory_ = other.memory_;
+        route_ = other.route_;
+        mem_ = std::exchange(other.mem_, -1);
+        id_ = std::exchange(other.id_, 0);
+        reason_ = std::move(other.reason_);
+    }
+    return *this;
+}
+
+Registration::~Registration()
+{
+    end();
+}
+
+void Registration::end() noexcept
+{
+    if (id_)
+        ::ioctl(mem_, WEFT_MEM_IOC_UNREGISTER, &id_);
+    id_ = 0;
+}
+
+} // namespace weft

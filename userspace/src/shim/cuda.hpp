@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/// The CUDA driver API, as far as it is needed. Types and values are those of its documented ABI; nothing of
+/// CUDA is needed to build.
+#pragma once
+
+#include "library.hpp"
+
+#include <cstddef>
+#include <string>
+
+namespace weft::shim
+{
+
+using CuResult = int; // CUresult
+using CuDevice = int;
+using CuContext = void*;
+using CuStream = void*;
+using CuEvent = void*;
+using CuPointer = unsigned long long; // CUdeviceptr
+
+constexpr CuResult cu_success = 0;
+constexpr CuResult cu_not_ready = 600;            // CUDA_ERROR_NOT_READY
+constexpr int cu_handle_dma_buf = 1;              // CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD
+constexpr unsigned cu_event_disable_timing = 2;   // CU_EVENT_DISABLE_TIMING
+constexpr unsigned cu_stream_non_blocking = 1;    // CU_STREAM_NON_BLOCKING
+constexpr unsigned cu_host_register_portable = 1; // CU_MEMHOSTREGISTER_PORTABLE
+
+/// libcuda.so.1 with what is used of it. All functions are there, or it is not.
+struct Cuda {
+    CuResult (*init)(unsigned);
+    CuResult (*error_string)(CuResult, const char**);
+    CuResult (*device_count)(int*);
+    CuResult (*device_get)(CuDevice*, int);
+    CuResult (*device_name)(char*, int, CuDevice);
+    CuResult (*device_bus_id)(char*, int, CuDevice);
+    CuResult (*context_retain)(CuContext*, CuDevice);
+    CuResult (*context_release)(CuDevice);
+    CuResult (*context_get)(CuContext*);
+    CuResult (*context_set)(CuContext);
+    CuResult (*allocate)(CuPointer*, std::size_t);
+    CuResult (*release)(CuPointer);
+    CuResult (*address_range)(CuPointer*, std::size_t*, CuPointer);
+    CuResult (*handle)(void*, CuPointer, std::size_t, int, unsigned long long);
+    CuResult (*host_register)(void*, std::size_t, unsigned);
+    CuResult (*host_unregister)(void*);
+    CuResult (*stream_create)(CuStream*, unsigned);
+    CuResult (*stream_destroy)(CuStream);
+    CuResult (*stream_synchronize)(CuStream);
+    CuResult (*event_create)(CuEvent*, unsigned);
+    CuResult (*event_destroy)(CuEvent);
+    CuResult (*event_record)(CuEvent, CuStream);
+    CuResult (*event_query)(CuEvent);
+    CuResult (*copy_to_device)(CuPointer, const void*, std::size_t, CuStream);
+    CuResult (*copy_to_host)(void*, CuPointer, std::size_t, CuStream);
+    CuResult (*copy_to_device_now)(CuPointer, const void*, std::size_t);
+    CuResult (*copy_to_host_now)(void*, CuPointer, std::size_t);
+    CuResult (*launch_host)(CuStream, void (*)(void*), void*);
+
+    /// "CUDA_ERROR_...: out of memory (2)"
+    [[nodiscard]] std::string describe(CuResult result) const;
+};
+
+/// The one of this process, initialised; nullptr where there is none, or one too old.
+[[nodiscard]] const Cuda* cuda() noexcept;
+/// Why cuda() is nullptr.
+[[nodiscard]] const std::string& cuda_reason() noexcept;
+
+} // namespace weft::shim

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/// Operations on memory that no device reaches: through pinned pages, the copy of one piece beside the I/O of
+/// the next.
+#include "engine_impl.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace weft
+{
+
+namespace
+{
+
+constexpr std::uint64_t slot_mark = std::uint64_t{1} << 63;
+
+void signal_event(void* fd)
+{
+    const std::uint64_t one = 1;
+    // Full is signalled as well.
+    static_cast<void>(!::write(static_cast<int>(reinterpret_cast<std::intptr_t>(fd)), &one, sizeof(one)));
+}
+
+} // namespace
+
+Staging::Staging(const EngineOptions& options)
+    : slots(options.staging_slots), slot_bytes(options.staging_bytes), stream(options.stream)
+{
+}
+
+Staging::~Staging()
+{
+    if (pinned_) {
+        const auto* cuda = shim::cuda();
+        for (auto& slot : slots)
+            if (slot.event)
+                cuda->event_destroy(slot.event);
+        if (own_stream_)
+            cuda->stream_destroy(stream);
+        cuda->host_unregister(memory_);
+    }
+    if (memory_)
+        ::munmap(memory_, bytes_);
+}
+
+int Staging::prepare(const Registration& memory) noexcept
+{
+    if (slots.empty())
+        return -ENOBUFS;
+    if (!memory_) {
+        bytes_ = slots.size() * slot_bytes;
+        void* at = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (at == MAP_FAILED)
+            return -ENOMEM;
+        memory_ = static_cast<std::byte*>(at);
+        for (std::size_t i = 0; i < slots.size(); i++)
+            slots[i].data = memory_ + i * slot_bytes;
+    }
+    if (!memory.memory().device_pointer() || slots[0].event)
+        return 0;
+    const auto* cuda = shim::cuda();
+    if (cuda->host_register(memory_, bytes_, shim::cu_host_register_portable))
+        return -ENOMEM;
+    pinned_ = true;
+    if (!stream) {
+        if (cuda->stream_create(&stream, shim::cu_stream_non_blocking))
+            return -EIO;
+        own_stream_ = true;
+    }
+    for (auto& slot : slots)
+        if (cuda->event_create(&slot.event, shim::cu_event_disable_timing))
+            return -EIO;
+    return 0;
+}
+
+/// Slots for who waits for some.
+void Engine::Impl::pump() noexcept
+{
+    std::size_t next = 0;
+    for (auto& slot : staging.slots) {
+        if (next == staged.size())
+            break;
+        if (slot.state != Slot::State::free)
+            continue;
+        const auto index = staged[next];
+        if (!fill_slot(slot, index))
+            break;
+        const auto& op = ops[index];
+        if (op.result || op.assigned == op.io.length)
+            next++;
+    }
+    staged.erase(staged.begin(), staged.begin() + static_cast<std::ptrdiff_t>(next));
+    if (staging.slots.empty()) {
+        for (const auto index : staged) {
+            ops[index].result = -ENOBUFS;
+            failed.push_back(index);
+        }
+        staged.clear();
+    }
+}
+
+/// The next piece of an operation begins; false where the ring has no room now.
+bool Engine::Impl::fill_slot(Slot& slot, std::uint32_t index) noexcept
+{
+    auto& op = ops[index];
+    if (const int wrong = staging.prepare(*op.memory)) {
+        op.result = wrong;
+        if (!op.slots)
+            failed.push_back(index);
+        return true;
+    }
+    slot.op = index;
+    slot.at = op.assigned;
+    slot.length =
+        static_cast<std::uint32_t>(std::min<std::size_t>(staging.slot_bytes, op.io.length - op.assigned));
+    slot.done = 0;
+    if (op.kind == Kind::read && !send_slot(slot))
+        return false;
+    op.assigned += slot.length;
+    op.slots++;
+    if (op.kind == Kind::write)
+        if (const int wrong = copy(slot))
+            release(slot, wrong);
+    return true;
+}
+
+bool Engine::Impl::send_slot(Slot& slot) noexcept
+{
+    const auto& op = ops[slot.op];
+    auto* sqe = next_sqe(1);
+    if (!sqe)
+        return false;
+    prepare(sqe,
+            {slot.data + slot.done, slot.length - slot.done, op.io.offset + slot.at + slot.done,
+             op.kind == Kind::write},
+            *op.target);
+    io_uring_sqe_set_data64(sqe, slot_mark | static_cast<std::uint64_t>(&slot - staging.slots.data()));
+    slot.state = Slot::State::io;
+    return true;
+}
+
+void Engine::Impl::slot_done(std::uint32_t number, std::int64_t result) noexcept
+{
+    auto& slot = staging.slots[number];
+    auto& op = ops[slot.op];
+    const bool again = result == -EAGAIN || result == -EINTR;
+    if (result < 0 && !again) {
+        release(slot, result);
+        return;
+    }
+    slot.done += again ? 0 : static_cast<std::uint32_t>(result);
+    const bool ended = !again && (!result || op.io.offset + slot.at + slot.done >= op.target->size());
+    if (slot.done < slot.length && !ended && !op.cancelled) {
+        if (!send_slot(slot))
+            release(slot, -EBUSY);
+        return;
+    }
+    if (op.cancelled) {
+        release(slot, -ECANCELED);
+        return;
+    }
+    if (op.kind == Kind::write)
+        release(slot, slot.done == slot.length ? 0 : -EIO);
+    else if (const int wrong = copy(slot))
+        release(slot, wrong);
+}
+
+/// Between a slot and the memory; done at once where the CPU does it.
+int Engine::Impl::copy(Slot& slot) noexcept
+{
+    auto& op = ops[slot.op];
+    const auto& memory = op.memory->memory();
+    const auto at = op.io.memory_offset + slot.at;
+    const auto length = op.kind == Kind::read ? slot.done : slot.length;
+    slot.state = Slot::State::copying;
+    staging.copying++;
+    if (!memory.device_pointer()) {
+        if (op.kind == Kind::read)
+            std::memcpy(memory.data() + at, slot.data, length);
+        else
+            std::memcpy(slot.data, memory.data() + at, length);
+        copied(slot);
+        return 0;
+    }
+    const auto* cuda = shim::cuda();
+    cuda->context_set(memory.cuda_context());
+    const auto result =
+        op.kind == Kind::read
+            ? cuda->copy_to_device(memory.device_pointer() + at, slot.data, length, staging.stream)
+            : cuda->copy_to_host(slot.data, memory.device_pointer() + at, length, staging.stream);
+    if (result || cuda->event_record(slot.event, staging.stream)) {
+        staging.copying--;
+        return -EIO;
+    }
+    if (event)
+        cuda->launch_host(staging.stream, signal_event,
+                          reinterpret_cast<void*>(static_cast<std::intptr_t>(event.get())));
+    return 0;
+}
+
+void Engine::Impl::copied(Slot& slot) noexcept
+{
+    staging.copying--;
+    if (ops[slot.op].kind == Kind::read)
+        release(slot, 0);
+    else if (!send_slot(slot))
+        release(slot, -EBUSY);
+}
+
+/// A piece is over; with the last of them the operation.
+void Engine::Impl::release(Slot& slot, std::int64_t error) noexcept
+{
+    auto& op = ops[slot.op];
+    const auto index = slot.op;
+    slot.state = Slot::State::free;
+    op.slots--;
+    op.done += error ? 0 : slot.done;
+    if (error && !op.result) {
+        op.result = error;
+        // What is not begun is not.
+        std::erase(staged, index);
+        op.assigned = op.io.length;
+    }
+    if (!op.slots && op.assigned == op.io.length)
+        finish(index, op.result ? op.result : op.done);
+}
+
+void Engine::Impl::poll_copies(bool wait) noexcept
+{
+    if (!staging.copying)
+        return;
+    const auto* cuda = shim::cuda();
+    if (wait)
+        cuda->stream_synchronize(staging.stream);
+    for (auto& slot : staging.slots) {
+        if (slot.state != Slot::State::copying)
+            continue;
+        const auto result = cuda->event_query(slot.event);
+        if (result == shim::cu_not_ready)
+            continue;
+        if (!result) {
+            copied(slot);
+        } else {
+            staging.copying--;
+            release(slot, -EIO);
+        }
+    }
+}
+
+Result<void> Engine::Impl::attach(const Target& target)
+{
+    if (std::find(attached.begin(), attached.end(), &target) != attached.end())
+        return {};
+    constexpr unsigned most = 64;
+    if (attached.capacity() < most) {
+        attached.reserve(most);
+        if (const int result = io_uring_register_files_sparse(&ring, most); result < 0)
+            return std::unexpected(
+                Error{-result, std::string("files cannot be registered: ") + std::strerror(-result)});
+    }
+    auto place = std::find(attached.begin(), attached.end(), nullptr);
+    if (place == attached.end() && attached.size() == most)
+        return std::unexpected(Error{ENOSPC, "an engine has at most 64 targets attached"});
+    if (place == attached.end())
+        place = attached.insert(attached.end(), nullptr);
+    int fd = target.fd_;
+    const auto index = static_cast<unsigned>(place - attached.begin());
+    if (const int result = io_uring_register_files_update(&ring, index, &fd, 1); result < 0)
+        return std::unexpected(
+            Error{-result, target.path() + " cannot be registered: " + std::strerror(-result)});
+    *place = &target;
+    return {};
+}
+
+void Engine::Impl::detach(const Target& target) noexcept
+{
+    const auto place = std::find(attached.begin(), attached.end(), &target);
+    if (place == attached.end())
+        return;
+    int none = -1;
+    io_uring_register_files_update(&ring, static_cast<unsigned>(place - attached.begin()), &none, 1);
+    *place = nullptr;
+}
+
+int Engine::Impl::file_index(const Target& target) const noexcept
+{
+    for (std::size_t i = 0; i < attached.size(); i++)
+        if (attached[i] == &target)
+            return static_cast<int>(i);
+    return -1;
+}
+
+} // namespace weft

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "failure.hpp"
+
+#include <weft/stream.hpp>
+
+#include <algorithm>
+#include <vector>
+
+namespace weft
+{
+
+namespace
+{
+
+/// A stream cut into pieces that end where stripes do, and the ring of places in the memory they go through.
+class Plan
+{
+public:
+    static Result<Plan> make(const Target& target, const Registration& memory, const StreamOptions& options)
+    {
+        const auto& geometry = target.geometry();
+        Plan plan;
+        if (options.offset > target.size() || options.offset % geometry.block_size)
+            return failure(EINVAL, "a stream cannot begin at byte " + std::to_string(options.offset) +
+                                       " of " + target.path());
+        const auto rest = target.size() - options.offset;
+        if (options.length > rest)
+            return failure(EINVAL, std::to_string(options.length) + " bytes from " +
+                                       std::to_string(options.offset) + " on end behind " + target.path());
+        plan.at_ = options.offset;
+        plan.end_ = options.offset + (options.length ? options.length : rest);
+        plan.block_ = geometry.block_size;
+        const auto stripe = geometry.stripe();
+        const auto stripes = std::max<std::uint64_t>(1, (std::uint64_t{1} << 20) / stripe);
+        plan.piece_ = options.piece ? options.piece : stripe * stripes;
+        if (plan.piece_ % geometry.block_size || plan.piece_ > INT32_MAX)
+            return failure(EINVAL, "pieces of " + std::to_string(plan.piece_) + " bytes are no whole blocks");
+        const auto places = memory.memory().size() / plan.piece_;
+        if (!places || !options.window)
+            return failure(ENOSPC, "the memory has " + std::to_string(memory.memory().size()) +
+                                       " bytes, fewer than one piece of " + std::to_string(plan.piece_));
+        plan.places_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(places, options.window));
+        return plan;
+    }
+    [[nodiscard]] std::uint32_t places() const { return places_; }
+    /// The next; of length 0 at the end. Its read may go on to the end of a block.
+    Piece next()
+    {
+        const auto until = std::min(end_, (at_ / piece_ + 1) * piece_);
+        const Piece piece{at_, std::uint64_t{number_ % places_} * piece_,
+                          static_cast<std::uint32_t>(until - at_)};
+        at_ = until;
+        number_++;
+        return piece;
+    }
+    [[nodiscard]] std::uint32_t whole(std::uint32_t length) const
+    {
+        return (length + block_ - 1) / block_ * block_;
+    }
+
+private:
+    std::uint64_t at_ = 0;
+    std::uint64_t end_ = 0;
+    std::uint64_t piece_ = 0;
+    std::uint32_t block_ = 1;
+    std::uint32_t places_ = 0;
+    std::uint32_t number_ = 0;
+};
+
+/// A place, and what is in it.
+struct Place {
+    Piece piece;
+    std::int64_t result = 0;
+    bool in_flight = false;
+};
+
+} // namespace
+
+struct ReadStream::Impl final : Sink {
+    Impl(Engine& engine_in, const Target& target_in, const Registration& memory_in, const Plan& plan_in)
+        : engine(engine_in), target(target_in), memory(memory_in), plan(plan_in), places(plan_in.places())
+    {
+    }
+    ~Impl()
+    {
+        while (flying)
+            static_cast<void>(engine.wait({}));
+    }
+    void complete(std::uint64_t token, const Completion& completion) noexcept override
+    {
+        places[token].result = completion.result;
+        places[token].in_flight = false;
+        flying--;
+    }
+    /// Reads ahead into all places but the one that the caller has.
+    bool ahead() noexcept
+    {
+        while (begun - taken < places.size() && !ended) {
+            if (!pending.length)
+                pending = plan.next();
+            if (!pending.length) {
+                ended = true;
+                break;
+            }
+            const auto index = begun % places.size();
+            auto& place = places[index];
+            if (!engine.read(target, memory,
+                             {pending.offset, pending.memory_offset, plan.whole(pending.length)}, index,
+                             this))
+                return flying != 0;
+            place = {pending, 0, true};
+            pending = {};
+            begun++;
+            flying++;
+        }
+        return true;
+    }
+
+    Engine& engine;
+    const Target& target;
+    const Registration& memory;
+    Plan plan;
+    std::vector<Place> places;
+    Piece pending;
+    std::uint64_t begun = 0; ///< pieces
+    std::uint64_t taken = 0; ///< that the caller is done with
+    bool given = false;      ///< the caller has one
+    bool ended = false;
+    std::uint32_t flying = 0;
+};
+
+ReadStream::ReadStream(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
+ReadStream::ReadStream(ReadStream&& other) noexcept = default;
+ReadStream& ReadStream::operator=(ReadStream&& other) noexcept = default;
+ReadStream::~ReadStream() = default;
+
+Result<ReadStream> ReadStream::create(Engine& engine, const Target& target, const Registration& memory,
+                                      const StreamOptions& options)
+{
+    auto plan = Plan::make(target, memory, options);
+    if (!plan)
+        return std::unexpected(std::move(plan.error()));
+    auto impl = std::make_unique<Impl>(engine, target, memory, *plan);
+    impl->ahead();
+    engine.submit();
+    return ReadStream(std::move(impl));
+}
+
+Result<Piece> ReadStream::next()
+{
+    auto& impl = *impl_;
+    if (impl.given) {
+        impl.taken++;
+        impl.given = false;
+    }
+    while (!impl.ahead())
+        static_cast<void>(impl.engine.wait({}));
+    impl.engine.submit();
+    if (impl.taken == impl.begun)
+        return Piece{};
+    auto& place = impl.places[impl.taken % impl.places.size()];
+    while (place.in_flight)
+        static_cast<void>(impl.engine.wait({}));
+    impl.given = true;
+    if (place.result >= place.piece.length)
+        return place.piece;
+    impl.ended = true;
+    const auto code = place.result < 0 ? static_cast<int>(-place.result) : EIO;
+    return failure_of(std::to_string(place.piece.length) + " bytes at " + std::to_string(place.piece.offset) +
+                          " of " + impl.target.path() + " cannot be read",
+                      code);
+}
+
+struct WriteStream::Impl final : Sink {
+    Impl(Engine& engine_in, const Target& target_in, const Registration& memory_in, const Plan& plan_in)
+        : engine(engine_in), target(target_in), memory(memory_in), plan(plan_in), places(plan_in.places())
+    {
+    }
+    ~Impl() { drain(); }
+    void complete(std::uint64_t token, const Completion& completion) noexcept override
+    {
+        flying--;
+        if (token == flush_token) {
+            flushed = completion.result;
+            return;
+        }
+        auto& place = places[token];
+        place.in_flight = false;
+        if (completion.result != place.result && !error) {
+            error = completion.result < 0 ? static_cast<int>(-completion.result) : EIO;
+            failed = place.piece;
+        }
+    }
+    void drain() noexcept
+    {
+        while (flying)
+            static_cast<void>(engine.wait({}));
+    }
+    [[nodiscard]] std::unexpected<Error> why() const
+    {
+        return failure_of(std::to_string(failed.length) + " bytes at " + std::to_string(failed.offset) +
+                              " of " + target.path() + " cannot be written",
+                          error);
+    }
+
+    static constexpr std::uint64_t flush_token = ~std::uint64_t{0};
+    Engine& engine;
+    const Target& target;
+    const Registration& memory;
+    Plan plan;
+    std::vector<Place> places;
+    std::uint64_t number = 0; ///< of the piece that is being filled
+    Piece given;
+    std::uint32_t flying = 0;
+    std::int64_t flushed = 0;
+    int error = 0;
+    Piece failed;
+    bool ended = false;
+};
+
+WriteStream::WriteStream(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
+WriteStream::WriteStream(WriteStream&& other) noexcept = default;
+WriteStream& WriteStream::operator=(WriteStream&& other) noexcept = default;
+WriteStream::~WriteStream() = default;
+
+Result<WriteStream> WriteStream::create(Engine& engine, const Target& target, const Registration& memory,
+                                        const StreamOptions& options)
+{
+    auto plan = Plan::make(target, memory, options);
+    if (!plan)
+        return std::unexpected(std::move(plan.error()));
+    return WriteStream(std::make_unique<Impl>(engine, target, memory, *plan));
+}
+
+Result<Piece> WriteStream::next()
+{
+    auto& impl = *impl_;
+    if (impl.ended)
+        return Piece{};
+    if (!impl.given.length) {
+        auto& place = impl.places[impl.number % impl.places.size()];
+        while (place.in_flight)
+            static_cast<void>(impl.engine.wait({}));
+        if (impl.error)
+            return impl.why();
+        impl.given = impl.plan.next();
+    }
+    return impl.given;
+}
+
+Result<void> WriteStream::put(std::uint32_t length)
+{
+    auto& impl = *impl_;
+    if (!length || length > impl.given.length || length % impl.target.geometry().block_size)
+        return failure(EINVAL, std::to_string(length) + " bytes are no whole blocks of a piece of " +
+                                   std::to_string(impl.given.length));
+    const auto index = impl.number % impl.places.size();
+    impl.ended = length < impl.given.length;
+    auto& place = impl.places[index];
+    place = {impl.given, length, true};
+    while (!impl.engine.write(impl.target, impl.memory, {impl.given.offset, impl.given.memory_offset, length},
+                              index, &impl)) {
+        // It is full of what is others' alone, who do not poll meanwhile.
+        if (!impl.flying && !impl.engine.wait({}, std::chrono::milliseconds(1)) &&
+            impl.engine.in_flight() == impl.engine.entries()) {
+            place.in_flight = false;
+            return failure(EBUSY, "the engine has no room, and nothing of this stream is in flight");
+        }
+        if (impl.flying)
+            static_cast<void>(impl.engine.wait({}));
+    }
+    impl.flying++;
+    impl.number++;
+    impl.given = {};
+    impl.engine.submit();
+    return {};
+}
+
+Result<void> WriteStream::finish()
+{
+    auto& impl = *impl_;
+    impl.drain();
+    impl.ended = true;
+    if (impl.error)
+        return impl.why();
+    if (!impl.engine.flush(impl.target, Impl::flush_token, &impl))
+        return failure(EBUSY, "the engine has no room for a flush");
+    impl.flying++;
+    impl.drain();
+    if (impl.flushed < 0)
+        return failure_of(impl.target.path() + " cannot be flushed", static_cast<int>(-impl.flushed));
+    return {};
+}
+
+} // namespace weft
