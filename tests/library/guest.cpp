@@ -3,11 +3,15 @@
 ///
 ///   weft-libtest VOLUME          overwrites its first 16 MiB
 ///   weft-libtest VOLUME FILE     reads a sealed file on it
+///   weft-libtest bench SOURCE DEPTH BATCHES SPAN
+///       gathers batches of 4,096 reads of 4 KiB from the first SPAN bytes; prints nanoseconds a read
 #include <weft/gather.hpp>
 #include <weft/stream.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <linux/udmabuf.h>
@@ -148,11 +152,40 @@ void test_file(const std::string& name, const std::string& path)
     std::printf("# %s\n", loose.reason().c_str());
 }
 
+int bench(const std::string& source, std::uint32_t depth, unsigned batches, std::uint64_t span)
+{
+    constexpr std::uint32_t batch = 4096;
+    const auto volume = must(weft::Volume::open(source));
+    auto engine = must(weft::Engine::create({.entries = depth}));
+    must(engine.attach(volume));
+    const auto memory = must(weft::Memory::allocate(std::size_t{batch} * 4096));
+    const auto registration = must(volume.add(memory, {}));
+    auto gather = must(weft::Gather::create(engine, {.capacity = batch, .depth = depth, .largest = 4096}));
+    std::vector<weft::Extent> extents(batch);
+    std::vector<std::int32_t> results(batch);
+    std::mt19937_64 random(3);
+    std::chrono::nanoseconds took{};
+    for (unsigned b = 0; b < batches; b++) {
+        for (std::uint32_t i = 0; i < batch; i++)
+            extents[i] = {random() % (span / 4096) * 4096, std::uint64_t{i} * 4096, 4096, 0};
+        const auto start = std::chrono::steady_clock::now();
+        const auto done = must(gather.run(volume, registration, extents, results));
+        took += std::chrono::steady_clock::now() - start;
+        if (done.failed || done.reads != batch)
+            throw std::runtime_error("a read failed");
+    }
+    std::printf("%.1f\n", static_cast<double>(took.count()) / batches / batch);
+    return 0;
+}
+
 } // namespace
 
 int main(int argc, char** argv)
 {
     try {
+        if (argc == 6 && !std::strcmp(argv[1], "bench"))
+            return bench(argv[2], static_cast<std::uint32_t>(std::atoi(argv[3])),
+                         static_cast<unsigned>(std::atoi(argv[4])), std::strtoull(argv[5], nullptr, 10));
         if (argc == 2)
             test_volume(argv[1]);
         else if (argc == 3)

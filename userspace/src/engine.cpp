@@ -62,15 +62,26 @@ int Engine::Impl::start()
         params.flags |= IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
     if (options.iopoll)
         params.flags |= IORING_SETUP_IOPOLL;
-    const int result = io_uring_queue_init_params(options.entries, &ring, &params);
+    const auto wanted = params;
+    int result = io_uring_queue_init_params(options.entries, &ring, &params);
+    // Before 6.1 completions came by interrupting the thread.
+    if (result == -EINVAL && !options.sqpoll) {
+        params = wanted;
+        params.flags &= ~(IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN);
+        result = io_uring_queue_init_params(options.entries, &ring, &params);
+    }
     started = !result;
     return result;
 }
 
 io_uring_sqe* Engine::Impl::next_sqe(unsigned wanted) noexcept
 {
-    if (io_uring_sq_space_left(&ring) < wanted)
+    if (io_uring_sq_space_left(&ring) < wanted) {
         io_uring_submit(&ring);
+        // A kernel thread takes them in its own time.
+        if (options.sqpoll)
+            io_uring_sqring_wait(&ring);
+    }
     return io_uring_sq_space_left(&ring) < wanted ? nullptr : io_uring_get_sqe(&ring);
 }
 

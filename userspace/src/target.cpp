@@ -162,7 +162,9 @@ Result<Registration> Target::add(const Memory& memory, const Policy& policy) con
     std::string reason = impl.reason;
     // The caller's own pages are what the kernel has for all memory that is the CPU's and no dma-buf.
     const bool pages = impl.data && !impl.dmabuf && !impl.device_pointer;
-    if (mem_ >= 0 && id_ && (pages || impl.dmabuf)) {
+    if (!policy.direct) {
+        reason = "a direct route was not asked for";
+    } else if (mem_ >= 0 && id_ && (pages || impl.dmabuf)) {
         weft_mem_register request{};
         request.kind = pages ? WEFT_MEM_KIND_PAGES : WEFT_MEM_KIND_DMABUF;
         request.flags =
@@ -179,13 +181,13 @@ Result<Registration> Target::add(const Memory& memory, const Policy& policy) con
         }
         const int code = errno;
         reason = sentence(request.why, code);
-        // What is wrong with the request no other route mends.
-        if (!policy.staged || code != EOPNOTSUPP)
+        // What is the caller's no other route mends.
+        if (!policy.staged || code == EACCES || code == ENOMEM || code == EINTR)
             return failure(code, reason);
     }
     if (policy.persistent && !policy.staged)
         return failure(EOPNOTSUPP, path_ + " is no weft volume: nothing is registered for good with it");
-    if (pages) {
+    if (pages && policy.direct) {
         if (direct_ && reinterpret_cast<std::uintptr_t>(impl.data) % geometry_.alignment)
             return failure(EINVAL, "the memory begins at no multiple of " +
                                        std::to_string(geometry_.alignment) + " bytes, which O_DIRECT on " +

@@ -54,6 +54,7 @@ private:
 
 /// What a registration may do. The default is strict: direct, and registered for each command.
 struct Policy {
+    bool direct = true;      ///< false: not even where it could be, to compare
     bool vmap = false;       ///< software RDMA may move the bytes by the CPU's mapping
     bool bounce = false;     ///< the kernel may copy them through its pages
     bool staged = false;     ///< this process may copy them through pinned pages

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/// NVIDIA's cuFile, to compare with: the entry points that are needed, by their documented ABI, from the
+/// libcufile that is there.
+#include "measure.hpp"
+
+#include <fd.hpp>
+#include <shim/library.hpp>
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <memory>
+
+namespace bench
+{
+
+namespace
+{
+
+struct CuFileError {
+    int err;
+    int cu_err;
+};
+
+struct CuFileDescr {
+    int type; // CU_FILE_HANDLE_TYPE_OPAQUE_FD
+    union {
+        int fd;
+        void* handle;
+    } handle;
+    const void* fs_ops;
+};
+
+constexpr int opaque_fd = 1;
+
+struct CuFile {
+    CuFileError (*open)();
+    CuFileError (*close)();
+    CuFileError (*handle_register)(void**, CuFileDescr*);
+    void (*handle_deregister)(void*);
+    CuFileError (*buffer_register)(const void*, std::size_t, int);
+    CuFileError (*buffer_deregister)(const void*);
+    ssize_t (*read)(void*, void*, std::size_t, off_t, off_t);
+    ssize_t (*write)(void*, const void*, std::size_t, off_t, off_t);
+
+    [[nodiscard]] bool load(const weft::shim::Library& library)
+    {
+        return library.find(open, "cuFileDriverOpen") && library.find(close, "cuFileDriverClose") &&
+               library.find(handle_register, "cuFileHandleRegister") &&
+               library.find(handle_deregister, "cuFileHandleDeregister") &&
+               library.find(buffer_register, "cuFileBufRegister") &&
+               library.find(buffer_deregister, "cuFileBufDeregister") && library.find(read, "cuFileRead") &&
+               library.find(write, "cuFileWrite");
+    }
+};
+
+} // namespace
+
+Figures run_cufile(const Job& job, const Place& place, const Progress& progress)
+{
+    const std::string name = "cufile";
+    const weft::shim::Library library("libcufile.so.0");
+    CuFile api{};
+    if (!job.gpu)
+        return refused(name, "cuFile is for GPU memory");
+    if (!library || !api.load(library))
+        return refused(name, "there is no libcufile.so.0 here");
+    if (const auto error = api.open(); error.err)
+        return refused(name, "cuFileDriverOpen fails with " + std::to_string(error.err));
+    const std::unique_ptr<CuFile, void (*)(CuFile*)> driver(&api, [](CuFile* opened) { opened->close(); });
+    const auto path = path_of(job);
+    const weft::OwnedFd fd(::open(path.c_str(), (job.write ? O_RDWR : O_RDONLY) | O_DIRECT | O_CLOEXEC));
+    if (!fd)
+        return refused(name, path + ": " + std::strerror(errno));
+    CuFileDescr descr{opaque_fd, {fd.get()}, nullptr};
+    void* registered = nullptr;
+    if (const auto error = api.handle_register(&registered, &descr); error.err)
+        return refused(name, "cuFileHandleRegister fails with " + std::to_string(error.err));
+    const std::unique_ptr<void, void (*)(void*)> handle(registered, api.handle_deregister);
+    // That is what CUDA's pointers are.
+    auto* memory = reinterpret_cast<void*>(place.memory().device_pointer());
+    const bool known = !api.buffer_register(memory, place.memory().size(), 0).err;
+
+    Figures figures;
+    figures.name = name;
+    figures.route = "cuFile's own choice";
+    const auto pieces = pieces_of(job);
+    Watch watch(figures, pieces);
+    for (std::uint64_t i = 0; i < pieces && figures.ran(); i++) {
+        const auto start = clock::now();
+        const auto length = length_of(job, i);
+        const auto offset = static_cast<off_t>(job.offset + i * job.piece);
+        const auto moved = job.write ? api.write(handle.get(), memory, length, offset, 0)
+                                     : api.read(handle.get(), memory, length, offset, 0);
+        if (moved <= 0) {
+            figures.why = "its I/O fails with " + std::to_string(moved);
+            break;
+        }
+        figures.latencies.push_back(microseconds_since(start));
+        figures.bytes += static_cast<std::uint64_t>(moved);
+        progress(figures.bytes);
+    }
+    watch.finish();
+    if (known)
+        api.buffer_deregister(memory);
+    return figures;
+}
+
+} // namespace bench

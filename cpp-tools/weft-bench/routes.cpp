@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "measure.hpp"
+
+#include <shim/cuda.hpp>
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <memory>
+#include <optional>
+#include <unistd.h>
+
+namespace bench
+{
+
+namespace
+{
+
+using weft::shim::cuda;
+/// What the job opens: a volume, and a file on it where that is meant.
+struct Opened {
+    std::optional<weft::Volume> volume;
+    std::optional<weft::File> file;
+    [[nodiscard]] const weft::Target& target() const
+    {
+        return file ? static_cast<const weft::Target&>(*file) : *volume;
+    }
+};
+
+weft::Result<Opened> open_source(const Job& job)
+{
+    Opened opened;
+    auto volume = weft::Volume::open(job.source, job.write ? weft::Access::read_write : weft::Access::read);
+    if (!volume)
+        return std::unexpected(volume.error());
+    opened.volume = std::move(*volume);
+    if (!job.file.empty()) {
+        auto file = weft::File::open(*opened.volume, job.file, false);
+        if (!file)
+            return std::unexpected(file.error());
+        opened.file = std::move(*file);
+    }
+    return opened;
+}
+
+} // namespace
+
+std::uint32_t Figures::latency(double part) const
+{
+    if (latencies.empty())
+        return 0;
+    const auto at = static_cast<std::size_t>(part * static_cast<double>(latencies.size()));
+    return latencies[std::min(at, latencies.size() - 1)];
+}
+
+weft::Result<Place> Place::make(const Job& job)
+{
+    const auto bytes = std::size_t{job.piece} * job.depth;
+    Place place;
+    auto memory = weft::Memory::allocate(bytes);
+    if (job.gpu) {
+        const auto* api = cuda();
+        weft::shim::CuContext context = nullptr;
+        weft::shim::CuPointer pointer = 0;
+        if (!api)
+            return std::unexpected(weft::Error{ENOENT, weft::shim::cuda_reason()});
+        if (const auto e = api->context_retain(&context, 0); e || api->context_set(context))
+            return std::unexpected(weft::Error{EIO, "GPU 0: " + api->describe(e)});
+        if (const auto e = api->allocate(&pointer, bytes))
+            return std::unexpected(weft::Error{ENOMEM, "GPU memory: " + api->describe(e)});
+        place.pointer_ = pointer;
+        memory = weft::Memory::from_cuda(pointer, bytes);
+    }
+    if (!memory)
+        return std::unexpected(memory.error());
+    place.memory_ = std::make_unique<weft::Memory>(std::move(*memory));
+    return place;
+}
+
+Place::Place(Place&& other) noexcept
+    : memory_(std::move(other.memory_)), pointer_(std::exchange(other.pointer_, 0))
+{
+}
+
+Place& Place::operator=(Place&& other) noexcept
+{
+    std::swap(memory_, other.memory_);
+    std::swap(pointer_, other.pointer_);
+    return *this;
+}
+
+Place::~Place()
+{
+    memory_.reset();
+    if (pointer_)
+        cuda()->release(pointer_);
+}
+
+Figures run_engine(const Job& job, const Place& place, const std::string& name, const Progress& progress)
+{
+    const auto opened = open_source(job);
+    if (!opened)
+        return refused(name, opened.error().text);
+    const auto& target = opened->target();
+    const bool staged = name == "staged";
+    auto registration = target.add(place.memory(), {.direct = !staged, .staged = staged});
+    if (!registration)
+        return refused(name, registration.error().text);
+    auto engine = weft::Engine::create({.entries = job.depth,
+                                        .staging_slots = staged ? job.depth : 0,
+                                        .staging_bytes = (job.piece + 4095) / 4096 * 4096});
+    if (!engine)
+        return refused(name, engine.error().text);
+    static_cast<void>(engine->attach(target));
+
+    Figures figures;
+    figures.name = name;
+    figures.route = weft::name_of(registration->route());
+    const auto pieces = pieces_of(job);
+    std::vector<clock::time_point> begun(job.depth);
+    std::vector<std::uint32_t> free(job.depth);
+    for (std::uint32_t i = 0; i < job.depth; i++)
+        free[i] = i;
+    std::vector<weft::Completion> done(job.depth);
+    Watch watch(figures, pieces);
+    for (std::uint64_t sent = 0, back = 0; back < pieces;) {
+        for (; sent < pieces && !free.empty(); sent++) {
+            const auto slot = free.back();
+            free.pop_back();
+            begun[slot] = clock::now();
+            const weft::Io io{job.offset + sent * job.piece, std::uint64_t{slot} * job.piece,
+                              length_of(job, sent)};
+            if (job.write)
+                engine->write(target, *registration, io, slot);
+            else
+                engine->read(target, *registration, io, slot);
+        }
+        const auto count = engine->wait(done);
+        for (std::size_t i = 0; i < count; i++) {
+            if (done[i].result <= 0)
+                return refused(name, std::string("an I/O failed: ") +
+                                         std::strerror(static_cast<int>(-done[i].result)));
+            const auto slot = static_cast<std::uint32_t>(done[i].token);
+            figures.latencies.push_back(microseconds_since(begun[slot]));
+            figures.bytes += static_cast<std::uint64_t>(done[i].result);
+            free.push_back(slot);
+            back++;
+        }
+        progress(figures.bytes);
+    }
+    watch.finish();
+    return figures;
+}
+
+Figures run_pread(const Job& job, const Place& place, const Progress& progress)
+{
+    const std::string name = "pread";
+    const auto path = path_of(job);
+    const auto close = [](const int* fd) {
+        ::close(*fd);
+        delete fd;
+    };
+    int opened = ::open(path.c_str(), (job.write ? O_RDWR : O_RDONLY) | O_DIRECT | O_CLOEXEC);
+    if (opened < 0 && errno == EINVAL)
+        opened = ::open(path.c_str(), (job.write ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+    if (opened < 0)
+        return refused(name, path + ": " + std::strerror(errno));
+    const std::unique_ptr<int, decltype(close)> fd(new int(opened), close);
+    auto buffer = weft::Memory::allocate(job.piece);
+    if (!buffer)
+        return refused(name, buffer.error().text);
+    const auto* api = job.gpu ? cuda() : nullptr;
+    const bool pinned = api && !api->host_register(buffer->data(), buffer->size(), 1);
+    const auto copy = [&](std::uint32_t bytes) {
+        const auto& memory = place.memory();
+        if (!api && job.write)
+            std::memcpy(buffer->data(), memory.data(), bytes);
+        else if (!api)
+            std::memcpy(memory.data(), buffer->data(), bytes);
+        else if (job.write)
+            return api->copy_to_host_now(buffer->data(), memory.device_pointer(), bytes) == 0;
+        else
+            return api->copy_to_device_now(memory.device_pointer(), buffer->data(), bytes) == 0;
+        return true;
+    };
+
+    Figures figures;
+    figures.name = name;
+    figures.route = "host memory, and a copy";
+    const auto pieces = pieces_of(job);
+    Watch watch(figures, pieces);
+    for (std::uint64_t i = 0; i < pieces; i++) {
+        const auto start = clock::now();
+        const auto length = length_of(job, i);
+        const auto offset = static_cast<off_t>(job.offset + i * job.piece);
+        if (job.write && !copy(length))
+            return refused(name, "the copy fails");
+        const auto moved = job.write ? ::pwrite(*fd, buffer->data(), length, offset)
+                                     : ::pread(*fd, buffer->data(), length, offset);
+        if (moved <= 0)
+            return refused(name, path + ": " + (moved ? std::strerror(errno) : "it ends early"));
+        if (!job.write && !copy(static_cast<std::uint32_t>(moved)))
+            return refused(name, "the copy fails");
+        figures.latencies.push_back(microseconds_since(start));
+        figures.bytes += static_cast<std::uint64_t>(moved);
+        progress(figures.bytes);
+    }
+    watch.finish();
+    if (pinned)
+        api->host_unregister(buffer->data());
+    return figures;
+}
+
+} // namespace bench

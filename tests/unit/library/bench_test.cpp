@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "run.hpp"
+#include "support.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace weft::test
+{
+
+namespace
+{
+
+/// Runs it and reads its JSON.
+nlohmann::json figures(const std::string& options, const std::string& before = "")
+{
+    const TemporaryFile json(1), svg(1);
+    const auto output = run(before + BENCH " " + options + " --json " + json.path() + " --svg " + svg.path());
+    EXPECT_EQ(output.status, 0) << output.text;
+    const auto picture = svg.read();
+    const std::string text(reinterpret_cast<const char*>(picture.data()), picture.size());
+    EXPECT_EQ(text.rfind("<svg ", 0), 0U);
+    EXPECT_NE(text.find("</svg>"), std::string::npos);
+    std::ifstream file(json.path());
+    return nlohmann::json::parse(file);
+}
+
+nlohmann::json route(const nlohmann::json& all, const std::string& name)
+{
+    for (const auto& one : all["routes"])
+        if (one["asked"] == name)
+            return one;
+    return {};
+}
+
+TEST(Bench, EveryRouteToHostMemory)
+{
+    const TemporaryFile file(9 * mib + 512);
+    const auto all = figures(file.path());
+    for (const auto* name : {"direct", "staged", "pread"}) {
+        const auto one = route(all, name);
+        EXPECT_EQ(one["ran"], true) << one;
+        EXPECT_GE(one["bytes"], 9 * mib);
+        EXPECT_GT(one["gb_per_second"], 0);
+        EXPECT_GE(one["latency_us"]["p99"], one["latency_us"]["p50"]);
+    }
+    EXPECT_EQ(route(all, "staged")["route"], "staged");
+    EXPECT_EQ(route(all, "cufile")["ran"], false);
+    EXPECT_NE(route(all, "cufile")["why"].get<std::string>().find("GPU"), std::string::npos);
+}
+
+TEST(Bench, GpuMemory)
+{
+    const TemporaryFile file(4 * mib);
+    const auto all = figures(file.path() + " --gpu --block 256K --depth 4", "LD_LIBRARY_PATH=" STANDIN " ");
+    EXPECT_EQ(route(all, "direct")["ran"], false);
+    EXPECT_NE(route(all, "direct")["why"].get<std::string>().find("no dma-buf"), std::string::npos);
+    EXPECT_EQ(route(all, "staged")["bytes"], 4 * mib);
+    EXPECT_EQ(route(all, "pread")["bytes"], 4 * mib);
+    EXPECT_EQ(all["memory"], "gpu");
+}
+
+TEST(Bench, WritingAndRanges)
+{
+    const TemporaryFile file(4 * mib);
+    const auto all = figures(file.path() + " --write --offset 1M --size 2M --routes direct");
+    EXPECT_EQ(all["routes"].size(), 1U);
+    EXPECT_EQ(route(all, "direct")["bytes"], 2 * mib);
+    const auto now = file.read();
+    EXPECT_EQ(now[mib - 1], file.data()[mib - 1]);
+    EXPECT_EQ(now[mib], std::byte{0});
+    EXPECT_EQ(now[3 * mib - 1], std::byte{0});
+    EXPECT_EQ(now[3 * mib], file.data()[3 * mib]);
+}
+
+TEST(Bench, WhatCannotBe)
+{
+    const auto fails = [](const std::string& options, const std::string& why) {
+        const auto output = run(BENCH " " + options);
+        EXPECT_NE(output.status, 0);
+        EXPECT_NE(output.text.find(why), std::string::npos) << output.text;
+    };
+    const TemporaryFile file(mib);
+    fails("/no/where", "/no/where: No such file");
+    fails(file.path() + " --offset 2M", "ends at byte");
+    fails(file.path() + " --routes nonsense", "nonsense");
+    fails(file.path() + " --block 2G", "1 GiB at most");
+    if (run("ldconfig -p | grep -q libcuda.so.1").status)
+        fails(file.path() + " --gpu", "there is no libcuda.so.1 here");
+    fails("/dev/null", "neither a block device nor a file");
+}
+
+} // namespace
+
+} // namespace weft::test

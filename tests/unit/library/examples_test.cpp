@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/// The examples do what they say, and a safetensors header may hold anything.
+#include "run.hpp"
+#include "support.hpp"
+
+#include <safetensors.hpp>
+
+namespace weft::test
+{
+
+namespace
+{
+
+std::string example(const std::string& name)
+{
+    return std::string(EXAMPLES) + "/example-" + name;
+}
+
+std::string safetensors(const std::string& header, std::size_t data)
+{
+    std::uint64_t size = header.size();
+    return std::string(reinterpret_cast<const char*>(&size), sizeof(size)) + header + std::string(data, 'x');
+}
+
+void write(const TemporaryFile& file, const std::string& text)
+{
+    std::ofstream(file.path(), std::ios::binary | std::ios::trunc) << text;
+}
+
+constexpr auto good =
+    R"({"__metadata__":{"format":"pt"},"w":{"dtype":"F16","shape":[2,3],"data_offsets":[0,12]},)"
+    R"("b":{"dtype":"F32","shape":[],"data_offsets":[12,16]}})";
+
+TEST(Safetensors, AHeader)
+{
+    const auto tensors = parse_safetensors(good, 8 + std::strlen(good) + 16);
+    ASSERT_TRUE(tensors) << tensors.error();
+    ASSERT_EQ(tensors->size(), 2U);
+    EXPECT_EQ((*tensors)[1].name, "w");
+    EXPECT_EQ((*tensors)[1].shape, (std::vector<std::uint64_t>{2, 3}));
+    EXPECT_EQ((*tensors)[1].begin, 8 + std::strlen(good));
+    EXPECT_EQ((*tensors)[0].end, 8 + std::strlen(good) + 16);
+}
+
+TEST(Safetensors, AnythingElse)
+{
+    const auto fails = [](const std::string& header) {
+        return !parse_safetensors(header, 8 + header.size() + 16);
+    };
+    EXPECT_TRUE(fails(""));
+    EXPECT_TRUE(fails("[]"));
+    EXPECT_TRUE(fails("{"));
+    EXPECT_TRUE(fails(R"({"w":3})"));
+    EXPECT_TRUE(fails(R"({"w":{"dtype":"F16","shape":[2]}})"));
+    EXPECT_TRUE(fails(R"({"w":{"dtype":1,"shape":[2],"data_offsets":[0,4]}})"));
+    EXPECT_TRUE(fails(R"({"w":{"dtype":"F16","shape":[-2],"data_offsets":[0,4]}})"));
+    EXPECT_TRUE(fails(R"({"w":{"dtype":"F16","shape":[2],"data_offsets":[0]}})"));
+    EXPECT_TRUE(fails(R"({"w":{"dtype":"F16","shape":[2],"data_offsets":[4,0]}})"));
+    EXPECT_TRUE(fails(R"({"w":{"dtype":"F16","shape":[2],"data_offsets":[0,17]}})"));
+    EXPECT_TRUE(fails(R"({"w":{"dtype":"F16","shape":[2],"data_offsets":[0,-1]}})"));
+    EXPECT_TRUE(fails(R"({"w":{"dtype":"F16","shape":[2],"data_offsets":[18446744073709551615,0]}})"));
+    const std::byte huge[8] = {std::byte{0xff}, std::byte{0xff}, std::byte{0xff}, std::byte{0xff},
+                               std::byte{0xff}, std::byte{0xff}, std::byte{0xff}, std::byte{0xff}};
+    EXPECT_FALSE(safetensors_header_size(huge, 1000));
+    EXPECT_FALSE(safetensors_header_size(std::span(huge).first(4), 1000));
+    EXPECT_FALSE(safetensors_header_size(huge, 4));
+}
+
+TEST(Examples, LoadSafetensors)
+{
+    const TemporaryFile file(1);
+    write(file, safetensors(good, 16));
+    const auto output = run(example("load_safetensors") + " " + file.path());
+    EXPECT_EQ(output.status, 0);
+    EXPECT_NE(output.text.find("w F16 at"), std::string::npos) << output.text;
+    EXPECT_NE(output.text.find("by the route"), std::string::npos);
+    write(file, safetensors(good, 3));
+    const auto bad = run(example("load_safetensors") + " " + file.path());
+    EXPECT_NE(bad.status, 0);
+    EXPECT_NE(bad.text.find("is not within the file"), std::string::npos) << bad.text;
+}
+
+TEST(Examples, DataLoader)
+{
+    const TemporaryFile file(8 * mib);
+    const auto output = run(example("data_loader") + " " + file.path() + " 4096 64 5");
+    EXPECT_EQ(output.status, 0);
+    EXPECT_NE(output.text.find(std::to_string(5 * 64 * 4096) + " bytes"), std::string::npos) << output.text;
+}
+
+TEST(Examples, Checkpoint)
+{
+    const TemporaryFile file(8 * mib);
+    const auto output = run(example("checkpoint") + " " + file.path() + " 5000000");
+    EXPECT_EQ(output.status, 0) << output.text;
+    const auto now = file.read();
+    for (std::size_t i = 0; i < 5000000; i += 999)
+        ASSERT_EQ(now[i], static_cast<std::byte>(i * 7 + i / 4096)) << i;
+    EXPECT_NE(run(example("checkpoint") + " " + file.path() + " 9000000").status, 0);
+}
+
+TEST(Examples, Python)
+{
+#ifdef __SANITIZE_ADDRESS__
+    // A program that is not sanitized loads a library that is.
+    const std::string sanitizer =
+        "LD_PRELOAD=$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 ";
+#else
+    const std::string sanitizer;
+#endif
+    const auto python = sanitizer + "LD_LIBRARY_PATH=" EXAMPLES " python3 " EXAMPLE_SOURCES "/read.py ";
+    const TemporaryFile file(64 * kib);
+    const auto output = run(python + file.path() + " 4096 8192");
+    EXPECT_EQ(output.status, 0);
+    const auto sum = run("dd if=" + file.path() + " bs=4096 skip=1 count=2 status=none | sha256sum");
+    EXPECT_NE(output.text.find(sum.text.substr(0, 64)), std::string::npos) << output.text;
+    EXPECT_NE(run(python + "/no/where 0 4096").status, 0);
+}
+
+} // namespace
+
+} // namespace weft::test

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/// Writes a checkpoint while the program goes on: pieces of its state are copied into the stream's window,
+/// and written from there. Overwrites the beginning of what it is given.
+///
+///   checkpoint VOLUME-OR-FILE BYTES
+#include <weft/stream.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <future>
+#include <vector>
+
+namespace
+{
+
+weft::Result<std::uint64_t> write_checkpoint(const weft::Volume& volume, const std::vector<std::byte>& state)
+{
+    const auto block = volume.geometry().block_size;
+    auto memory = weft::Memory::allocate(8 << 20);
+    if (!memory)
+        return std::unexpected(memory.error());
+    auto registration = volume.add(*memory, {});
+    auto engine = weft::Engine::create({.entries = 16});
+    if (!registration || !engine)
+        return std::unexpected(registration ? engine.error() : registration.error());
+    const auto whole = (state.size() + block - 1) / block * block;
+    auto stream = weft::WriteStream::create(*engine, volume, *registration, {.length = whole});
+    if (!stream)
+        return std::unexpected(stream.error());
+    for (;;) {
+        auto piece = stream->next();
+        if (!piece)
+            return std::unexpected(piece.error());
+        if (!piece->length)
+            break;
+        auto* to = memory->data() + piece->memory_offset;
+        const auto bytes = std::min<std::size_t>(piece->length, state.size() - piece->offset);
+        std::memcpy(to, state.data() + piece->offset, bytes);
+        std::memset(to + bytes, 0, piece->length - bytes);
+        if (auto put = stream->put(piece->length); !put)
+            return std::unexpected(put.error());
+    }
+    if (auto done = stream->finish(); !done)
+        return std::unexpected(done.error());
+    return whole;
+}
+
+} // namespace
+
+int main(int argc, char** argv)
+{
+    if (argc < 3) {
+        std::fprintf(stderr, "usage: checkpoint VOLUME-OR-FILE BYTES\n");
+        return 1;
+    }
+    const auto volume = weft::Volume::open(argv[1], weft::Access::read_write);
+    if (!volume) {
+        std::fprintf(stderr, "checkpoint: %s\n", volume.error().text.c_str());
+        return 1;
+    }
+    std::vector<std::byte> state(static_cast<std::size_t>(std::atoll(argv[2])));
+    for (std::size_t i = 0; i < state.size(); i++)
+        state[i] = static_cast<std::byte>(i * 7 + i / 4096);
+    auto writing = std::async(std::launch::async, [&] { return write_checkpoint(*volume, state); });
+    // Here training would go on, as long as it leaves `state` alone.
+    const auto written = writing.get();
+    if (!written) {
+        std::fprintf(stderr, "checkpoint: %s\n", written.error().text.c_str());
+        return 1;
+    }
+    std::printf("%llu bytes are on the medium\n", static_cast<unsigned long long>(*written));
+    return 0;
+}
