@@ -309,6 +309,11 @@ int crowd(const command_line& line)
         const auto result = io.next().second;
         busy += result == -EBUSY;
         done += result == static_cast<int>(WEFT_MEM_CMD_BYTES_MAX);
+        // Those that are not refused wait for the member.
+        if (busy == count / 2 && !done) {
+            std::printf("refused\n");
+            std::fflush(stdout);
+        }
     }
     std::printf("%u done, %u refused\n", done, busy);
     return done + busy != count;

@@ -21,7 +21,7 @@ for n in a b c d; do make_null $n 64; done
 
 # --- What somebody else configured
 modprobe nvme 2>/dev/null
-until_true 30 test -b /dev/nvme3n1
+until_true 30 sh -c '[ "$(ls /dev/nvme?n1 | wc -l)" = 4 ]'
 modprobe -a nvmet nvmet-tcp
 mkdir -p $cfs/subsystems/nqn.others/namespaces/1 $cfs/ports/1 $cfs/hosts/$other
 echo /dev/d >$cfs/subsystems/nqn.others/namespaces/1/device_path

@@ -162,6 +162,15 @@ nvmet_set() {
 	echo 1 >"$namespace/enable"
 }
 
+# nvme_local SERIAL: the local disk with that serial number; their numbers are as they happen to answer.
+nvme_local() {
+	local disk
+	for disk in /sys/block/nvme*n1; do
+		[ "$(tr -d ' ' 2>/dev/null <"$disk/device/serial")" = "$1" ] && { echo "/dev/${disk##*/}"; return; }
+	done
+	return 1
+}
+
 # nvme_disk SUBNQN: the block device of a connected subsystem.
 nvme_disk() {
 	local dir

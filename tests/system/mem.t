@@ -77,10 +77,10 @@ if [ -e /dev/udmabuf ]; then
 	ok "a volume with a member that will stand still" weftctl create v /dev/a /dev/b /dev/mapper/still --chunk 64K --force
 	dmsetup suspend --nolockfs still
 	weft-memtest v crowd udmabuf >/tmp/crowd 2>&1 & crowd=$!
-	sleep 2
+	until_true 60 grep -q refused /tmp/crowd
 	dmsetup resume still
 	wait $crowd
-	is "no more bytes bounce at a time than may" "$(cat /tmp/crowd)" "4 done, 4 refused"
+	is "no more bytes bounce at a time than may" "$(tail -n 1 /tmp/crowd)" "4 done, 4 refused"
 	ok "stopped" weftctl stop v
 	weftctl wipe /dev/a /dev/b /dev/mapper/still >/dev/null
 	dmsetup remove still

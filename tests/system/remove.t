@@ -8,10 +8,11 @@
 
 load_weft
 modprobe -a nvme xfs
-until_true 30 test -b /dev/nvme1n1
+until_true 30 nvme_local nvme0
+goer=$(nvme_local nvme0)
 for n in 0 1; do make_null "g$n" 400; done
 
-ok "a volume with a member that will go" weftctl create v /dev/g0 /dev/nvme0n1 /dev/g1 --chunk 64K --force
+ok "a volume with a member that will go" weftctl create v /dev/g0 "$goer" /dev/g1 --chunk 64K --force
 mkfs.xfs -q /dev/weft/v && mount /dev/weft/v /mnt && cp -a /weft/kmod /mnt && sync
 refused "stop while mounted" 3 "mounted on /mnt" weftctl stop v
 rmmod weft 2>/dev/null
@@ -21,7 +22,7 @@ sleep 1
 fio --name=load --directory=/mnt --rw=randrw --bs=16k --size=32m --time_based --runtime=6 --direct=1 --numjobs=2 \
 	>/tmp/fio.out 2>&1 & load=$!
 sleep 2
-pci=$(readlink -f /sys/block/nvme0n1/device/device)
+pci=$(readlink -f "/sys/block/${goer##*/}/device/device")
 echo 1 >"$pci/remove"
 wait $load
 result $(($? == 0)) "writers of a member that is gone get errors"
@@ -40,7 +41,8 @@ ok "an event told of the removal" grep -q '"member-gone".*"member":1' /tmp/event
 ok "and one of errors" grep -q '"member-error"' /tmp/events
 refused "assembly without it" 4 "member 1 of 3 is missing" weftctl assemble v
 echo 1 >/sys/bus/pci/rescan
-ok "it comes back" until_true 20 test -b /dev/nvme0n1
+ok "it comes back" until_true 20 nvme_local nvme0
+goer=$(nvme_local nvme0)
 ok "and the volume with it" until_true 10 weftctl assemble v
 mount /dev/weft/v /mnt
 result $? "XFS recovers its log"
@@ -48,19 +50,20 @@ ok "files are there" diff -r /weft/kmod /mnt/kmod
 umount /mnt
 
 # --- The member with the owner record
-weftctl stop v >/dev/null; weftctl wipe /dev/g0 /dev/nvme0n1 /dev/g1 >/dev/null
-weftctl create v /dev/nvme0n1 /dev/g0 --force >/dev/null
-pci=$(readlink -f /sys/block/nvme0n1/device/device)
+weftctl stop v >/dev/null; weftctl wipe /dev/g0 "$goer" /dev/g1 >/dev/null
+weftctl create v "$goer" /dev/g0 --force >/dev/null
+pci=$(readlink -f "/sys/block/${goer##*/}/device/device")
 echo 1 >"$pci/remove"
 ok "without its owner record the claim fails" until_true 20 grep -q failed '/sys/block/weft!v/weft/ownership'
 timeout 20 dd if=/dev/zero of=/dev/weft/v bs=128k seek=1 count=1 oflag=direct status=none 2>/dev/null
 is "and writes fail, also to the member that is there" $? 1
 ok "it stops all the same" weftctl stop v
-echo 1 >/sys/bus/pci/rescan; until_true 20 test -b /dev/nvme0n1
+echo 1 >/sys/bus/pci/rescan; until_true 20 nvme_local nvme0
+goer=$(nvme_local nvme0)
 refused "nobody released it, and another host is told so" 3 "whose heart stopped" \
 	weftctl assemble v --host-nqn nqn.2014-08.org.nvmexpress:uuid:another
 ok "the same host comes back without being asked" weftctl assemble v
-weftctl stop v >/dev/null; weftctl wipe /dev/nvme0n1 /dev/g0 >/dev/null
+weftctl stop v >/dev/null; weftctl wipe "$goer" /dev/g0 >/dev/null
 
 # --- Errors of a member, by fault injection of its own
 make_null bad 64
