@@ -39,9 +39,16 @@ def _without_stock_orders(lines):
     return kept
 
 
+# Before the first process nothing of ours is there: what the kernel reports of its own start on an emulated processor is
+# that one's.
+STARTED = re.compile(r"Run /init as init process")
+
+
 def problems(text):
     """The lines of a kernel's log that are reports of something wrong, with what follows the first of them."""
-    lines = _without_stock_orders(text.splitlines())
+    lines = text.splitlines()
+    started = next((i for i, line in enumerate(lines) if STARTED.search(line)), 0)
+    lines = _without_stock_orders(lines[started:])
     hits = [i for i, line in enumerate(lines) if BAD.search(line)]
     if not hits:
         return []
