@@ -1,5 +1,5 @@
-#!/ usr / bin / python3
-#SPDX - License - Identifier : LGPL - 2.1 - or -later
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
 """libweft from Python, by ctypes alone: reads a range of a weft volume, or of any block device or file.
 
 usage: read.py VOLUME-OR-FILE OFFSET LENGTH
@@ -41,7 +41,8 @@ def made(function, *arguments):
         raise OSError(error.code, error.text.decode())
     return ctypes.c_void_p(made_object)
 
-#DLPack : dlpack.h, version 0.8.
+
+# DLPack: dlpack.h, version 0.8.
 class Tensor(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int), ("device_id", ctypes.c_int),
                 ("ndim", ctypes.c_int), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
@@ -56,7 +57,7 @@ class ManagedTensor(ctypes.Structure):
 DELETER = ctypes.CFUNCTYPE(None, ctypes.POINTER(ManagedTensor))
 ManagedTensor._fields_ = [("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", DELETER)]
 CPU, UINT = 1, 1
-#What others have a tensor of, by its address : the buffer, and what describes it.
+# What others have a tensor of, by its address: the buffer, and what describes it.
 lent = {}
 
 
