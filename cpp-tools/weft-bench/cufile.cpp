@@ -84,23 +84,14 @@ Figures run_cufile(const Job& job, const Place& place, const Progress& progress)
     Figures figures;
     figures.name = name;
     figures.route = "cuFile's own choice";
-    const auto pieces = pieces_of(job);
-    Watch watch(figures, pieces);
-    for (std::uint64_t i = 0; i < pieces && figures.ran(); i++) {
-        const auto start = clock::now();
-        const auto length = length_of(job, i);
-        const auto offset = static_cast<off_t>(job.offset + i * job.piece);
+    using Moved = std::expected<std::size_t, std::string>;
+    move_one_by_one(figures, job, progress, [&](std::uint32_t length, off_t offset) -> Moved {
         const auto moved = job.write ? api.write(handle.get(), memory, length, offset, 0)
                                      : api.read(handle.get(), memory, length, offset, 0);
-        if (moved <= 0) {
-            figures.why = "its I/O fails with " + std::to_string(moved);
-            break;
-        }
-        figures.latencies.push_back(microseconds_since(start));
-        figures.bytes += static_cast<std::uint64_t>(moved);
-        progress(figures.bytes);
-    }
-    watch.finish();
+        if (moved <= 0)
+            return std::unexpected("its I/O fails with " + std::to_string(moved));
+        return static_cast<std::size_t>(moved);
+    });
     if (known)
         api.buffer_deregister(memory);
     return figures;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <expected>
 #include <sys/resource.h>
 
 namespace bench
@@ -70,6 +71,28 @@ private:
 [[nodiscard]] inline std::uint32_t length_of(const Job& job, std::uint64_t number)
 {
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(job.piece, job.length - number * job.piece));
+}
+
+/// Piece after piece; `move` is given a length and an offset, and gives the bytes it moved, or why it did
+/// not.
+template <typename Move>
+void move_one_by_one(Figures& figures, const Job& job, const Progress& progress, Move move)
+{
+    const auto pieces = pieces_of(job);
+    Watch watch(figures, pieces);
+    for (std::uint64_t i = 0; i < pieces; i++) {
+        const auto start = clock::now();
+        const std::expected<std::size_t, std::string> moved =
+            move(length_of(job, i), static_cast<off_t>(job.offset + i * job.piece));
+        if (!moved) {
+            figures.why = moved.error();
+            return;
+        }
+        figures.latencies.push_back(microseconds_since(start));
+        figures.bytes += *moved;
+        progress(figures.bytes);
+    }
+    watch.finish();
 }
 
 } // namespace bench

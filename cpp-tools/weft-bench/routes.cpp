@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "measure.hpp"
 
+#include <fd.hpp>
 #include <shim/cuda.hpp>
 
 #include <cerrno>
@@ -156,16 +157,12 @@ Figures run_pread(const Job& job, const Place& place, const Progress& progress)
 {
     const std::string name = "pread";
     const auto path = path_of(job);
-    const auto close = [](const int* fd) {
-        ::close(*fd);
-        delete fd;
-    };
-    int opened = ::open(path.c_str(), (job.write ? O_RDWR : O_RDONLY) | O_DIRECT | O_CLOEXEC);
-    if (opened < 0 && errno == EINVAL)
-        opened = ::open(path.c_str(), (job.write ? O_RDWR : O_RDONLY) | O_CLOEXEC);
-    if (opened < 0)
+    const int flags = (job.write ? O_RDWR : O_RDONLY) | O_CLOEXEC;
+    weft::OwnedFd fd(::open(path.c_str(), flags | O_DIRECT));
+    if (!fd && errno == EINVAL)
+        fd = weft::OwnedFd(::open(path.c_str(), flags));
+    if (!fd)
         return refused(name, path + ": " + std::strerror(errno));
-    const std::unique_ptr<int, decltype(close)> fd(new int(opened), close);
     auto buffer = weft::Memory::allocate(job.piece);
     if (!buffer)
         return refused(name, buffer.error().text);
@@ -187,25 +184,18 @@ Figures run_pread(const Job& job, const Place& place, const Progress& progress)
     Figures figures;
     figures.name = name;
     figures.route = "host memory, and a copy";
-    const auto pieces = pieces_of(job);
-    Watch watch(figures, pieces);
-    for (std::uint64_t i = 0; i < pieces; i++) {
-        const auto start = clock::now();
-        const auto length = length_of(job, i);
-        const auto offset = static_cast<off_t>(job.offset + i * job.piece);
+    using Moved = std::expected<std::size_t, std::string>;
+    move_one_by_one(figures, job, progress, [&](std::uint32_t length, off_t offset) -> Moved {
         if (job.write && !copy(length))
-            return refused(name, "the copy fails");
-        const auto moved = job.write ? ::pwrite(*fd, buffer->data(), length, offset)
-                                     : ::pread(*fd, buffer->data(), length, offset);
+            return std::unexpected("the copy fails");
+        const auto moved = job.write ? ::pwrite(fd.get(), buffer->data(), length, offset)
+                                     : ::pread(fd.get(), buffer->data(), length, offset);
         if (moved <= 0)
-            return refused(name, path + ": " + (moved ? std::strerror(errno) : "it ends early"));
+            return std::unexpected(path + ": " + (moved ? std::strerror(errno) : "it ends early"));
         if (!job.write && !copy(static_cast<std::uint32_t>(moved)))
-            return refused(name, "the copy fails");
-        figures.latencies.push_back(microseconds_since(start));
-        figures.bytes += static_cast<std::uint64_t>(moved);
-        progress(figures.bytes);
-    }
-    watch.finish();
+            return std::unexpected("the copy fails");
+        return static_cast<std::size_t>(moved);
+    });
     if (pinned)
         api->host_unregister(buffer->data());
     return figures;

@@ -88,7 +88,7 @@ result<block_device> block_device::open(const std::string& path, access access)
     block_device device;
     device.path_ = path;
     device.number_ = st.st_rdev;
-    device.fd_ = unique_fd(::open(path.c_str(), flags));
+    device.fd_ = OwnedFd(::open(path.c_str(), flags));
     if (!device.fd_)
         return open_error(path, errno, st.st_rdev);
 

@@ -2,8 +2,8 @@
 /// Block devices as weftctl meets them: opened, measured, asked what is on them and who has them.
 #pragma once
 
-#include "fd.hpp"
 #include "result.hpp"
+#include <fd.hpp>
 
 #include <array>
 #include <cstddef>
@@ -50,7 +50,7 @@ public:
 
 private:
     std::string path_;
-    unique_fd fd_;
+    OwnedFd fd_;
     std::uint64_t size_ = 0;
     unsigned int block_size_ = 0;
     dev_t number_ = 0;

@@ -116,7 +116,7 @@ result<export_book> export_book::open()
 {
     std::error_code ignored;
     fs::create_directories(lock_path.parent_path(), ignored);
-    unique_fd lock(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    OwnedFd lock(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     if (!lock || ::flock(lock.get(), LOCK_EX))
         return fail(exit_code::permission, "{} cannot be locked: {}", lock_path.string(),
                     std::strerror(errno));

@@ -2,8 +2,8 @@
 /// What this host exports, kept in /etc/weft/exports.json so that it is served again after a reboot.
 #pragma once
 
-#include "fd.hpp"
 #include "nvmet.hpp"
+#include <fd.hpp>
 
 #include <vector>
 
@@ -41,7 +41,7 @@ public:
 
 private:
     std::vector<export_spec> entries_;
-    unique_fd lock_;
+    OwnedFd lock_;
 };
 
 /// A path to the device that stays when the order of devices changes: below /dev/disk/by-id where there is

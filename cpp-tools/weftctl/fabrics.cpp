@@ -2,11 +2,11 @@
 #include "fabrics.hpp"
 
 #include "device.hpp"
-#include "fd.hpp"
 #include "host.hpp"
 #include "netlink.hpp"
 #include "process.hpp"
 #include "sysfile.hpp"
+#include <fd.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -366,7 +366,7 @@ std::optional<std::string> claimed_disk(const connection& link)
 {
     const auto now = current(link);
     for (const auto& disk : now ? now->disks : std::vector<std::string>())
-        if (const unique_fd fd(::open(disk.c_str(), O_RDONLY | O_EXCL | O_NONBLOCK | O_CLOEXEC));
+        if (const OwnedFd fd(::open(disk.c_str(), O_RDONLY | O_EXCL | O_NONBLOCK | O_CLOEXEC));
             !fd && errno == EBUSY)
             return disk;
     return std::nullopt;

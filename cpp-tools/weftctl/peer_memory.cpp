@@ -25,13 +25,13 @@ constexpr std::size_t piece = 64 << 10;
 class bar_memory final : public peer_memory
 {
 public:
-    bar_memory(unique_fd fd, std::string name) : fd_(std::move(fd)), name_(std::move(name)) {}
+    bar_memory(OwnedFd fd, std::string name) : fd_(std::move(fd)), name_(std::move(name)) {}
     [[nodiscard]] int fd() const override { return fd_.get(); }
     [[nodiscard]] std::size_t size() const override { return piece; }
     [[nodiscard]] const std::string& name() const override { return name_; }
 
 private:
-    unique_fd fd_;
+    OwnedFd fd_;
     std::string name_;
 };
 
@@ -43,7 +43,7 @@ void find_bars(peer_memories& found)
         if (file.rfind("bar-", 0) != 0)
             continue;
         const auto name = "the BAR of " + file.substr(4);
-        const unique_fd device(::open(entry.path().c_str(), O_RDWR | O_CLOEXEC));
+        const OwnedFd device(::open(entry.path().c_str(), O_RDWR | O_CLOEXEC));
         weft_bar_export request{};
         request.length = piece;
         if (!device)
@@ -53,7 +53,7 @@ void find_bars(peer_memories& found)
             found.refusals.push_back(
                 fmt::format("{}: {}", name, request.why[0] ? request.why : std::strerror(errno)));
         else
-            found.memories.push_back(std::make_unique<bar_memory>(unique_fd(request.fd), name));
+            found.memories.push_back(std::make_unique<bar_memory>(OwnedFd(request.fd), name));
     }
 }
 
@@ -73,7 +73,7 @@ public:
     }
     ~cuda_memory() override
     {
-        fd_ = unique_fd();
+        fd_ = OwnedFd();
         if (pointer_)
             cuda_.release(pointer_);
         if (retained_)
@@ -111,7 +111,7 @@ private:
         if (const auto e = cuda_.handle(&fd, pointer_, bytes, shim::cu_handle_dma_buf, 0))
             return "its driver hands out no dma-buf, the open kernel modules do: " +
                    failed("cuMemGetHandleForAddressRange", e);
-        fd_ = unique_fd(fd);
+        fd_ = OwnedFd(fd);
         return {};
     }
 
@@ -119,7 +119,7 @@ private:
     shim::CuDevice device_ = 0;
     bool retained_ = false;
     shim::CuPointer pointer_ = 0;
-    unique_fd fd_;
+    OwnedFd fd_;
     std::string name_;
 };
 
@@ -208,8 +208,8 @@ result<void> try_register(const std::string& rdma_device, const peer_memory& mem
 result<void> try_volume(const std::string& volume, const peer_memory& memory)
 {
     const auto path = "/dev/weft/" + volume;
-    const unique_fd block(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    const unique_fd mem(::open((path + ".mem").c_str(), O_RDWR | O_CLOEXEC));
+    const OwnedFd block(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    const OwnedFd mem(::open((path + ".mem").c_str(), O_RDWR | O_CLOEXEC));
     if (!block || !mem)
         return fail(exit_code_of(errno), "{}{}: {}", path, block ? ".mem" : "", std::strerror(errno));
     weft_mem_target target{};

@@ -2,8 +2,8 @@
 /// A piece of each memory on this host that others could read and write, as a dma-buf: to try what works.
 #pragma once
 
-#include "fd.hpp"
 #include "result.hpp"
+#include <fd.hpp>
 
 #include <memory>
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "process.hpp"
 
-#include "fd.hpp"
+#include <fd.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -20,8 +20,8 @@ process_result run_process(const std::vector<std::string>& arguments)
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC))
         return done;
-    const unique_fd reading(ends[0]);
-    unique_fd writing(ends[1]);
+    const OwnedFd reading(ends[0]);
+    OwnedFd writing(ends[1]);
 
     std::vector<char*> argv;
     for (const auto& argument : arguments)
@@ -37,7 +37,7 @@ process_result run_process(const std::vector<std::string>& arguments)
     posix_spawn_file_actions_destroy(&actions);
     if (problem)
         return done;
-    writing = unique_fd();
+    writing = OwnedFd();
 
     char buffer[4096];
     for (ssize_t got = 0; (got = ::read(reading.get(), buffer, sizeof(buffer))) > 0;)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "sysfile.hpp"
 
-#include "fd.hpp"
+#include <fd.hpp>
 
 #include <cerrno>
 #include <cstring>
@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 std::optional<std::string> read_text(const fs::path& path)
 {
     // Not a stream: an attribute may fail when it is read, and a stream's buffer throws then.
-    const unique_fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    const OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!fd)
         return std::nullopt;
     std::string text;
@@ -31,7 +31,7 @@ std::optional<std::string> read_text(const fs::path& path)
 
 int write_attribute(const fs::path& path, std::string_view text)
 {
-    const unique_fd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    const OwnedFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
     if (!fd)
         return -errno;
     const auto put = ::write(fd.get(), text.data(), text.size());
@@ -57,14 +57,14 @@ result<void> replace_file(const fs::path& path, std::string_view text)
     fs::create_directories(path.parent_path(), problem);
     const auto temporary = path.string() + ".new";
     {
-        const unique_fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+        const OwnedFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
         if (!fd || ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
             ::fsync(fd.get()))
             return fail(exit_code::failure, "{} cannot be written: {}", temporary, std::strerror(errno));
     }
     if (::rename(temporary.c_str(), path.c_str()))
         return fail(exit_code::failure, "{} cannot be replaced: {}", path.string(), std::strerror(errno));
-    const unique_fd folder(::open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const OwnedFd folder(::open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!folder || ::fsync(folder.get()))
         return fail(exit_code::failure, "{} cannot be synchronised: {}", path.parent_path().string(),
                     std::strerror(errno));

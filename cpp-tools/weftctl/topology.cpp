@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "topology.hpp"
 
-#include "fd.hpp"
 #include "sysfile.hpp"
+#include <fd.hpp>
 
 #include "uapi/weft_p2p.h"
 
@@ -119,7 +119,7 @@ public:
     }
 
 private:
-    unique_fd fd_;
+    OwnedFd fd_;
     int errnum_;
 };
 

@@ -437,24 +437,6 @@ static int weft_mapping_register(struct weft_mapping *mapping)
 	return ret == -EIO ? -EAGAIN : ret;
 }
 
-/* As far as it comes. -EAGAIN: mapped, and not registered yet. */
-static int weft_mapping_start(struct weft_mapping *mapping, struct weft_why *why)
-{
-	int ret = 0;
-
-	if (!mapping->mapped)
-		ret = weft_mapping_map(mapping, why);
-	if (!ret && mapping->req->persistent && !mapping->regions) {
-		ret = weft_mapping_register(mapping);
-		if (ret && ret != -EAGAIN)
-			weft_refuse(why, ret, "the RDMA device %s cannot register the memory for good (error %d)",
-				    dev_name(&mapping->domain->ib->dev), -ret);
-	}
-	if (!ret && !mapping->live)
-		weft_mapping_go(mapping);
-	return ret;
-}
-
 /* Pages are as far as their node; a peer's memory weft_p2p.ko knows to measure. */
 static int weft_mapping_distance(const struct weft_mapping *mapping)
 {
@@ -465,6 +447,27 @@ static int weft_mapping_distance(const struct weft_mapping *mapping)
 	node = ibdev_to_node(mapping->domain->ib);
 	return node == NUMA_NO_NODE ? LOCAL_DISTANCE :
 				      node_distance(page_to_nid(mapping->req->pages[0]), node);
+}
+
+/* As far as it comes. -EAGAIN: mapped, and not registered yet. */
+static int weft_mapping_start(struct weft_mapping *mapping, struct weft_why *why)
+{
+	int ret = 0;
+
+	if (!mapping->mapped) {
+		ret = weft_mapping_map(mapping, why);
+		if (!ret)
+			WRITE_ONCE(mapping->distance, weft_mapping_distance(mapping));
+	}
+	if (!ret && mapping->req->persistent && !mapping->regions) {
+		ret = weft_mapping_register(mapping);
+		if (ret && ret != -EAGAIN)
+			weft_refuse(why, ret, "the RDMA device %s cannot register the memory for good (error %d)",
+				    dev_name(&mapping->domain->ib->dev), -ret);
+	}
+	if (!ret && !mapping->live)
+		weft_mapping_go(mapping);
+	return ret;
 }
 
 static void weft_mapping_remap(struct work_struct *work)
@@ -479,8 +482,6 @@ static void weft_mapping_remap(struct work_struct *work)
 		weft_mapping_stop(mapping);
 	if (!mapping->closing)
 		ret = weft_mapping_start(mapping, &why);
-	if (mapping->mapped)
-		WRITE_ONCE(mapping->distance, weft_mapping_distance(mapping));
 	/* Of all else another try may have more luck. */
 	WRITE_ONCE(mapping->lost, ret == -ENODEV || ret == -EOPNOTSUPP);
 	if (ret && ret != -EAGAIN)
@@ -574,8 +575,6 @@ struct weft_mapping *weft_mapping_make(const struct weft_peer_request *req,
 	if (ret) {
 		mapping->closing = true;
 		weft_mapping_stop(mapping);
-	} else if (mapping->mapped) {
-		mapping->distance = weft_mapping_distance(mapping);
 	}
 	weft_mapping_unlock(mapping);
 	if (ret)

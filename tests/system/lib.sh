@@ -226,6 +226,26 @@ softhca() {
 	(cd /sys/bus/pci/drivers/weft_softhca && ls -d 0*) >/tmp/adapters
 }
 
+# bind DRIVER DEVICE: a PCI device to that driver, whatever its own is.
+bind() {
+	echo "$1" >"/sys/bus/pci/devices/$2/driver_override"
+	echo "$2" >/sys/bus/pci/drivers_probe
+	test -e "/sys/bus/pci/drivers/$1/$2"
+}
+
+# peer_bars: sets near and far, ivshmem's memory below the adapters' switch and below another root port, and switch.
+# shellcheck disable=SC2034 # They are the caller's.
+peer_bars() {
+	local device
+	switch=$(realpath "/sys/bus/pci/devices/$(adapter 0)" | cut -d/ -f5)
+	for device in $(lspci -Dn -d 1af4:1110 | cut -d' ' -f1); do
+		case $(realpath "/sys/bus/pci/devices/$device") in
+		*/"$switch"/*) near=$device ;;
+		*) far=$device ;;
+		esac
+	done
+}
+
 # adapter N: its PCI address.
 adapter() { sed -n "$(($1 + 1))p" /tmp/adapters; }
 

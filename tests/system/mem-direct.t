@@ -4,26 +4,14 @@
 # has, moves, revokes and looks after, to NVMe targets, past every host page.
 # lab-own: --topology hca --memory 3G
 # lab-kernel: backports
+# shellcheck disable=SC2154 # near, far and switch are what peer_bars sets.
 . "${0%/*}/lib.sh"
 
 softhca
 ok "the exporter is there" modprobe weft_test_exporter
 modprobe -q udmabuf
 modprobe -q system_heap
-# Memory below the adapters' switch, and below another root port.
-switch=$(realpath "/sys/bus/pci/devices/$(adapter 0)" | cut -d/ -f5)
-for device in $(lspci -Dn -d 1af4:1110 | cut -d' ' -f1); do
-	case $(realpath "/sys/bus/pci/devices/$device") in
-	*/"$switch"/*) near=$device ;;
-	*) far=$device ;;
-	esac
-done
-# bind DRIVER DEVICE
-bind() {
-	echo "$1" >"/sys/bus/pci/devices/$2/driver_override"
-	echo "$2" >/sys/bus/pci/drivers_probe
-	test -e "/sys/bus/pci/drivers/$1/$2"
-}
+peer_bars
 ok "and has a BAR" bind weft_test_exporter "$near"
 load_weft 2000
 # The checkers make everything some times slower.

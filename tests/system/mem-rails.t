@@ -4,24 +4,16 @@
 # the memory, by another where that is lost, and what people are told of it.
 # lab-own: --topology hca-rails --memory 3G
 # lab-kernel: backports
+# shellcheck disable=SC2154 # near, far and switch are what peer_bars sets.
 . "${0%/*}/lib.sh"
 
 softhca 3
 modprobe weft_test_exporter
-switch=$(realpath "/sys/bus/pci/devices/$(adapter 0)" | cut -d/ -f5)
-for device in $(lspci -Dn -d 1af4:1110 | cut -d' ' -f1); do
-	case $(realpath "/sys/bus/pci/devices/$device") in
-	*/"$switch"/*) near=$device ;;
-	*) far=$device ;;
-	esac
-done
+peer_bars
 load_weft 2000
 modprobe weft_rdma io_timeout=3
 modprobe weft_p2p
-for device in $near $far; do
-	echo weft_p2p >"/sys/bus/pci/devices/$device/driver_override"
-	echo "$device" >/sys/bus/pci/drivers_probe
-done
+for device in $near $far; do bind weft_p2p "$device"; done
 nqn=nqn.2014-08.org.example
 for n in 0 1; do
 	make_null "hb$n" 64

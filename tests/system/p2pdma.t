@@ -5,6 +5,7 @@
 # disks and through members over RDMA; and a dma-buf of vfio-pci.
 # lab-own: --topology hca --memory 3G
 # lab-kernel: backports lab
+# shellcheck disable=SC2154 # near, far and switch are what peer_bars sets.
 . "${0%/*}/lib.sh"
 
 softhca
@@ -12,21 +13,18 @@ modprobe nvme
 modprobe weft_p2p pages_mib=32
 load_weft 2000
 modprobe weft_rdma io_timeout=3
-switch=$(realpath "/sys/bus/pci/devices/$(adapter 0)" | cut -d/ -f5)
+peer_bars
+bar=$near
 until_true 10 sh -c 'ls /dev/nvme2n1'
 for disk in /sys/block/nvme*n1; do
 	path=$(realpath "$disk/device/device")
 	case $path in
-	*/"$switch"/*) [ -e "$path/p2pmem" ] && { cmb=${path##*/}; cmb_disk=/dev/${disk##*/}; } || near=/dev/${disk##*/} ;;
-	*) far=/dev/${disk##*/} ;;
+	*/"$switch"/*) [ -e "$path/p2pmem" ] && { cmb=${path##*/}; cmb_disk=/dev/${disk##*/}; } || near_disk=/dev/${disk##*/} ;;
+	*) far_disk=/dev/${disk##*/} ;;
 	esac
 done
-note "CMB of $cmb, $cmb_disk; disks $near, $far elsewhere"
-for device in $(lspci -Dn -d 1af4:1110 | cut -d' ' -f1); do
-	case $(realpath "/sys/bus/pci/devices/$device") in *"/$switch/"*) bar=$device ;; esac
-done
-echo weft_p2p >"/sys/bus/pci/devices/$bar/driver_override"
-echo "$bar" >/sys/bus/pci/drivers_probe
+note "CMB of $cmb, $cmb_disk; disks $near_disk, $far_disk elsewhere"
+bind weft_p2p "$bar"
 is "half of a BAR is pages" "$(cat "/sys/bus/pci/devices/$bar/p2pmem/size")" 33554432
 
 # in_memory DEVICE PCI-ADDRESS [OPTION...]: fio verifies with its buffers in that device's memory.
@@ -38,25 +36,25 @@ in_memory() {
 }
 
 # --- Members that are local disks
-ok "a volume on disks below one switch" weftctl create b "$cmb_disk" "$near" --chunk 64K --force
+ok "a volume on disks below one switch" weftctl create b "$cmb_disk" "$near_disk" --chunk 64K --force
 ok "buffers in the CMB" in_memory /dev/weft/b "$cmb"
 ok "buffers in a BAR" in_memory /dev/weft/b "$bar"
 ok "in pieces of many chunks" in_memory /dev/weft/b "$bar" --bs=1m --iodepth=4
 ok "stopped" weftctl stop b
-weftctl wipe "$cmb_disk" "$near" >/dev/null
-ok "a volume with a disk elsewhere" weftctl create b "$near" "$far" --chunk 64K --force
+weftctl wipe "$cmb_disk" "$near_disk" >/dev/null
+ok "a volume with a disk elsewhere" weftctl create b "$near_disk" "$far_disk" --chunk 64K --force
 refused_io() { ! in_memory "$@"; }
 ok "a disk that does not reach the memory: an error" refused_io /dev/weft/b "$bar"
 sed -n 's/.*\(error=[^,]*\).*/# \1/p' /tmp/fio.out | sort -u
 is "which is that I/O's alone: nothing failed" "$(weftctl status b --json | jq -r '.volumes[0].state')" live
 ok "and other I/O goes on" verify /dev/weft/b size=8m
 ok "stopped again" weftctl stop b
-weftctl wipe "$near" "$far" >/dev/null
+weftctl wipe "$near_disk" "$far_disk" >/dev/null
 make_null plain 64
-ok "a volume with a member that has no such I/O" weftctl create b "$near" /dev/plain --force
+ok "a volume with a member that has no such I/O" weftctl create b "$near_disk" /dev/plain --force
 ok "refuses it before it is split" refused_io /dev/weft/b "$bar"
 ok "and stops" weftctl stop b
-weftctl wipe "$near" /dev/plain >/dev/null
+weftctl wipe "$near_disk" /dev/plain >/dev/null
 remove_null plain
 
 # --- Members over RDMA
@@ -88,8 +86,7 @@ noiommu=/sys/module/vfio/parameters/enable_unsafe_noiommu_mode
 if [ -e $noiommu ]; then
 	echo 1 >$noiommu
 	modprobe vfio-pci
-	echo vfio-pci >"/sys/bus/pci/devices/$bar/driver_override"
-	echo "$bar" >/sys/bus/pci/drivers_probe
+	bind vfio-pci "$bar"
 	direct "a dma-buf of vfio-pci" verify "vfio=$bar" --size=8388608
 	direct "registered for good" verify "vfio=$bar" --size=8388608 --persistent
 	ok "which revokes it: EFAULT" weft-memtest v load "vfio=$bar" --depth=64 --largest=65536 --revoke=1000 --seconds=3

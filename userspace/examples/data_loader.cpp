@@ -12,6 +12,8 @@
 #include <cstring>
 #include <future>
 #include <random>
+#include <semaphore>
+#include <thread>
 #include <vector>
 
 namespace
@@ -27,42 +29,57 @@ T must(weft::Result<T> result)
     return std::move(*result);
 }
 
-/// Makes batches on a thread of its own: an engine is one thread's.
+/// Makes batches on a thread of its own, which has the engine.
 class Loader
 {
 public:
     Loader(const weft::Volume& volume, std::uint32_t sample, std::uint32_t batch)
         : volume_(volume), sample_(sample), batch_(batch),
           memory_(must(device_memory(2 * std::size_t{sample} * batch))),
-          registration_(must(volume.add(memory_, {.staged = true})))
+          registration_(must(volume.add(memory_, {.staged = true}))),
+          thread_([this](const std::stop_token& stop) { run(stop); })
     {
     }
-    /// Begins the next batch, into the half that is not being worked on.
+    /// Begins the next batch, into the half that is not being worked on. Its bytes.
     std::future<std::size_t> next()
     {
-        half_ = !half_;
-        return std::async(std::launch::async, [this, half = half_] { return load(half); });
+        wanted_ = std::promise<std::size_t>();
+        auto coming = wanted_.get_future();
+        go_.release();
+        return coming;
     }
+    ~Loader()
+    {
+        thread_.request_stop();
+        go_.release();
+    }
+    Loader(const Loader&) = delete;
+    Loader& operator=(const Loader&) = delete;
     [[nodiscard]] weft::Route route() const { return registration_.route(); }
 
 private:
-    std::size_t load(bool half)
+    void run(const std::stop_token& stop)
     {
         auto engine = must(weft::Engine::create({.entries = 256}));
         auto gather = must(weft::Gather::create(engine, {.capacity = batch_, .depth = 256}));
         std::vector<weft::Extent> extents(batch_);
         std::vector<std::int32_t> results(batch_);
-        const auto samples = volume_.size() / sample_;
-        for (std::uint32_t i = 0; i < batch_; i++)
-            extents[i] = {random_() % samples * sample_,
-                          (half ? std::uint64_t{batch_} * sample_ : 0) + std::uint64_t{i} * sample_, sample_,
-                          0};
-        const auto done = must(gather.run(volume_, registration_, extents, results));
-        for (std::uint32_t i = 0; i < batch_; i++)
-            if (results[i] < 0)
-                std::fprintf(stderr, "data_loader: the sample at %llu: %s\n",
-                             static_cast<unsigned long long>(extents[i].offset), std::strerror(-results[i]));
-        return done.bytes;
+        for (std::uint64_t half = 0;; half = 1 - half) {
+            go_.acquire();
+            if (stop.stop_requested())
+                return;
+            auto wanted = std::move(wanted_);
+            const auto samples = volume_.size() / sample_;
+            for (std::uint32_t i = 0; i < batch_; i++)
+                extents[i] = {random_() % samples * sample_, (half * batch_ + i) * sample_, sample_, 0};
+            const auto done = must(gather.run(volume_, registration_, extents, results));
+            for (std::uint32_t i = 0; i < batch_; i++)
+                if (results[i] < 0)
+                    std::fprintf(stderr, "data_loader: the sample at %llu: %s\n",
+                                 static_cast<unsigned long long>(extents[i].offset),
+                                 std::strerror(-results[i]));
+            wanted.set_value(done.bytes);
+        }
     }
 
     const weft::Volume& volume_;
@@ -71,7 +88,9 @@ private:
     weft::Memory memory_;
     weft::Registration registration_;
     std::mt19937_64 random_{1};
-    bool half_ = false;
+    std::promise<std::size_t> wanted_; ///< of the batch that begins next
+    std::binary_semaphore go_{0};
+    std::jthread thread_;
 };
 
 } // namespace

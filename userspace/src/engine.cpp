@@ -18,13 +18,6 @@ namespace
 
 // Completions of cancellations and timeouts tell nobody anything.
 constexpr std::uint64_t nobody = ~std::uint64_t{0};
-// A completion of a staging slot, and not of an operation itself.
-constexpr std::uint64_t slot_mark = std::uint64_t{1} << 63;
-
-bool is_transient(std::int64_t result)
-{
-    return result == -EAGAIN || result == -EINTR;
-}
 
 } // namespace
 

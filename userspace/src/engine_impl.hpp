@@ -7,7 +7,7 @@
 
 #include <weft/engine.hpp>
 
-#include <array>
+#include <cerrno>
 #include <liburing.h>
 #include <vector>
 
@@ -15,6 +15,15 @@ namespace weft
 {
 
 enum class Kind : std::uint8_t { read, write, flush };
+
+/// Of user data: a completion of a staging slot, and not of an operation itself.
+constexpr std::uint64_t slot_mark = std::uint64_t{1} << 63;
+
+/// An error that the same submission may not have again.
+[[nodiscard]] constexpr bool is_transient(std::int64_t result) noexcept
+{
+    return result == -EAGAIN || result == -EINTR;
+}
 
 /// What one submission moves by file.
 struct FilePiece {

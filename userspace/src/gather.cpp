@@ -89,8 +89,10 @@ void Gather::Impl::arrange(const Target& target, std::span<const Extent> wanted)
             reads[read_count++] = {i, 1, extent.length, extent.order, member};
         }
     }
-    std::stable_sort(reads.begin(), reads.begin() + read_count,
-                     [](const Read& one, const Read& other) { return one.member < other.member; });
+    // Not a stable sort, which would allocate: what came first decides.
+    std::sort(reads.begin(), reads.begin() + read_count, [](const Read& one, const Read& other) {
+        return one.member != other.member ? one.member < other.member : one.first < other.first;
+    });
     for (auto& queue : queues)
         queue = {};
     for (std::uint32_t i = 0; i < read_count; i++) {

@@ -15,8 +15,6 @@ namespace weft
 namespace
 {
 
-constexpr std::uint64_t slot_mark = std::uint64_t{1} << 63;
-
 void signal_event(void* fd)
 {
     const std::uint64_t one = 1;
@@ -146,7 +144,7 @@ void Engine::Impl::slot_done(std::uint32_t number, std::int64_t result) noexcept
 {
     auto& slot = staging.slots[number];
     auto& op = ops[slot.op];
-    const bool again = result == -EAGAIN || result == -EINTR;
+    const bool again = is_transient(result);
     if (result < 0 && !again) {
         release(slot, result);
         return;

@@ -74,18 +74,32 @@ struct Place {
     bool in_flight = false;
 };
 
-} // namespace
-
-struct ReadStream::Impl final : Sink {
-    Impl(Engine& engine_in, const Target& target_in, const Registration& memory_in, const Plan& plan_in)
+/// What a stream moves, and the places that it moves it through.
+struct Window {
+    Window(Engine& engine_in, const Target& target_in, const Registration& memory_in, const Plan& plan_in)
         : engine(engine_in), target(target_in), memory(memory_in), plan(plan_in), places(plan_in.places())
     {
     }
-    ~Impl()
+    /// Nothing is in flight after it.
+    void drain() noexcept
     {
         while (flying)
             static_cast<void>(engine.wait({}));
     }
+
+    Engine& engine;
+    const Target& target;
+    const Registration& memory;
+    Plan plan;
+    std::vector<Place> places;
+    std::uint32_t flying = 0; ///< I/O in flight
+};
+
+} // namespace
+
+struct ReadStream::Impl final : Window, Sink {
+    using Window::Window;
+    ~Impl() { drain(); }
     void complete(std::uint64_t token, const Completion& completion) noexcept override
     {
         places[token].result = completion.result;
@@ -116,17 +130,11 @@ struct ReadStream::Impl final : Sink {
         return true;
     }
 
-    Engine& engine;
-    const Target& target;
-    const Registration& memory;
-    Plan plan;
-    std::vector<Place> places;
     Piece pending;
     std::uint64_t begun = 0; ///< pieces
     std::uint64_t taken = 0; ///< that the caller is done with
     bool given = false;      ///< the caller has one
     bool ended = false;
-    std::uint32_t flying = 0;
 };
 
 ReadStream::ReadStream(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
@@ -171,11 +179,8 @@ Result<Piece> ReadStream::next()
                       code);
 }
 
-struct WriteStream::Impl final : Sink {
-    Impl(Engine& engine_in, const Target& target_in, const Registration& memory_in, const Plan& plan_in)
-        : engine(engine_in), target(target_in), memory(memory_in), plan(plan_in), places(plan_in.places())
-    {
-    }
+struct WriteStream::Impl final : Window, Sink {
+    using Window::Window;
     ~Impl() { drain(); }
     void complete(std::uint64_t token, const Completion& completion) noexcept override
     {
@@ -191,11 +196,6 @@ struct WriteStream::Impl final : Sink {
             failed = place.piece;
         }
     }
-    void drain() noexcept
-    {
-        while (flying)
-            static_cast<void>(engine.wait({}));
-    }
     [[nodiscard]] std::unexpected<Error> why() const
     {
         return failure_of(std::to_string(failed.length) + " bytes at " + std::to_string(failed.offset) +
@@ -204,14 +204,8 @@ struct WriteStream::Impl final : Sink {
     }
 
     static constexpr std::uint64_t flush_token = ~std::uint64_t{0};
-    Engine& engine;
-    const Target& target;
-    const Registration& memory;
-    Plan plan;
-    std::vector<Place> places;
     std::uint64_t number = 0; ///< of the piece that is being filled
     Piece given;
-    std::uint32_t flying = 0;
     std::int64_t flushed = 0;
     int error = 0;
     Piece failed;

@@ -63,6 +63,12 @@ std::vector<std::string> rdma_devices(const topology& all)
     return names;
 }
 
+void tell_refusals(diagnoses& found, const peer_memories& sources)
+{
+    for (const auto& refusal : sources.refusals)
+        found.push_back({severity::note, check, refusal, "this memory can be tried with nothing", ""});
+}
+
 void prove_pairs(diagnoses& found, const topology& all, const peer_memories& sources)
 {
     for (const auto& memory : sources.memories)
@@ -76,8 +82,7 @@ void prove_pairs(diagnoses& found, const topology& all, const peer_memories& sou
                                  fmt::format("not proved: {}: {}", memory->name(), done.error().text),
                                  "programs that use verbs have no direct route between the two", ""});
         }
-    for (const auto& refusal : sources.refusals)
-        found.push_back({severity::note, check, refusal, "this memory can be tried with nothing", ""});
+    tell_refusals(found, sources);
 }
 
 // The RDMA device of a rail, which is "mlx5_0/1".
@@ -125,8 +130,7 @@ void prove_volume(diagnoses& found, const std::string& name, const peer_memories
                              fmt::format("volume {}: {}: {}", name, memory->name(), done.error().text),
                              "there is no direct route between the two", "weftctl topology"});
     }
-    for (const auto& refusal : sources.refusals)
-        found.push_back({severity::note, check, refusal, "this memory can be tried with nothing", ""});
+    tell_refusals(found, sources);
 }
 
 } // namespace

@@ -22,10 +22,8 @@ bool same(const Memory& memory, std::size_t at, const std::vector<std::byte>& da
 
 TEST_F(EngineTest, ReadsAndWritesAndFlushes)
 {
-    const TemporaryFile file(4 * mib);
-    const auto volume = must(Volume::open(file.path(), Access::read_write));
-    const auto memory = must(Memory::allocate(mib));
-    const auto registration = must(volume.add(memory, {}));
+    const OpenFile opened(4 * mib, mib, Access::read_write);
+    const auto& [file, volume, memory, registration] = opened;
     auto engine = must(Engine::create());
     ASSERT_TRUE(engine.read(volume, registration, {mib, 0, mib}, 7));
     const auto read = one(engine);
@@ -46,10 +44,8 @@ TEST_F(EngineTest, ReadsAndWritesAndFlushes)
 
 TEST_F(EngineTest, TheLastReadIsShort)
 {
-    const TemporaryFile file(64 * kib + 100);
-    const auto volume = must(Volume::open(file.path()));
-    const auto memory = must(Memory::allocate(64 * kib));
-    const auto registration = must(volume.add(memory, {}));
+    const OpenFile opened(64 * kib + 100, 64 * kib);
+    const auto& [file, volume, memory, registration] = opened;
     auto engine = must(Engine::create());
     ASSERT_TRUE(engine.read(volume, registration, {64 * kib, 0, 4096}, 0));
     EXPECT_EQ(one(engine).result, 100);
@@ -58,10 +54,8 @@ TEST_F(EngineTest, TheLastReadIsShort)
 
 TEST_F(EngineTest, ShortReadsAreContinued)
 {
-    const TemporaryFile file(mib);
-    const auto volume = must(Volume::open(file.path(), Access::read_write));
-    const auto memory = must(Memory::allocate(mib));
-    const auto registration = must(volume.add(memory, {}));
+    const OpenFile opened(mib, mib, Access::read_write);
+    const auto& [file, volume, memory, registration] = opened;
     auto engine = must(Engine::create());
     faults.longest = 8192;
     ASSERT_TRUE(engine.read(volume, registration, {0, 0, mib}, 0));
@@ -75,10 +69,8 @@ TEST_F(EngineTest, ShortReadsAreContinued)
 
 TEST_F(EngineTest, TransientErrorsAreNone)
 {
-    const TemporaryFile file(64 * kib);
-    const auto volume = must(Volume::open(file.path()));
-    const auto memory = must(Memory::allocate(64 * kib));
-    const auto registration = must(volume.add(memory, {}));
+    const OpenFile opened(64 * kib, 64 * kib);
+    const auto& [file, volume, memory, registration] = opened;
     auto engine = must(Engine::create());
     faults.transient = 5;
     ASSERT_TRUE(engine.read(volume, registration, {0, 0, 64 * kib}, 0));
@@ -89,10 +81,8 @@ TEST_F(EngineTest, TransientErrorsAreNone)
 
 TEST_F(EngineTest, AnErrorIsThatReadsAlone)
 {
-    const TemporaryFile file(64 * kib);
-    const auto volume = must(Volume::open(file.path()));
-    const auto memory = must(Memory::allocate(64 * kib));
-    const auto registration = must(volume.add(memory, {}));
+    const OpenFile opened(64 * kib, 64 * kib);
+    const auto& [file, volume, memory, registration] = opened;
     auto engine = must(Engine::create());
     faults.broken = 1;
     ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096}, 1));
@@ -103,10 +93,8 @@ TEST_F(EngineTest, AnErrorIsThatReadsAlone)
 
 TEST_F(EngineTest, WrongArgumentsAreToldOf)
 {
-    const TemporaryFile file(64 * kib);
-    const auto volume = must(Volume::open(file.path()));
-    const auto memory = must(Memory::allocate(64 * kib));
-    const auto registration = must(volume.add(memory, {}));
+    const OpenFile opened(64 * kib, 64 * kib);
+    const auto& [file, volume, memory, registration] = opened;
     auto engine = must(Engine::create());
     const auto result = [&](const Io& io) {
         EXPECT_TRUE(engine.read(volume, registration, io, 0));
@@ -126,10 +114,8 @@ TEST_F(EngineTest, WrongArgumentsAreToldOf)
 
 TEST_F(EngineTest, NoMoreThanItsEntriesAreInFlight)
 {
-    const TemporaryFile file(64 * kib);
-    const auto volume = must(Volume::open(file.path()));
-    const auto memory = must(Memory::allocate(64 * kib));
-    const auto registration = must(volume.add(memory, {}));
+    const OpenFile opened(64 * kib, 64 * kib);
+    const auto& [file, volume, memory, registration] = opened;
     auto engine = must(Engine::create({.entries = 4}));
     for (unsigned i = 0; i < 4; i++)
         EXPECT_TRUE(engine.read(volume, registration, {i * 4096, i * 4096, 4096}, i));
@@ -146,10 +132,8 @@ TEST_F(EngineTest, NoMoreThanItsEntriesAreInFlight)
 
 TEST_F(EngineTest, WithAttachedFiles)
 {
-    const TemporaryFile file(64 * kib);
-    const auto volume = must(Volume::open(file.path()));
-    const auto memory = must(Memory::allocate(64 * kib));
-    const auto registration = must(volume.add(memory, {}));
+    const OpenFile opened(64 * kib, 64 * kib);
+    const auto& [file, volume, memory, registration] = opened;
     auto engine = must(Engine::create());
     ASSERT_TRUE(engine.attach(volume));
     ASSERT_TRUE(engine.attach(volume));
@@ -162,10 +146,8 @@ TEST_F(EngineTest, WithAttachedFiles)
 
 TEST_F(EngineTest, SubmittedByAKernelThread)
 {
-    const TemporaryFile file(64 * kib);
-    const auto volume = must(Volume::open(file.path()));
-    const auto memory = must(Memory::allocate(64 * kib));
-    const auto registration = must(volume.add(memory, {}));
+    const OpenFile opened(64 * kib, 64 * kib);
+    const auto& [file, volume, memory, registration] = opened;
     auto engine = must(Engine::create({.entries = 8, .sqpoll = true}));
     for (int i = 0; i < 20; i++) {
         ASSERT_TRUE(engine.read(volume, registration, {0, 0, 64 * kib}, 0));
@@ -175,10 +157,8 @@ TEST_F(EngineTest, SubmittedByAKernelThread)
 
 TEST_F(EngineTest, TellsByADescriptor)
 {
-    const TemporaryFile file(64 * kib);
-    const auto volume = must(Volume::open(file.path()));
-    const auto memory = must(Memory::allocate(64 * kib));
-    const auto registration = must(volume.add(memory, {}));
+    const OpenFile opened(64 * kib, 64 * kib);
+    const auto& [file, volume, memory, registration] = opened;
     auto engine = must(Engine::create());
     pollfd waiting{must(engine.event_fd()), POLLIN, 0};
     ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096}, 3));
@@ -212,10 +192,8 @@ Detached read_twice(Engine& engine, const Volume& volume, const Registration& me
 
 TEST_F(EngineTest, Coroutines)
 {
-    const TemporaryFile file(256 * kib);
-    const auto volume = must(Volume::open(file.path()));
-    const auto memory = must(Memory::allocate(256 * kib));
-    const auto registration = must(volume.add(memory, {}));
+    const OpenFile opened(256 * kib, 256 * kib);
+    const auto& [file, volume, memory, registration] = opened;
     // More of them than there are entries: the others take turns.
     auto engine = must(Engine::create({.entries = 4}));
     unsigned done = 0;
@@ -228,10 +206,8 @@ TEST_F(EngineTest, Coroutines)
 
 TEST_F(EngineTest, AnEngineEachThread)
 {
-    const TemporaryFile file(4 * mib);
-    const auto volume = must(Volume::open(file.path()));
-    const auto memory = must(Memory::allocate(4 * mib));
-    const auto registration = must(volume.add(memory, {}));
+    const OpenFile opened(4 * mib, 4 * mib);
+    const auto& [file, volume, memory, registration] = opened;
     {
         std::vector<std::jthread> threads;
         for (std::size_t t = 0; t < 4; t++)

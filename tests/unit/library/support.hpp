@@ -67,6 +67,19 @@ T must(Result<T> result)
     return std::move(*result);
 }
 
+/// A file, open as a volume, and memory that is registered with it.
+struct OpenFile {
+    explicit OpenFile(std::size_t bytes, std::size_t memory_bytes, Access access = Access::read)
+        : file(bytes), volume(must(Volume::open(file.path(), access))),
+          memory(must(Memory::allocate(memory_bytes))), registration(must(volume.add(memory, {})))
+    {
+    }
+    TemporaryFile file;
+    Volume volume;
+    Memory memory;
+    Registration registration;
+};
+
 /// No fault outlives its test.
 class LibraryTest : public ::testing::Test
 {
