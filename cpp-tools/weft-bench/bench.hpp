@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ struct Job {
     std::uint32_t piece = 0;  ///< of an I/O
     std::uint32_t depth = 16; ///< I/O in flight
     bool write = false;       ///< from memory to the source
-    bool gpu = false;         ///< GPU memory, and not the host's
+    std::optional<int> gpu;   ///< this one's memory, and not the host's
     std::string file;         ///< on the volume, where that is what is read
 };
 
@@ -42,29 +43,15 @@ struct Figures {
 /// Told of progress: bytes moved so far.
 using Progress = std::function<void(std::uint64_t)>;
 
-/// Where data is moved to: `depth` pieces of memory. A GPU's is given back with it.
-class Place
-{
-public:
-    [[nodiscard]] static weft::Result<Place> make(const Job& job);
-    Place(Place&&) noexcept;
-    Place& operator=(Place&&) noexcept;
-    ~Place();
-    [[nodiscard]] const weft::Memory& memory() const { return *memory_; }
-
-private:
-    Place() = default;
-    std::unique_ptr<weft::Memory> memory_;
-    std::uint64_t pointer_ = 0; ///< CUDA's
-};
+// Data is moved to or from a memory of `depth` pieces.
 
 /// By an engine, with a registration that is direct, or staged.
-[[nodiscard]] Figures run_engine(const Job& job, const Place& place, const std::string& name,
+[[nodiscard]] Figures run_engine(const Job& job, const weft::Memory& memory, const std::string& name,
                                  const Progress& progress);
 /// By pread() or pwrite() into pinned memory, and a copy: what people write without a library.
-[[nodiscard]] Figures run_pread(const Job& job, const Place& place, const Progress& progress);
+[[nodiscard]] Figures run_pread(const Job& job, const weft::Memory& memory, const Progress& progress);
 /// By cuFile, where libcufile is there.
-[[nodiscard]] Figures run_cufile(const Job& job, const Place& place, const Progress& progress);
+[[nodiscard]] Figures run_cufile(const Job& job, const weft::Memory& memory, const Progress& progress);
 
 /// For people, for programs, and as a picture.
 [[nodiscard]] std::string as_text(const Job& job, const std::vector<Figures>& all);

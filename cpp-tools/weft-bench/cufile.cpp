@@ -56,7 +56,7 @@ struct CuFile {
 
 } // namespace
 
-Figures run_cufile(const Job& job, const Place& place, const Progress& progress)
+Figures run_cufile(const Job& job, const weft::Memory& memory, const Progress& progress)
 {
     const std::string name = "cufile";
     const weft::shim::Library library("libcufile.so.0");
@@ -78,22 +78,22 @@ Figures run_cufile(const Job& job, const Place& place, const Progress& progress)
         return refused(name, "cuFileHandleRegister fails with " + std::to_string(error.err));
     const std::unique_ptr<void, void (*)(void*)> handle(registered, api.handle_deregister);
     // That is what CUDA's pointers are.
-    auto* memory = reinterpret_cast<void*>(place.memory().device_pointer());
-    const bool known = !api.buffer_register(memory, place.memory().size(), 0).err;
+    auto* pointer = reinterpret_cast<void*>(memory.device_pointer());
+    const bool known = !api.buffer_register(pointer, memory.size(), 0).err;
 
     Figures figures;
     figures.name = name;
     figures.route = "cuFile's own choice";
     using Moved = std::expected<std::size_t, std::string>;
     move_one_by_one(figures, job, progress, [&](std::uint32_t length, off_t offset) -> Moved {
-        const auto moved = job.write ? api.write(handle.get(), memory, length, offset, 0)
-                                     : api.read(handle.get(), memory, length, offset, 0);
+        const auto moved = job.write ? api.write(handle.get(), pointer, length, offset, 0)
+                                     : api.read(handle.get(), pointer, length, offset, 0);
         if (moved <= 0)
             return std::unexpected("its I/O fails with " + std::to_string(moved));
         return static_cast<std::size_t>(moved);
     });
     if (known)
-        api.buffer_deregister(memory);
+        api.buffer_deregister(pointer);
     return figures;
 }
 

@@ -21,9 +21,9 @@ A route that cannot be says why. CPU seconds are this process's; what the kernel
 Writing overwrites what the source holds.
 
 Examples:
-  weft-bench data --gpu
+  weft-bench data --gpu 0
   weft-bench /mnt/shard-0001.bin --size 1G --json bench.json --svg bench.svg
-  weft-bench data --file /mnt/shard-0001.bin --gpu --routes direct,staged)";
+  weft-bench data --file /mnt/shard-0001.bin --gpu 0 --routes direct,staged)";
 
 /// A bar on a terminal, and nothing elsewhere.
 class Bar
@@ -116,7 +116,7 @@ int main(int argc, char** argv)
         ->transform(CLI::AsSizeValue(false))
         ->capture_default_str();
     app.add_option("--depth", job.depth, "I/O in flight")->check(CLI::Range(1, 1024))->capture_default_str();
-    app.add_flag("--gpu", job.gpu, "GPU 0's memory, not the host's");
+    app.add_option("--gpu", job.gpu, "memory of that GPU, by its number in CUDA, and not the host's");
     app.add_flag("--write", job.write, "from memory to the source");
     app.add_option("--routes", routes, "which, separated by commas")
         ->delimiter(',')
@@ -132,16 +132,18 @@ int main(int argc, char** argv)
         return give_up("a sealed file is for reading");
     if (auto settled = settle(job); !settled)
         return give_up(settled.error().text);
-    const auto place = bench::Place::make(job);
-    if (!place)
-        return give_up(place.error().text);
+    const auto bytes = std::size_t{job.piece} * job.depth;
+    const auto memory =
+        job.gpu ? weft::Memory::allocate_cuda(*job.gpu, bytes) : weft::Memory::allocate(bytes);
+    if (!memory)
+        return give_up(memory.error().text);
     std::vector<bench::Figures> all;
     for (const auto& route : routes) {
         Bar bar(route, job.length);
         const auto progress = [&bar](std::uint64_t done) { bar(done); };
-        all.push_back(route == "pread"    ? bench::run_pread(job, *place, progress)
-                      : route == "cufile" ? bench::run_cufile(job, *place, progress)
-                                          : bench::run_engine(job, *place, route, progress));
+        all.push_back(route == "pread"    ? bench::run_pread(job, *memory, progress)
+                      : route == "cufile" ? bench::run_cufile(job, *memory, progress)
+                                          : bench::run_engine(job, *memory, route, progress));
     }
     fmt::print("{}", bench::as_text(job, all));
     if (!save(json, bench::as_json(job, all)))

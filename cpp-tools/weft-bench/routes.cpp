@@ -54,57 +54,15 @@ std::uint32_t Figures::latency(double part) const
     return latencies[std::min(at, latencies.size() - 1)];
 }
 
-weft::Result<Place> Place::make(const Job& job)
-{
-    const auto bytes = std::size_t{job.piece} * job.depth;
-    Place place;
-    auto memory = weft::Memory::allocate(bytes);
-    if (job.gpu) {
-        const auto* api = cuda();
-        weft::shim::CuContext context = nullptr;
-        weft::shim::CuPointer pointer = 0;
-        if (!api)
-            return std::unexpected(weft::Error{ENOENT, weft::shim::cuda_reason()});
-        if (const auto e = api->context_retain(&context, 0); e || api->context_set(context))
-            return std::unexpected(weft::Error{EIO, "GPU 0: " + api->describe(e)});
-        if (const auto e = api->allocate(&pointer, bytes))
-            return std::unexpected(weft::Error{ENOMEM, "GPU memory: " + api->describe(e)});
-        place.pointer_ = pointer;
-        memory = weft::Memory::from_cuda(pointer, bytes);
-    }
-    if (!memory)
-        return std::unexpected(memory.error());
-    place.memory_ = std::make_unique<weft::Memory>(std::move(*memory));
-    return place;
-}
-
-Place::Place(Place&& other) noexcept
-    : memory_(std::move(other.memory_)), pointer_(std::exchange(other.pointer_, 0))
-{
-}
-
-Place& Place::operator=(Place&& other) noexcept
-{
-    std::swap(memory_, other.memory_);
-    std::swap(pointer_, other.pointer_);
-    return *this;
-}
-
-Place::~Place()
-{
-    memory_.reset();
-    if (pointer_)
-        cuda()->release(pointer_);
-}
-
-Figures run_engine(const Job& job, const Place& place, const std::string& name, const Progress& progress)
+Figures run_engine(const Job& job, const weft::Memory& memory, const std::string& name,
+                   const Progress& progress)
 {
     const auto opened = open_source(job);
     if (!opened)
         return refused(name, opened.error().text);
     const auto& target = opened->target();
     const bool staged = name == "staged";
-    auto registration = target.add(place.memory(), {.direct = !staged, .staged = staged});
+    auto registration = target.add(memory, {.direct = !staged, .staged = staged});
     if (!registration)
         return refused(name, registration.error().text);
     auto engine = weft::Engine::create({.entries = job.depth,
@@ -153,7 +111,7 @@ Figures run_engine(const Job& job, const Place& place, const std::string& name, 
     return figures;
 }
 
-Figures run_pread(const Job& job, const Place& place, const Progress& progress)
+Figures run_pread(const Job& job, const weft::Memory& memory, const Progress& progress)
 {
     const std::string name = "pread";
     const auto path = path_of(job);
@@ -169,16 +127,8 @@ Figures run_pread(const Job& job, const Place& place, const Progress& progress)
     const auto* api = job.gpu ? cuda() : nullptr;
     const bool pinned = api && !api->host_register(buffer->data(), buffer->size(), 1);
     const auto copy = [&](std::uint32_t bytes) {
-        const auto& memory = place.memory();
-        if (!api && job.write)
-            std::memcpy(buffer->data(), memory.data(), bytes);
-        else if (!api)
-            std::memcpy(memory.data(), buffer->data(), bytes);
-        else if (job.write)
-            return api->copy_to_host_now(buffer->data(), memory.device_pointer(), bytes) == 0;
-        else
-            return api->copy_to_device_now(memory.device_pointer(), buffer->data(), bytes) == 0;
-        return true;
+        return (job.write ? memory.copy_out(0, buffer->data(), bytes)
+                          : memory.copy_in(0, buffer->data(), bytes)) == 0;
     };
 
     Figures figures;

@@ -127,6 +127,16 @@ weft_memory* weft_memory_allocate(size_t bytes, weft_error* error)
     return made<weft_memory>(error, [&] { return weft::Memory::allocate(bytes); });
 }
 
+weft_memory* weft_memory_allocate_udmabuf(size_t bytes, weft_error* error)
+{
+    return made<weft_memory>(error, [&] { return weft::Memory::allocate_udmabuf(bytes); });
+}
+
+weft_memory* weft_memory_allocate_cuda(int gpu, size_t bytes, weft_error* error)
+{
+    return made<weft_memory>(error, [&] { return weft::Memory::allocate_cuda(gpu, bytes); });
+}
+
 weft_memory* weft_memory_of(void* data, size_t bytes, weft_error* error)
 {
     return made<weft_memory>(error, [&] { return weft::Memory::of(data, bytes); });
@@ -157,6 +167,16 @@ size_t weft_memory_size(const weft_memory* memory)
     return memory->memory.size();
 }
 
+int weft_memory_copy_in(const weft_memory* memory, size_t offset, const void* from, size_t bytes)
+{
+    return -memory->memory.copy_in(offset, from, bytes);
+}
+
+int weft_memory_copy_out(const weft_memory* memory, size_t offset, void* to, size_t bytes)
+{
+    return -memory->memory.copy_out(offset, to, bytes);
+}
+
 weft_registration* weft_volume_add(const weft_volume* volume, const weft_memory* memory, unsigned int policy,
                                    weft_error* error)
 {
@@ -183,6 +203,16 @@ weft_route weft_registration_route(const weft_registration* registration)
 weft_engine* weft_engine_create(unsigned int entries, weft_error* error)
 {
     return made<weft_engine>(error, [&] { return weft::Engine::create({.entries = entries}); });
+}
+
+int weft_engine_attach(weft_engine* engine, const weft_volume* volume)
+{
+    try {
+        const auto attached = engine->engine.attach(volume->volume);
+        return attached ? 0 : -attached.error().code;
+    } catch (const std::bad_alloc&) {
+        return -ENOMEM;
+    }
 }
 
 void weft_engine_destroy(weft_engine* engine)

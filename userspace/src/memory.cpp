@@ -6,7 +6,10 @@
 
 #include "uapi/weft_mem.h"
 
+#include <cerrno>
+#include <cstring>
 #include <fcntl.h>
+#include <linux/udmabuf.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -34,6 +37,29 @@ Memory::Impl::~Impl()
 {
     if (mapping)
         ::munmap(mapping, mapped);
+    // The dma-buf keeps the memory of a GPU for as long as there is one.
+    dmabuf = OwnedFd();
+    if (gpu < 0)
+        return;
+    const auto* cuda = shim::cuda();
+    shim::CuContext before = nullptr;
+    cuda->context_get(&before);
+    if (allocated && !cuda->context_set(context))
+        cuda->release(allocated);
+    cuda->context_set(before == context ? nullptr : before);
+    cuda->context_release(gpu);
+}
+
+/// Before a copy: 0 where the CPU or CUDA can do it, an errno where not.
+int Memory::Impl::reach(std::size_t offset, std::size_t bytes) const noexcept
+{
+    if (offset > size || bytes > size - offset)
+        return EINVAL;
+    if (data)
+        return 0;
+    if (!device_pointer)
+        return EOPNOTSUPP;
+    return shim::cuda()->context_set(context) ? EIO : 0;
 }
 
 Memory::Memory(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
@@ -44,6 +70,28 @@ Memory::~Memory() = default;
 std::size_t Memory::size() const noexcept
 {
     return impl_->size;
+}
+
+int Memory::copy_in(std::size_t offset, const void* from, std::size_t bytes) const noexcept
+{
+    if (const int wrong = impl_->reach(offset, bytes))
+        return wrong;
+    if (impl_->data) {
+        std::memcpy(impl_->data + offset, from, bytes);
+        return 0;
+    }
+    return shim::cuda()->copy_to_device_now(impl_->device_pointer + offset, from, bytes) ? EIO : 0;
+}
+
+int Memory::copy_out(std::size_t offset, void* to, std::size_t bytes) const noexcept
+{
+    if (const int wrong = impl_->reach(offset, bytes))
+        return wrong;
+    if (impl_->data) {
+        std::memcpy(to, impl_->data + offset, bytes);
+        return 0;
+    }
+    return shim::cuda()->copy_to_host_now(to, impl_->device_pointer + offset, bytes) ? EIO : 0;
 }
 
 std::byte* Memory::data() const noexcept
@@ -115,6 +163,62 @@ Result<Memory> Memory::from_dmabuf(int fd, std::uint64_t offset, std::size_t byt
     else
         impl->data = static_cast<std::byte*>(impl->mapping) + offset;
     return Memory(std::move(impl));
+}
+
+Result<Memory> Memory::allocate_udmabuf(std::size_t bytes)
+{
+    if (!bytes || bytes > SIZE_MAX - page_size())
+        return failure(EINVAL, std::to_string(bytes) + " bytes are no memory");
+    const OwnedFd device(::open("/dev/udmabuf", O_RDWR | O_CLOEXEC));
+    if (!device)
+        return failure_of("/dev/udmabuf (modprobe udmabuf)");
+    const auto size = round_up(bytes, page_size());
+    const OwnedFd pages(::memfd_create("weft", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (!pages || ::ftruncate(pages.get(), static_cast<off_t>(size)) ||
+        ::fcntl(pages.get(), F_ADD_SEALS, F_SEAL_SHRINK))
+        return failure_of(std::to_string(bytes) + " bytes of a memfd");
+    udmabuf_create request{};
+    request.memfd = static_cast<__u32>(pages.get());
+    request.flags = UDMABUF_FLAGS_CLOEXEC;
+    request.size = size;
+    const OwnedFd dmabuf(::ioctl(device.get(), UDMABUF_CREATE, &request));
+    if (!dmabuf)
+        return failure_of("a dma-buf of " + std::to_string(bytes) +
+                          " bytes by udmabuf (its parameter size_limit_mb bounds it)");
+    return from_dmabuf(dmabuf.get(), 0, bytes);
+}
+
+Result<Memory> Memory::allocate_cuda(int gpu, std::size_t bytes)
+{
+    const auto* cuda = shim::cuda();
+    if (!cuda)
+        return failure(ENOENT, shim::cuda_reason());
+    const auto name = "GPU " + std::to_string(gpu);
+    int count = 0;
+    shim::CuDevice device = 0;
+    if (const auto result = cuda->device_count(&count))
+        return failure(EIO, "cuDeviceGetCount: " + cuda->describe(result));
+    if (gpu < 0 || gpu >= count)
+        return failure(ENOENT, "there is no " + name + ": CUDA has " + std::to_string(count));
+    if (const auto result = cuda->device_get(&device, gpu))
+        return failure(EIO, name + ": " + cuda->describe(result));
+    // What it holds is given back with it, also where something fails from here on.
+    const auto owner = std::make_unique<Impl>();
+    if (const auto result = cuda->context_retain(&owner->context, device))
+        return failure(EIO, name + ": " + cuda->describe(result));
+    owner->gpu = device;
+    if (const auto result = cuda->context_set(owner->context))
+        return failure(EIO, name + ": " + cuda->describe(result));
+    shim::CuPointer pointer = 0;
+    if (const auto result = cuda->allocate(&pointer, bytes))
+        return failure(ENOMEM, std::to_string(bytes) + " bytes of " + name + ": " + cuda->describe(result));
+    owner->allocated = pointer;
+    auto memory = from_cuda(pointer, bytes);
+    if (memory) {
+        memory->impl_->allocated = std::exchange(owner->allocated, 0);
+        memory->impl_->gpu = std::exchange(owner->gpu, -1);
+    }
+    return memory;
 }
 
 Result<Memory> Memory::from_cuda(std::uint64_t device_pointer, std::size_t bytes)

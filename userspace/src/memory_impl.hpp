@@ -20,12 +20,15 @@ struct Memory::Impl {
     std::uint64_t dmabuf_offset = 0;  ///< of the memory in it
     std::uint64_t device_pointer = 0; ///< CUDA's
     void* context = nullptr;          ///< CUDA's
+    std::uint64_t allocated = 0;      ///< ours of CUDA's, to be freed
+    int gpu = -1;                     ///< whose primary context we hold
     std::string reason;               ///< why a GPU's memory has no dma-buf
 
     Impl() = default;
     Impl(const Impl&) = delete;
     Impl& operator=(const Impl&) = delete;
     ~Impl();
+    [[nodiscard]] int reach(std::size_t offset, std::size_t bytes) const noexcept;
 };
 
 } // namespace weft

@@ -51,7 +51,7 @@ TEST(Bench, EveryRouteToHostMemory)
 TEST(Bench, GpuMemory)
 {
     const TemporaryFile file(4 * mib);
-    const auto all = figures(file.path() + " --gpu --block 256K --depth 4", "LD_LIBRARY_PATH=" STANDIN " ");
+    const auto all = figures(file.path() + " --gpu 0 --block 256K --depth 4", "LD_LIBRARY_PATH=" STANDIN " ");
     EXPECT_EQ(route(all, "direct")["ran"], false);
     EXPECT_NE(route(all, "direct")["why"].get<std::string>().find("no dma-buf"), std::string::npos);
     EXPECT_EQ(route(all, "staged")["bytes"], 4 * mib);
@@ -85,7 +85,7 @@ TEST(Bench, WhatCannotBe)
     fails(file.path() + " --routes nonsense", "nonsense");
     fails(file.path() + " --block 2G", "1 GiB at most");
     if (run("ldconfig -p | grep -q libcuda.so.1").status)
-        fails(file.path() + " --gpu", "there is no libcuda.so.1 here");
+        fails(file.path() + " --gpu 0", "there is no libcuda.so.1 here");
     fails("/dev/null", "neither a block device nor a file");
 }
 

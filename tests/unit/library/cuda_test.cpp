@@ -53,6 +53,47 @@ TEST_F(CudaTest, WhatIsNoDeviceMemory)
     EXPECT_NE(beyond.error().text.find("beyond the end"), std::string::npos);
 }
 
+TEST_F(CudaTest, OfItsOwn)
+{
+    const TemporaryFile file(mib);
+    const auto volume = must(Volume::open(file.path(), Access::read_write));
+    const auto memory = must(Memory::allocate_cuda(0, mib));
+    EXPECT_EQ(memory.data(), nullptr);
+    const auto registration = must(volume.add(memory, {.staged = true}));
+    auto engine = must(Engine::create({.entries = 2}));
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, mib}, 0));
+    EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(mib));
+    std::vector<std::byte> data(mib);
+    EXPECT_EQ(memory.copy_out(0, data.data(), mib), 0);
+    EXPECT_EQ(data, file.data());
+    EXPECT_EQ(memory.copy_in(mib - 4, data.data(), 4), 0);
+    EXPECT_EQ(memory.copy_out(mib - 4, data.data() + 8, 4), 0);
+    EXPECT_EQ(std::memcmp(data.data(), data.data() + 8, 4), 0);
+    EXPECT_EQ(memory.copy_in(mib - 4, data.data(), 5), EINVAL);
+    EXPECT_EQ(memory.copy_out(mib + 1, data.data(), 0), EINVAL);
+}
+
+TEST_F(CudaTest, GivesBackWhatItTook)
+{
+    cuda_->context_set(nullptr);
+    void* current = this;
+    {
+        const auto memory = must(Memory::allocate_cuda(0, mib));
+        EXPECT_EQ(Memory::allocate_cuda(7, mib).error().text, "there is no GPU 7: CUDA has 1");
+        EXPECT_EQ(Memory::allocate_cuda(-1, mib).error().code, ENOENT);
+        EXPECT_EQ(Memory::allocate_cuda(0, std::size_t{1} << 50).error().code, ENOMEM);
+        EXPECT_EQ(memory.copy_in(0, "data", 4), 0) << "what failed takes nothing along";
+    }
+    ASSERT_EQ(cuda_->context_get(&current), 0);
+    EXPECT_EQ(current, nullptr);
+    // The fixture's is the only one that is left.
+    EXPECT_EQ(cuda_->context_release(0), 0);
+    EXPECT_NE(cuda_->context_release(0), 0);
+    shim::CuContext context = nullptr;
+    ASSERT_EQ(cuda_->context_retain(&context, 0), 0);
+    ASSERT_EQ(cuda_->context_set(context), 0);
+}
+
 TEST_F(CudaTest, StagedOnlyWhereThatIsAllowed)
 {
     const TemporaryFile file(mib);

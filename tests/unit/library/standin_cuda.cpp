@@ -2,6 +2,7 @@
 /// A libcuda.so.1 for machines without a GPU: the entry points that libweft uses, over host memory. Device
 /// pointers are no addresses, so whoever follows one on the CPU is caught. Copies of a stream are made by a
 /// thread of it, later. With WEFT_STANDIN_DMABUF in the environment memory has a dma-buf, which is a memfd.
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
@@ -20,6 +21,7 @@ namespace
 constexpr int success = 0;
 constexpr int invalid_value = 1;
 constexpr int out_of_memory = 2;
+constexpr int invalid_context = 201;
 constexpr int not_ready = 600;
 constexpr int not_supported = 801;
 constexpr std::uint64_t device_bit = std::uint64_t{1} << 62;
@@ -100,6 +102,8 @@ struct Event {
 };
 
 int dummy_context;
+std::atomic<int> retained = 0;
+thread_local void* current = nullptr;
 
 } // namespace
 
@@ -143,27 +147,38 @@ int cuDeviceGetPCIBusId(char* name, int length, int)
 int cuDevicePrimaryCtxRetain(void** context, int)
 {
     *context = &dummy_context;
+    retained++;
     return success;
 }
 
 int cuDevicePrimaryCtxRelease_v2(int)
 {
+    if (retained <= 0)
+        return invalid_context;
+    retained--;
     return success;
 }
 
 int cuCtxGetCurrent(void** context)
 {
-    *context = &dummy_context;
+    *context = current;
     return success;
 }
 
 int cuCtxSetCurrent(void* context)
 {
-    return context == &dummy_context ? success : invalid_value;
+    if (context && (context != &dummy_context || retained <= 0))
+        return invalid_value;
+    current = context;
+    return success;
 }
 
 int cuMemAlloc_v2(std::uint64_t* pointer, std::size_t bytes)
 {
+    if (!current || retained <= 0)
+        return invalid_context;
+    if (bytes > std::size_t{1} << 30)
+        return out_of_memory;
     const int fd = memfd_create("stand-in", MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)))
         return out_of_memory;

@@ -50,6 +50,9 @@ TEST_F(TargetTest, Memories)
 {
     EXPECT_FALSE(Memory::allocate(0));
     EXPECT_FALSE(Memory::allocate(~std::size_t{0}));
+    EXPECT_FALSE(Memory::allocate_udmabuf(0));
+    EXPECT_FALSE(Memory::allocate_udmabuf(std::size_t{1} << 45))
+        << "no device has that, and no limit allows it";
     EXPECT_FALSE(Memory::of(nullptr, 10));
     EXPECT_FALSE(Memory::from_dmabuf(-1, 0, 10));
     const int fd = memfd_create("weft", MFD_CLOEXEC);

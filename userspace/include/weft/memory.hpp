@@ -20,6 +20,12 @@ class WEFT_API Memory
 public:
     /// New host memory, zeroed, in whole pages. ENOMEM.
     [[nodiscard]] static Result<Memory> allocate(std::size_t bytes);
+    /// New host memory as a dma-buf, of udmabuf: what a GPU's is like, where there is no GPU. ENOENT without
+    /// that driver, EACCES, EINVAL beyond its size_limit_mb.
+    [[nodiscard]] static Result<Memory> allocate_udmabuf(std::size_t bytes);
+    /// New memory of a GPU, by its number in CUDA, whose primary context becomes the calling thread's; freed
+    /// with this. ENOENT: there is no libcuda, or no such GPU. ENOMEM.
+    [[nodiscard]] static Result<Memory> allocate_cuda(int gpu, std::size_t bytes);
     /// The caller's own, which outlives this.
     [[nodiscard]] static Result<Memory> of(void* data, std::size_t bytes);
     /// A range of a dma-buf (udmabuf, AMD, Intel, a BAR by weft_p2p). The descriptor is duplicated. Mapped
@@ -32,6 +38,11 @@ public:
     Memory(Memory&& other) noexcept;
     Memory& operator=(Memory&& other) noexcept;
     ~Memory();
+
+    /// Copies bytes into it or out of it, by the CPU or by CUDA, and waits for that. 0, or EINVAL beyond its
+    /// end, EOPNOTSUPP where neither reaches it, EIO. No I/O on these bytes is in flight.
+    [[nodiscard]] int copy_in(std::size_t offset, const void* from, std::size_t bytes) const noexcept;
+    [[nodiscard]] int copy_out(std::size_t offset, void* to, std::size_t bytes) const noexcept;
 
     [[nodiscard]] std::size_t size() const noexcept;
     /// For the CPU; nullptr where it cannot be reached.

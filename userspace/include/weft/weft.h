@@ -68,12 +68,18 @@ void weft_file_close(struct weft_file *file);
 void weft_file_geometry(const struct weft_file *file, struct weft_geometry *geometry);
 
 struct weft_memory *weft_memory_allocate(size_t bytes, struct weft_error *error);
+/* Host memory as a dma-buf of udmabuf, or memory of a GPU by CUDA. */
+struct weft_memory *weft_memory_allocate_udmabuf(size_t bytes, struct weft_error *error);
+struct weft_memory *weft_memory_allocate_cuda(int gpu, size_t bytes, struct weft_error *error);
 struct weft_memory *weft_memory_of(void *data, size_t bytes, struct weft_error *error);
 struct weft_memory *weft_memory_from_dmabuf(int fd, uint64_t offset, size_t bytes, struct weft_error *error);
 struct weft_memory *weft_memory_from_cuda(uint64_t device_pointer, size_t bytes, struct weft_error *error);
 void weft_memory_free(struct weft_memory *memory);
 void *weft_memory_data(const struct weft_memory *memory); /* NULL: not for the CPU */
 size_t weft_memory_size(const struct weft_memory *memory);
+/* By the CPU or by CUDA; they wait for it. 0, or a negative errno. */
+int weft_memory_copy_in(const struct weft_memory *memory, size_t offset, const void *from, size_t bytes);
+int weft_memory_copy_out(const struct weft_memory *memory, size_t offset, void *to, size_t bytes);
 
 /* policy: of enum weft_policy, 0 for direct or nothing. */
 struct weft_registration *weft_volume_add(const struct weft_volume *volume, const struct weft_memory *memory,
@@ -84,6 +90,8 @@ void weft_registration_end(struct weft_registration *registration);
 enum weft_route weft_registration_route(const struct weft_registration *registration);
 
 struct weft_engine *weft_engine_create(unsigned int entries, struct weft_error *error);
+/* Saves instructions of each I/O on an ordinary device or file, which is closed after the engine. 0 or -ENOSPC. */
+int weft_engine_attach(struct weft_engine *engine, const struct weft_volume *volume);
 void weft_engine_destroy(struct weft_engine *engine); /* waits for what is in flight */
 
 struct weft_completion {
