@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /// weft-bench: the same bytes by every route that this machine has, side by side.
-#include "bench.hpp"
+#include "options.hpp"
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fmt/format.h>
 #include <fstream>
@@ -10,20 +9,6 @@
 
 namespace
 {
-
-constexpr auto footer = R"(Routes:
-  direct  libweft, strictly: devices move the bytes to and from the memory itself
-  staged  libweft through pinned memory, the copy of one piece beside the I/O of the next
-  pread   pread() or pwrite() of one piece at a time, and a copy
-  cufile  NVIDIA's cuFile, where libcufile is installed
-
-A route that cannot be says why. CPU seconds are this process's; what the kernel's own threads do is not in them.
-Writing overwrites what the source holds.
-
-Examples:
-  weft-bench data --gpu 0
-  weft-bench /mnt/shard-0001.bin --size 1G --json bench.json --svg bench.svg
-  weft-bench data --file /mnt/shard-0001.bin --gpu 0 --routes direct,staged)";
 
 /// A bar on a terminal, and nothing elsewhere.
 class Bar
@@ -101,33 +86,14 @@ bool save(const std::string& path, const std::string& text)
 
 int main(int argc, char** argv)
 {
-    CLI::App app{
-        "weft-bench: move a volume, a file or a range to and from GPU or host memory, by every route"};
-    bench::Job job;
-    std::vector<std::string> routes{"direct", "staged", "pread", "cufile"};
-    std::string json, svg;
-    std::uint64_t piece = 1 << 20;
-    app.add_option("SOURCE", job.source, "a weft volume's name, or a path of a block device or file")
-        ->required();
-    app.add_option("--file", job.file, "a file on that volume, which is read instead");
-    app.add_option("--offset", job.offset, "where to begin")->transform(CLI::AsSizeValue(false));
-    app.add_option("--size", job.length, "how much; all otherwise")->transform(CLI::AsSizeValue(false));
-    app.add_option("--block", piece, "bytes of an I/O")
-        ->transform(CLI::AsSizeValue(false))
-        ->capture_default_str();
-    app.add_option("--depth", job.depth, "I/O in flight")->check(CLI::Range(1, 1024))->capture_default_str();
-    app.add_option("--gpu", job.gpu, "memory of that GPU, by its number in CUDA, and not the host's");
-    app.add_flag("--write", job.write, "from memory to the source");
-    app.add_option("--routes", routes, "which, separated by commas")
-        ->delimiter(',')
-        ->check(CLI::IsMember({"direct", "staged", "pread", "cufile"}));
-    app.add_option("--json", json, "also write the figures to this file");
-    app.add_option("--svg", svg, "also draw them to this file");
-    app.footer(footer);
+    CLI::App app{std::string("weft-bench: ") + bench::description};
+    bench::Options options;
+    bench::add_options(app, options);
     CLI11_PARSE(app, argc, argv);
-    if (piece > (std::uint64_t{1} << 30))
+    if (options.block > (std::uint64_t{1} << 30))
         return give_up("a block has 1 GiB at most");
-    job.piece = static_cast<std::uint32_t>(piece);
+    auto& job = options.job;
+    job.piece = static_cast<std::uint32_t>(options.block);
     if (job.write && !job.file.empty())
         return give_up("a sealed file is for reading");
     if (auto settled = settle(job); !settled)
@@ -138,7 +104,7 @@ int main(int argc, char** argv)
     if (!memory)
         return give_up(memory.error().text);
     std::vector<bench::Figures> all;
-    for (const auto& route : routes) {
+    for (const auto& route : options.routes) {
         Bar bar(route, job.length);
         const auto progress = [&bar](std::uint64_t done) { bar(done); };
         all.push_back(route == "pread"    ? bench::run_pread(job, *memory, progress)
@@ -146,9 +112,9 @@ int main(int argc, char** argv)
                                           : bench::run_engine(job, *memory, route, progress));
     }
     fmt::print("{}", bench::as_text(job, all));
-    if (!save(json, bench::as_json(job, all)))
-        return give_up(json + " cannot be written");
-    if (!save(svg, bench::as_svg(job, all)))
-        return give_up(svg + " cannot be written");
+    if (!save(options.json, bench::as_json(job, all)))
+        return give_up(options.json + " cannot be written");
+    if (!save(options.svg, bench::as_svg(job, all)))
+        return give_up(options.svg + " cannot be written");
     return 0;
 }

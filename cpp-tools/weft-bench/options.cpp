@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "options.hpp"
+
+namespace bench
+{
+
+namespace
+{
+
+constexpr auto footer = R"(Routes:
+  direct  libweft, strictly: devices move the bytes to and from the memory itself
+  staged  libweft through pinned memory, the copy of one piece beside the I/O of the next
+  pread   pread() or pwrite() of one piece at a time, and a copy
+  cufile  NVIDIA's cuFile, where libcufile is installed
+
+A route that cannot be says why. CPU seconds are this process's; what the kernel's own threads do is not in them.
+Writing overwrites what the source holds.
+
+Examples:
+  weft-bench data --gpu 0
+  weft-bench /mnt/shard-0001.bin --size 1G --json bench.json --svg bench.svg
+  weft-bench data --file /mnt/shard-0001.bin --gpu 0 --routes direct,staged)";
+
+} // namespace
+
+void add_options(CLI::App& app, Options& options)
+{
+    app.add_option("SOURCE", options.job.source, "a weft volume's name, or a path of a block device or file")
+        ->required();
+    app.add_option("--file", options.job.file, "a file on that volume, which is read instead");
+    app.add_option("--offset", options.job.offset, "where to begin")->transform(CLI::AsSizeValue(false));
+    app.add_option("--size", options.job.length, "how much; all otherwise")
+        ->transform(CLI::AsSizeValue(false));
+    app.add_option("--block", options.block, "bytes of an I/O")
+        ->transform(CLI::AsSizeValue(false))
+        ->capture_default_str();
+    app.add_option("--depth", options.job.depth, "I/O in flight")
+        ->check(CLI::Range(1, 1024))
+        ->capture_default_str();
+    app.add_option("--gpu", options.job.gpu, "memory of that GPU, by its number in CUDA, and not the host's");
+    app.add_flag("--write", options.job.write, "from memory to the source");
+    app.add_option("--routes", options.routes, "which, separated by commas")
+        ->delimiter(',')
+        ->check(CLI::IsMember({"direct", "staged", "pread", "cufile"}));
+    app.add_option("--json", options.json, "also write the figures to this file");
+    app.add_option("--svg", options.svg, "also draw them to this file");
+    app.footer(footer);
+}
+
+} // namespace bench
