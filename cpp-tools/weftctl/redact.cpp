@@ -2,20 +2,53 @@
 #include "redact.hpp"
 
 #include <algorithm>
-#include <regex>
+#include <regex.h>
 
 namespace weft
 {
 
+namespace
+{
+
+/// A POSIX extended regular expression whose first group stays, and whose rest is a secret. Not std::regex,
+/// whose matcher recurses for each character of a match: logs have lines longer than a stack.
+class Secret
+{
+public:
+    explicit Secret(const char* pattern) { ::regcomp(&regex_, pattern, REG_EXTENDED | REG_ICASE); }
+    Secret(const Secret&) = delete;
+    Secret& operator=(const Secret&) = delete;
+    ~Secret() { ::regfree(&regex_); }
+
+    /// The line with `instead` in place of each secret.
+    [[nodiscard]] std::string without(const std::string& line, const char* instead) const
+    {
+        std::string out;
+        regmatch_t groups[2];
+        std::size_t start = 0;
+        while (start < line.size()) {
+            groups[0] = {static_cast<regoff_t>(start), static_cast<regoff_t>(line.size())};
+            if (::regexec(&regex_, line.c_str(), 2, groups, REG_STARTEND | (start ? REG_NOTBOL : 0)))
+                break;
+            const auto kept = static_cast<std::size_t>(groups[1].rm_eo);
+            out.append(line, start, kept - start).append(instead);
+            start = static_cast<std::size_t>(groups[0].rm_eo);
+        }
+        return out.append(line, start);
+    }
+
+private:
+    regex_t regex_;
+};
+
+} // namespace
+
 std::string redact(const std::string& text)
 {
-    static const std::regex nvme_key("(DHHC-1|NVMeTLSkey-1):[0-9]{2}:[A-Za-z0-9+/=]+:?");
-    static const std::regex login("(://|iscsi:)[^ @/]+@");
-    static const std::regex parameter(
-        "((?:pass(?:w(?:or)?d)?|passphrase|secret|token|api_?key|psk)[a-z_]*\"? "
-        "*[=:] *)(\"[^\"\\n]*\"|[^ \\n]+)",
-        std::regex::icase);
-    // Line by line: the library's matcher recurses for each character of a match.
+    static const Secret nvme_key("(DHHC-1|NVMeTLSkey-1):[0-9]{2}:[A-Za-z0-9+/=:-]+");
+    static const Secret login("(://|iscsi:)[^ @/]+@");
+    static const Secret parameter("((pass(w(or)?d)?|passphrase|secret|token|api_?key|psk)[a-z_]*\"? "
+                                  "*[=:] *)(\"[^\"]*\"|[^ \n]+)");
     std::string out;
     out.reserve(text.size());
     bool in_key = false;
@@ -33,9 +66,9 @@ std::string redact(const std::string& text)
             in_key = line.find("-----END ") == std::string::npos;
             continue;
         }
-        line = std::regex_replace(line, nvme_key, "$1:[redacted]");
-        line = std::regex_replace(line, login, "$1[redacted]@");
-        out += std::regex_replace(line, parameter, "$1[redacted]");
+        line = nvme_key.without(line, ":[redacted]");
+        line = login.without(line, "[redacted]@");
+        out += parameter.without(line, "[redacted]");
     }
     return out;
 }

@@ -199,7 +199,9 @@ int weft_sb_decode(const struct weft_superblock *sb, struct weft_sb_info *info,
 	memset(info, 0, sizeof(*info));
 	memcpy(info->volume_uuid, sb->volume_uuid, WEFT_UUID_SIZE);
 	memcpy(info->member_uuid, sb->member_uuid, WEFT_UUID_SIZE);
-	memcpy(info->name, sb->volume_name, WEFT_NAME_SIZE);
+	/* What is behind its end is no part of a name. */
+	memcpy(info->name, sb->volume_name,
+	       strlen((const char *)sb->volume_name));
 	info->member_index = le16_to_cpu(sb->member_index);
 	info->member_count = le16_to_cpu(sb->member_count);
 	info->chunk_size = le32_to_cpu(sb->chunk_size);

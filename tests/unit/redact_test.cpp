@@ -44,7 +44,12 @@ TEST(redact, leaves_the_rest)
 
 TEST(redact, takes_long_lines)
 {
-    EXPECT_EQ(redact(std::string(1 << 20, 'x')).size(), 1U << 20);
+    const std::string much(1 << 20, 'x');
+    EXPECT_EQ(redact(much), much);
+    EXPECT_EQ(redact("://" + much + "@host token=" + much + " secret: \"" + much + "\"\n"),
+              "://[redacted]@host token=[redacted] secret: [redacted]\n");
+    const std::string zero("a\0token=b", 9);
+    EXPECT_EQ(redact(zero), std::string("a\0token=[redacted]", 18));
 }
 
 } // namespace

@@ -99,6 +99,8 @@ TEST(Examples, Checkpoint)
     EXPECT_NE(run(example("checkpoint") + " " + file.path() + " 9000000").status, 0);
 }
 
+// Python cannot be started beside the thread sanitizer.
+#ifndef __SANITIZE_THREAD__
 TEST(Examples, Python)
 {
 #ifdef __SANITIZE_ADDRESS__
@@ -116,6 +118,7 @@ TEST(Examples, Python)
     EXPECT_NE(output.text.find(sum.text.substr(0, 64)), std::string::npos) << output.text;
     EXPECT_NE(run(python + "/no/where 0 4096").status, 0);
 }
+#endif
 
 } // namespace
 
