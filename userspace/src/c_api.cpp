@@ -200,6 +200,11 @@ weft_route weft_registration_route(const weft_registration* registration)
     return static_cast<weft_route>(registration->registration.route());
 }
 
+const char* weft_registration_reason(const weft_registration* registration)
+{
+    return registration->registration.reason().c_str();
+}
+
 weft_engine* weft_engine_create(unsigned int entries, weft_error* error)
 {
     return made<weft_engine>(error, [&] { return weft::Engine::create({.entries = entries}); });
@@ -213,6 +218,11 @@ int weft_engine_attach(weft_engine* engine, const weft_volume* volume)
     } catch (const std::bad_alloc&) {
         return -ENOMEM;
     }
+}
+
+void weft_engine_detach(weft_engine* engine, const weft_volume* volume)
+{
+    engine->engine.detach(volume->volume);
 }
 
 void weft_engine_destroy(weft_engine* engine)

@@ -81,21 +81,47 @@ def modules(name):
     return cache.get(f"modules-{name}-{key}", make)
 
 
+def _fio(release, base):
+    """fio's sources as bookworm has them, configured, below root/usr/src/fio.
+
+    The mirrors do not keep every release's sources, so fio itself is built as well where the release has another one: an
+    engine goes with that very fio.
+    """
+    archive = f"{image.MIRROR}/pool/main/f/fio/fio_3.33.orig.tar.gz"
+    digest = "d2410e13e0f379d061d077cc5ae325835bb7c6186aa7bafc1df954cbc9b014fc"
+    steps = (f"mkdir -p /usr/src/fio; cd /usr/src/fio; /usr/lib/apt/apt-helper download-file {archive} /tmp/fio SHA256:{digest}"
+             "; tar --strip-components=1 -xf /tmp/fio; ./configure --disable-native"
+             "; [ \"$(fio --version)\" = fio-3.33 ] || make -j2 fio")
+
+    def make(work):
+        cache.say(f"preparing fio's sources in {release}")
+        with image.overlay([base / "root"], work / "root", work / "ovl", work / "mnt") as tree:
+            cache.call(["chroot", tree, "sh", "-ec", steps], work / "log")
+        for folder in ("ovl", "mnt"):
+            shutil.rmtree(work / folder)
+
+    return cache.get(f"fio-{release}-{cache.key(steps, base.name)}", make)
+
+
 def tools(release):
     """weft's tools and fio jobs, built in a release. Returns the folder with payload.tar."""
     base = image.rootfs(release)
+    fio = _fio(release, base)
     names = _sources(TOOL_SOURCES)
 
     def make(work):
         cache.say(f"building the tools in {release} (about a minute)")
-        _build(work, [base / "root"], names, "make tools install-tools PREFIX=/usr BUILD=/tmp/build"
+        _build(work, [fio / "root", base / "root"], names, "make tools install-tools PREFIX=/usr BUILD=/tmp/build"
                "; g++ -std=c++20 -O1 -Wall -Wextra -Werror tests/hostile/target.cpp -o /usr/local/bin/weft-hostile"
                " -lrdmacm -libverbs"
                "; g++ -std=c++20 -O1 -Wall -Wextra -Werror -I. tests/mem/*.cpp -o /usr/local/bin/weft-memtest -luring"
                "; g++ -std=c++23 -O1 -Wall -Wextra -Werror tests/library/guest.cpp -o /usr/local/bin/weft-libtest"
-               " $(pkg-config --cflags --libs weft)")
+               " $(pkg-config --cflags --libs weft)"
+               "; [ ! -x /usr/src/fio/fio ] || install /usr/src/fio/fio /usr/local/bin/fio-3.33"
+               "; userspace/fio/build-engine --fio $(command -v fio-3.33 || echo fio) --source /usr/src/fio"
+               " --output /usr/local/lib/libweft-fio.so")
 
-    return cache.get(f"tools-{release}-{cache.key('tools 7', base.name, _source_key(names))}", make)
+    return cache.get(f"tools-{release}-{cache.key('tools 8', base.name, fio.name, _source_key(names))}", make)
 
 
 def kernel_modules(built):

@@ -88,10 +88,13 @@ struct weft_registration *weft_file_add(const struct weft_file *file, const stru
 					unsigned int policy, struct weft_error *error);
 void weft_registration_end(struct weft_registration *registration);
 enum weft_route weft_registration_route(const struct weft_registration *registration);
+/* Why it is not direct, the registration's; empty where it is. */
+const char *weft_registration_reason(const struct weft_registration *registration);
 
 struct weft_engine *weft_engine_create(unsigned int entries, struct weft_error *error);
-/* Saves instructions of each I/O on an ordinary device or file, which is closed after the engine. 0 or -ENOSPC. */
+/* Saves instructions of each I/O by file, until it is detached or the engine ends: before it is closed. 0 or -ENOSPC. */
 int weft_engine_attach(struct weft_engine *engine, const struct weft_volume *volume);
+void weft_engine_detach(struct weft_engine *engine, const struct weft_volume *volume);
 void weft_engine_destroy(struct weft_engine *engine); /* waits for what is in flight */
 
 struct weft_completion {

@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * libweft-fio.so: fio's I/O by libweft, to and from host memory, dma-bufs and
+ * GPU memory.
+ *
+ * A job has one engine of libweft, as it has one thread, and one memory with
+ * room for what is in flight. That memory is fio's own buffer where the CPU
+ * reaches it. A GPU's is beside fio's, and data is copied between the two where
+ * its contents matter, which is with verify.
+ *
+ * What fio hands its engines is laid out by its version and by how it was
+ * configured, so the engine goes with that very fio (see build-engine), and asks it.
+ */
+#include <stdbool.h>
+
+#include "fio.h"
+#include "optgroup.h"
+#include "options.h"
+#include "verify.h"
+
+#include <weft/weft.h>
+
+enum memory_kind { MEMORY_HOST, MEMORY_UDMABUF, MEMORY_CUDA };
+
+struct engine_options {
+	struct thread_data *td;
+	unsigned int memory;
+	unsigned int gpu;
+	unsigned int allow;
+	unsigned int policy;
+	char *volume;
+};
+
+/* Of a job. */
+struct engine_data {
+	struct weft_engine *engine;
+	struct weft_memory *memory;
+	struct weft_completion *completions;
+	bool copies;	/* between fio's buffer and the memory, for each I/O */
+	bool filled;	/* the memory holds what fio's buffer holds */
+	int told;	/* of enum weft_route, what people were told last; -1: nothing */
+};
+
+/* Of an open file of a job. */
+struct engine_file {
+	struct weft_volume *volume;
+	struct weft_file *file;	/* on that volume, NULL: the volume itself */
+	struct weft_registration *registration;
+};
+
+static struct fio_option engine_option_list[] = {
+	{
+		.name		= "weft_memory",
+		.lname		= "weft memory",
+		.type		= FIO_OPT_STR,
+		.off1		= offsetof(struct engine_options, memory),
+		.help		= "Memory that I/O goes to and comes from",
+		.def		= "host",
+		.posval		= {
+			{ .ival = "host", .oval = MEMORY_HOST, .help = "Pages of the process" },
+			{ .ival = "udmabuf", .oval = MEMORY_UDMABUF, .help = "Host memory as a dma-buf" },
+			{ .ival = "cuda", .oval = MEMORY_CUDA, .help = "Memory of a GPU" },
+		},
+		.category	= FIO_OPT_C_ENGINE,
+		.group		= FIO_OPT_G_INVALID,
+	},
+	{
+		.name		= "weft_gpu",
+		.lname		= "weft GPU",
+		.type		= FIO_OPT_INT,
+		.off1		= offsetof(struct engine_options, gpu),
+		.help		= "GPU that weft_memory=cuda is of, by its number in CUDA",
+		.def		= "0",
+		.category	= FIO_OPT_C_ENGINE,
+		.group		= FIO_OPT_G_INVALID,
+	},
+	{
+		.name		= "weft_allow",
+		.lname		= "weft routes",
+		.type		= FIO_OPT_STR_MULTI,
+		.off1		= offsetof(struct engine_options, allow),
+		.help		= "Routes that are allowed beside the direct one",
+		.posval		= {
+			{ .ival = "vmap", .oval = WEFT_ALLOW_VMAP, .orval = 1,
+			  .help = "Software RDMA moves the bytes by the CPU's mapping" },
+			{ .ival = "bounce", .oval = WEFT_ALLOW_BOUNCE, .orval = 1,
+			  .help = "The kernel copies them through its pages" },
+			{ .ival = "staged", .oval = WEFT_ALLOW_STAGED, .orval = 1,
+			  .help = "libweft copies them through pinned pages" },
+		},
+		.category	= FIO_OPT_C_ENGINE,
+		.group		= FIO_OPT_G_INVALID,
+	},
+	{
+		.name		= "weft_mr",
+		.lname		= "weft registration",
+		.type		= FIO_OPT_STR,
+		.off1		= offsetof(struct engine_options, policy),
+		.help		= "How long the memory is registered with the RDMA devices",
+		.def		= "per-io",
+		.posval		= {
+			{ .ival = "per-io", .oval = 0, .help = "For each I/O" },
+			{ .ival = "persistent", .oval = WEFT_PERSISTENT,
+			  .help = "Once: every target is trusted with it" },
+		},
+		.category	= FIO_OPT_C_ENGINE,
+		.group		= FIO_OPT_G_INVALID,
+	},
+	{
+		.name		= "weft_volume",
+		.lname		= "weft volume",
+		.type		= FIO_OPT_STR_STORE,
+		.off1		= offsetof(struct engine_options, volume),
+		.help		= "Volume that the job's files are on, which are read past their filesystem where they are sealed",
+		.category	= FIO_OPT_C_ENGINE,
+		.group		= FIO_OPT_G_INVALID,
+	},
+	{
+		.name		= NULL,
+	},
+};
+
+static int give_up(struct thread_data *td, int code, const char *what, const char *why)
+{
+	log_err("weft: %s: %s\n", what, why);
+	td_verror(td, code, "weft");
+	return 1;
+}
+
+static int engine_init(struct thread_data *td)
+{
+	struct engine_data *data = calloc(1, sizeof(*data));
+	struct weft_error error;
+
+	if (!data)
+		return give_up(td, ENOMEM, td->o.name, "there is no memory");
+	data->completions = calloc(td->o.iodepth, sizeof(*data->completions));
+	if (!data->completions) {
+		free(data);
+		return give_up(td, ENOMEM, td->o.name, "there is no memory");
+	}
+	data->engine = weft_engine_create(td->o.iodepth, &error);
+	if (!data->engine) {
+		free(data->completions);
+		free(data);
+		return give_up(td, error.code, td->o.name, error.text);
+	}
+	data->told = -1;
+	td->io_ops_data = data;
+	return 0;
+}
+
+static void engine_cleanup(struct thread_data *td)
+{
+	struct engine_data *data = td->io_ops_data;
+
+	if (!data)
+		return;
+	weft_engine_destroy(data->engine);
+	free(data->completions);
+	free(data);
+	td->io_ops_data = NULL;
+}
+
+static int engine_iomem_alloc(struct thread_data *td, size_t bytes)
+{
+	struct engine_options *options = td->eo;
+	struct engine_data *data = td->io_ops_data;
+	struct weft_error error;
+
+	switch (options->memory) {
+	case MEMORY_UDMABUF:
+		data->memory = weft_memory_allocate_udmabuf(bytes, &error);
+		break;
+	case MEMORY_CUDA:
+		data->memory = weft_memory_allocate_cuda(options->gpu, bytes, &error);
+		break;
+	default:
+		data->memory = weft_memory_allocate(bytes, &error);
+		break;
+	}
+	if (!data->memory)
+		return give_up(td, error.code, td->o.name, error.text);
+	td->orig_buffer = weft_memory_data(data->memory);
+	if (td->orig_buffer)
+		return 0;
+	/* Beside it: as aligned as a GPU's memory, so that offsets in both are the same. */
+	if (posix_memalign((void **)&td->orig_buffer, page_size, bytes)) {
+		td->orig_buffer = NULL;
+		weft_memory_free(data->memory);
+		data->memory = NULL;
+		return give_up(td, ENOMEM, td->o.name, "there is no memory");
+	}
+	data->copies = td->o.verify != VERIFY_NONE;
+	return 0;
+}
+
+static void engine_iomem_free(struct thread_data *td)
+{
+	struct engine_data *data = td->io_ops_data;
+
+	/* Also after there was none to be had. */
+	if (!data || !data->memory)
+		return;
+	if (!weft_memory_data(data->memory))
+		free(td->orig_buffer);
+	td->orig_buffer = NULL;
+	weft_memory_free(data->memory);
+	data->memory = NULL;
+}
+
+static void forget(struct fio_file *f)
+{
+	struct engine_file *file = FILE_ENG_DATA(f);
+
+	weft_registration_end(file->registration);
+	weft_file_close(file->file);
+	weft_volume_close(file->volume);
+	free(file);
+	FILE_SET_ENG_DATA(f, NULL);
+}
+
+static const char *const memory_names[] = { "host memory", "a udmabuf", "GPU memory" };
+static const char *const route_names[] = { "direct", "vmap", "bounce", "staged", "cached" };
+
+/* People are told which way their bytes go, and why: of the first of jobs that are alike, and where it is another one. */
+static void tell_route(struct thread_data *td, struct fio_file *f)
+{
+	struct engine_options *options = td->eo;
+	struct engine_data *data = td->io_ops_data;
+	struct engine_file *file = FILE_ENG_DATA(f);
+	enum weft_route route = weft_registration_route(file->registration);
+	const char *reason = weft_registration_reason(file->registration);
+
+	if (td->subjob_number || data->told == (int)route)
+		return;
+	data->told = route;
+	log_err("weft: %s: %s, %s%s%s\n", f->file_name, memory_names[options->memory], route_names[route],
+		*reason ? ": " : "", reason);
+}
+
+static int engine_open_file(struct thread_data *td, struct fio_file *f)
+{
+	struct engine_options *options = td->eo;
+	struct engine_data *data = td->io_ops_data;
+	enum weft_access access = td_write(td) ? WEFT_READ_WRITE : WEFT_READ;
+	unsigned int policy = options->allow | options->policy;
+	struct weft_geometry geometry;
+	struct weft_error error = { 0 };
+	struct engine_file *file;
+
+	/* fio goes on for a while after it was told that there is no memory; and has none for what moves no data. */
+	if (!data->memory)
+		return td->error ? 1 : give_up(td, EOPNOTSUPP, td->o.name, "libweft reads and writes, and does nothing else");
+	if (options->volume && td_write(td))
+		return give_up(td, EINVAL, f->file_name, "files on a volume (weft_volume) are for reading");
+	file = calloc(1, sizeof(*file));
+	if (!file)
+		return give_up(td, ENOMEM, f->file_name, "there is no memory");
+	FILE_SET_ENG_DATA(f, file);
+	file->volume = weft_volume_open(options->volume ? options->volume : f->file_name, access, &error);
+	if (!file->volume)
+		goto refuse;
+	weft_volume_geometry(file->volume, &geometry);
+	if (options->volume) {
+		file->file = weft_file_open(file->volume, f->file_name, !(options->allow & WEFT_ALLOW_STAGED),
+					    &error);
+		if (!file->file)
+			goto refuse;
+		weft_file_geometry(file->file, &geometry);
+	}
+	if (td_min_bs(td) % geometry.block_size) {
+		error.code = EINVAL;
+		snprintf(error.text, sizeof(error.text), "I/O is in multiples of %u bytes there (bs=)",
+			 geometry.block_size);
+		goto refuse;
+	}
+	/* Reads write the memory, and so does verify. */
+	file->registration = file->file ? weft_file_add(file->file, data->memory, policy, &error) :
+					  weft_volume_add(file->volume, data->memory, policy, &error);
+	if (!file->registration)
+		goto refuse;
+	if (!file->file)
+		weft_engine_attach(data->engine, file->volume);
+	/* Contents do not matter without verify, but for what a target may make of zeros. */
+	if (!data->filled && td->orig_buffer != weft_memory_data(data->memory) &&
+	    weft_memory_copy_in(data->memory, 0, td->orig_buffer, weft_memory_size(data->memory))) {
+		error.code = EIO;
+		snprintf(error.text, sizeof(error.text), "the copy to GPU memory fails");
+		goto refuse;
+	}
+	data->filled = true;
+	tell_route(td, f);
+	return 0;
+
+refuse:
+	give_up(td, error.code, f->file_name, error.text);
+	forget(f);
+	return 1;
+}
+
+static int engine_close_file(struct thread_data *td, struct fio_file *f)
+{
+	struct engine_file *file = FILE_ENG_DATA(f);
+	struct engine_data *data = td->io_ops_data;
+
+	if (!file->file)
+		weft_engine_detach(data->engine, file->volume);
+	forget(f);
+	return 0;
+}
+
+/* Before there is a job: fio's own way opens devices by open_file(), which takes the job's memory. */
+static int engine_get_file_size(struct thread_data *td, struct fio_file *f)
+{
+	struct weft_geometry geometry;
+	struct weft_volume *volume;
+	struct weft_error error;
+
+	if (fio_file_size_known(f))
+		return 0;
+	if (f->filetype == FIO_TYPE_FILE)
+		return generic_get_file_size(td, f);
+	volume = weft_volume_open(f->file_name, WEFT_READ, &error);
+	if (!volume)
+		return give_up(td, error.code, f->file_name, error.text);
+	weft_volume_geometry(volume, &geometry);
+	weft_volume_close(volume);
+	f->real_file_size = geometry.size;
+	fio_file_set_size_known(f);
+	return 0;
+}
+
+/* There is nothing cached: I/O goes past it, or the file is on a filesystem that has no other way. */
+static int engine_invalidate(struct thread_data *td, struct fio_file *f)
+{
+	return 0;
+}
+
+static enum fio_q_status engine_queue(struct thread_data *td, struct io_u *io_u)
+{
+	struct engine_file *file = FILE_ENG_DATA(io_u->file);
+	struct engine_data *data = td->io_ops_data;
+	uint64_t at = (char *)io_u->xfer_buf - td->orig_buffer;
+	uint64_t token = (uintptr_t)io_u;
+	uint32_t length = io_u->xfer_buflen;
+	int ret;
+
+	fio_ro_check(td, io_u);
+	switch (io_u->ddir) {
+	case DDIR_READ:
+		ret = file->file ?
+			weft_read_file(data->engine, file->file, file->registration, io_u->offset, at, length, token) :
+			weft_read(data->engine, file->volume, file->registration, io_u->offset, at, length, token);
+		break;
+	case DDIR_WRITE:
+		if (data->copies && weft_memory_copy_in(data->memory, at, io_u->xfer_buf, length)) {
+			io_u->error = EIO;
+			return FIO_Q_COMPLETED;
+		}
+		ret = weft_write(data->engine, file->volume, file->registration, io_u->offset, at, length, token);
+		break;
+	case DDIR_SYNC:
+	case DDIR_DATASYNC:
+		ret = weft_flush(data->engine, file->volume, token);
+		break;
+	default:
+		io_u->error = EOPNOTSUPP;
+		return FIO_Q_COMPLETED;
+	}
+	return ret ? FIO_Q_BUSY : FIO_Q_QUEUED;
+}
+
+static int engine_commit(struct thread_data *td)
+{
+	struct engine_data *data = td->io_ops_data;
+	int ret = weft_submit(data->engine);
+
+	/* What the kernel cannot take now goes with the next submission, or while completions are waited for. */
+	if (ret == -EAGAIN || ret == -EBUSY || ret == -EINTR)
+		ret = 0;
+	io_u_mark_submit(td, td->io_u_queued);
+	return ret;
+}
+
+static int engine_getevents(struct thread_data *td, unsigned int min, unsigned int max,
+			    const struct timespec *timeout)
+{
+	struct engine_data *data = td->io_ops_data;
+	unsigned int count = 0;
+
+	do {
+		count += (count < min ? weft_wait : weft_poll)(data->engine, data->completions + count,
+							       max - count);
+	} while (count < min);
+	return count;
+}
+
+static struct io_u *engine_event(struct thread_data *td, int number)
+{
+	struct engine_data *data = td->io_ops_data;
+	const struct weft_completion *completion = &data->completions[number];
+	struct io_u *io_u = (struct io_u *)(uintptr_t)completion->token;
+
+	io_u->error = 0;
+	io_u->resid = 0;
+	if (completion->result < 0)
+		io_u->error = -completion->result;
+	else if (!ddir_sync(io_u->ddir))
+		io_u->resid = io_u->xfer_buflen - completion->result;
+	if (data->copies && io_u->ddir == DDIR_READ && completion->result > 0 &&
+	    weft_memory_copy_out(data->memory, (char *)io_u->xfer_buf - td->orig_buffer, io_u->xfer_buf,
+				 completion->result))
+		io_u->error = EIO;
+	return io_u;
+}
+
+static struct ioengine_ops engine = {
+	.name			= "weft",
+	.version		= FIO_IOOPS_VERSION,
+	.flags			= FIO_RAWIO | FIO_MEMALIGN,
+	.init			= engine_init,
+	.cleanup		= engine_cleanup,
+	.iomem_alloc		= engine_iomem_alloc,
+	.iomem_free		= engine_iomem_free,
+	.open_file		= engine_open_file,
+	.close_file		= engine_close_file,
+	.get_file_size		= engine_get_file_size,
+	.invalidate		= engine_invalidate,
+	.queue			= engine_queue,
+	.commit			= engine_commit,
+	.getevents		= engine_getevents,
+	.event			= engine_event,
+	.option_struct_size	= sizeof(struct engine_options),
+	.options		= engine_option_list,
+};
+
+/* Whether options are where this engine takes them to be. */
+static bool laid_out_alike(void)
+{
+	static const struct {
+		const char *name;
+		unsigned int offset;
+	} some[] = {
+		{ "iodepth", offsetof(struct thread_options, iodepth) },
+		{ "nrfiles", offsetof(struct thread_options, nr_files) },
+		{ "verify", offsetof(struct thread_options, verify) },
+		{ "numjobs", offsetof(struct thread_options, numjobs) },
+		{ "log_avg_msec", offsetof(struct thread_options, log_avg_msec) },
+		{ "zonesize", offsetof(struct thread_options, zone_size) },
+	};
+	const struct fio_option *option;
+	unsigned int i;
+
+	for (i = 0; i < FIO_ARRAY_SIZE(some); i++) {
+		for (option = fio_options; option->name && strcmp(option->name, some[i].name); option++)
+			;
+		if (!option->name || option->off1 != some[i].offset)
+			return false;
+	}
+	return true;
+}
+
+/* Where fio begins with an engine that it has opened. */
+void get_ioengine(struct ioengine_ops **ops)
+{
+	*ops = NULL;
+	if (strcmp(fio_version_string, WEFT_FIO_VERSION))
+		log_err("weft: this engine was built for " WEFT_FIO_VERSION
+			" and goes with no other, which this one is: %s; build it again\n", fio_version_string);
+	else if (!laid_out_alike())
+		log_err("weft: this engine was built from sources of " WEFT_FIO_VERSION
+			" that were configured in another way than this fio\n");
+	else
+		*ops = &engine;
+}
