@@ -40,6 +40,7 @@ Engine::Impl::~Impl()
         progress(true, std::nullopt);
         ready_first = ready_count = 0;
     }
+    faults::ring_ends();
     io_uring_queue_exit(&ring);
 }
 
@@ -64,6 +65,8 @@ int Engine::Impl::start()
         result = io_uring_queue_init_params(options.entries, &ring, &params);
     }
     started = !result;
+    if (started)
+        faults::ring_made();
     return result;
 }
 

@@ -10,6 +10,8 @@ namespace weft::faults
 #ifdef WEFT_FAULTS
 std::uint32_t shorten(std::uint32_t length) noexcept; ///< what a submission asks for
 int replace(int result) noexcept;                     ///< what comes back
+void ring_made() noexcept;                            ///< tell what watches over threads
+void ring_ends() noexcept;
 #else
 constexpr std::uint32_t shorten(std::uint32_t length) noexcept
 {
@@ -19,6 +21,8 @@ constexpr int replace(int result) noexcept
 {
     return result;
 }
+constexpr void ring_made() noexcept {}
+constexpr void ring_ends() noexcept {}
 #endif
 
 } // namespace weft::faults

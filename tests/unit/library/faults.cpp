@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
 
 #include "userspace/src/faults.hpp"
 
@@ -43,5 +46,27 @@ int replace(int result) noexcept
         return -EIO;
     return result;
 }
+
+// liburing maps rings by system calls that the thread sanitizer does not see: where one ring was, another
+// thread's may be.
+#ifdef __SANITIZE_THREAD__
+namespace
+{
+int rings;
+}
+
+void ring_made() noexcept
+{
+    __tsan_acquire(&rings);
+}
+
+void ring_ends() noexcept
+{
+    __tsan_release(&rings);
+}
+#else
+void ring_made() noexcept {}
+void ring_ends() noexcept {}
+#endif
 
 } // namespace weft::faults
