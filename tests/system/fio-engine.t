@@ -36,10 +36,11 @@ load_weft
 for n in a b; do make_null "$n" 160; done
 for memory in $memories; do
 	# A dma-buf is nothing that an ordinary device takes.
-	allow=; [ "$memory" = host ] || allow=weft_allow=staged
+	allow='' route="host memory, direct"
+	[ "$memory" = host ] || { allow=weft_allow=staged; route="a udmabuf, staged"; }
 	ok "a block device, verified, $memory" job gpu-verify /dev/a "$memory" $allow
+	ok "it says by which route" says "$route"
 done
-ok "it says by which route" says "host memory, direct"
 head -c 8M /dev/urandom >/tmp/file
 ok "a file" job gpu-feed /tmp/file host size=8m
 job_fails "a device that is not there" "allow_file_create=0" gpu-feed /dev/nothing host

@@ -84,8 +84,9 @@ io_uring_sqe* Engine::Impl::next_sqe(unsigned wanted) noexcept
 void Engine::Impl::prepare(io_uring_sqe* sqe, const FilePiece& piece, const Target& target) noexcept
 {
     const auto length = faults::shorten(piece.length);
-    const int index = file_index(target);
-    const int fd = index >= 0 ? index : target.fd_;
+    const int stalled = faults::stalled();
+    const int index = stalled >= 0 ? -1 : file_index(target);
+    const int fd = stalled >= 0 ? stalled : index >= 0 ? index : target.fd_;
     if (piece.write)
         io_uring_prep_write(sqe, fd, piece.data, length, piece.offset);
     else
@@ -118,7 +119,7 @@ void Engine::Impl::prepare_mem(io_uring_sqe* sqe, const Op& op) noexcept
 bool Engine::Impl::send(std::uint32_t index) noexcept
 {
     auto& op = ops[index];
-    auto* sqe = next_sqe(op.io.deadline ? 2 : 1);
+    auto* sqe = next_sqe(entries_of(op));
     if (!sqe)
         return false;
     if (op.kind == Kind::flush && op.target->mem_ < 0)
@@ -131,15 +132,28 @@ bool Engine::Impl::send(std::uint32_t index) noexcept
                  op.io.offset + op.done, op.kind == Kind::write},
                 *op.target);
     io_uring_sqe_set_data64(sqe, index);
-    if (op.io.deadline) {
-        sqe->flags |= IOSQE_IO_LINK;
-        const auto count = op.io.deadline->count();
-        op.until = {count / 1'000'000'000, count % 1'000'000'000};
-        auto* timeout = io_uring_get_sqe(&ring);
-        io_uring_prep_link_timeout(timeout, &op.until, 0);
-        io_uring_sqe_set_data64(timeout, nobody);
-    }
+    link_deadline(sqe, op);
     return true;
+}
+
+/// Behind the entry of a submission, for which next_sqe() found room: the time at which it is cancelled.
+void Engine::Impl::link_deadline(io_uring_sqe* sqe, Op& op) noexcept
+{
+    if (!op.io.deadline)
+        return;
+    sqe->flags |= IOSQE_IO_LINK;
+    auto* timeout = io_uring_get_sqe(&ring);
+    io_uring_prep_link_timeout(timeout, &op.until, IORING_TIMEOUT_ABS);
+    io_uring_sqe_set_data64(timeout, nobody);
+}
+
+void Engine::Impl::cancel(std::uint64_t data) noexcept
+{
+    auto* sqe = next_sqe(1);
+    if (!sqe)
+        return;
+    io_uring_prep_cancel64(sqe, data, 0);
+    io_uring_sqe_set_data64(sqe, nobody);
 }
 
 int Engine::Impl::check(const Op& op) const noexcept
@@ -163,6 +177,13 @@ int Engine::Impl::check(const Op& op) const noexcept
     return 0;
 }
 
+/// A time of the monotonic clock, as a timeout takes it.
+static __kernel_timespec from_now(std::chrono::nanoseconds duration) noexcept
+{
+    const auto at = (std::chrono::steady_clock::now().time_since_epoch() + duration).count();
+    return {at / 1'000'000'000, at % 1'000'000'000};
+}
+
 std::optional<Ticket> Engine::Impl::begin(Kind kind, const Target& target, const Registration* memory,
                                           const Io& io, std::uint64_t token, Sink* sink) noexcept
 {
@@ -179,6 +200,8 @@ std::optional<Ticket> Engine::Impl::begin(Kind kind, const Target& target, const
             .token = token,
             .io = io};
     const Ticket ticket{index, op.generation};
+    if (io.deadline)
+        op.until = from_now(*io.deadline);
     if (const int wrong = check(op)) {
         // It is told of as others are: with the next poll().
         op.result = wrong;
@@ -378,11 +401,10 @@ void Engine::cancel(Ticket ticket) noexcept
     if (op.generation != ticket.generation || op.cancelled)
         return;
     op.cancelled = true;
-    auto* sqe = impl_->next_sqe(1);
-    if (!sqe)
-        return;
-    io_uring_prep_cancel64(sqe, ticket.slot, 0);
-    io_uring_sqe_set_data64(sqe, nobody);
+    if (op.memory && op.memory->route() == Route::staged)
+        impl_->cancel_staged(ticket.slot);
+    else
+        impl_->cancel(ticket.slot);
 }
 
 unsigned Engine::in_flight() const noexcept

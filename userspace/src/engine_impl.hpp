@@ -47,8 +47,14 @@ struct Op {
     std::uint32_t assigned = 0; ///< bytes that staging slots have
     std::uint32_t slots = 0;    ///< that it has now
     std::int64_t result = 0;    ///< the first error
-    __kernel_timespec until{};
+    __kernel_timespec until{};  ///< of a deadline, on the monotonic clock
 };
+
+/// Of the ring, for each submission.
+[[nodiscard]] constexpr unsigned entries_of(const Op& op) noexcept
+{
+    return op.io.deadline ? 2 : 1;
+}
 
 /// A piece of a staged operation on its way.
 struct Slot {
@@ -92,6 +98,8 @@ struct Engine::Impl {
 
     int start();
     io_uring_sqe* next_sqe(unsigned wanted) noexcept;
+    void link_deadline(io_uring_sqe* sqe, Op& op) noexcept;
+    void cancel(std::uint64_t data) noexcept;
     void prepare(io_uring_sqe* sqe, const FilePiece& piece, const Target& target) noexcept;
     void prepare_mem(io_uring_sqe* sqe, const Op& op) noexcept;
     bool send(std::uint32_t index) noexcept;
@@ -112,6 +120,7 @@ struct Engine::Impl {
     // Staged operations: staging.cpp.
     void pump() noexcept;
     bool fill_slot(Slot& slot, std::uint32_t index) noexcept;
+    void cancel_staged(std::uint32_t index) noexcept;
     bool send_slot(Slot& slot) noexcept;
     void slot_done(std::uint32_t number, std::int64_t result) noexcept;
     int copy(Slot& slot) noexcept;

@@ -127,8 +127,8 @@ bool Engine::Impl::fill_slot(Slot& slot, std::uint32_t index) noexcept
 
 bool Engine::Impl::send_slot(Slot& slot) noexcept
 {
-    const auto& op = ops[slot.op];
-    auto* sqe = next_sqe(1);
+    auto& op = ops[slot.op];
+    auto* sqe = next_sqe(entries_of(op));
     if (!sqe)
         return false;
     prepare(sqe,
@@ -136,6 +136,7 @@ bool Engine::Impl::send_slot(Slot& slot) noexcept
              op.kind == Kind::write},
             *op.target);
     io_uring_sqe_set_data64(sqe, slot_mark | static_cast<std::uint64_t>(&slot - staging.slots.data()));
+    link_deadline(sqe, op);
     slot.state = Slot::State::io;
     return true;
 }
@@ -206,6 +207,20 @@ void Engine::Impl::copied(Slot& slot) noexcept
         release(slot, 0);
     else if (!send_slot(slot))
         release(slot, -EBUSY);
+}
+
+/// What waits for slots ends now; pieces that are read or written are for the kernel to end.
+void Engine::Impl::cancel_staged(std::uint32_t index) noexcept
+{
+    auto& op = ops[index];
+    if (!op.result)
+        op.result = -ECANCELED;
+    if (std::erase(staged, index) && !op.slots)
+        failed.push_back(index);
+    op.assigned = op.io.length;
+    for (std::size_t i = 0; i < staging.slots.size(); i++)
+        if (staging.slots[i].state == Slot::State::io && staging.slots[i].op == index)
+            cancel(slot_mark | i);
 }
 
 /// A piece is over; with the last of them the operation.

@@ -130,6 +130,50 @@ TEST_F(EngineTest, NoMoreThanItsEntriesAreInFlight)
     EXPECT_EQ(one(engine).result, 4096);
 }
 
+TEST_F(EngineTest, ADeadlineEndsWhatDoesNotComeBack)
+{
+    const OpenFile opened(64 * kib, 64 * kib);
+    const auto& [file, volume, memory, registration] = opened;
+    auto engine = must(Engine::create({.entries = 4}));
+    faults.stalled = 1;
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096, std::chrono::milliseconds(50)}, 1));
+    ASSERT_TRUE(engine.read(volume, registration, {4096, 4096, 4096, std::chrono::seconds(60)}, 2));
+    auto completion = one(engine);
+    EXPECT_EQ(completion.token, 2U);
+    EXPECT_EQ(completion.result, 4096);
+    completion = one(engine);
+    EXPECT_EQ(completion.token, 1U);
+    EXPECT_EQ(completion.result, -ETIME);
+    // It is a time, and not a duration of each submission.
+    faults.stalled = 1;
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096, std::chrono::milliseconds(600)}, 3));
+    std::this_thread::sleep_for(std::chrono::milliseconds(620));
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(one(engine).result, -ETIME);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(500));
+}
+
+TEST_F(EngineTest, ACancelledOneEnds)
+{
+    const OpenFile opened(64 * kib, 64 * kib);
+    const auto& [file, volume, memory, registration] = opened;
+    auto engine = must(Engine::create({.entries = 4}));
+    faults.stalled = 1;
+    const auto ticket = engine.read(volume, registration, {0, 0, 4096}, 1);
+    ASSERT_TRUE(ticket);
+    Completion completion;
+    EXPECT_EQ(engine.wait({&completion, 1}, std::chrono::milliseconds(20)), 0U) << "nothing ends it";
+    engine.cancel(*ticket);
+    engine.cancel(*ticket);
+    EXPECT_EQ(one(engine).result, -ECANCELED);
+    EXPECT_EQ(engine.in_flight(), 0U);
+    engine.cancel(*ticket);
+    // The slot's next is another one.
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096}, 2));
+    engine.cancel(*ticket);
+    EXPECT_EQ(one(engine).result, 4096);
+}
+
 TEST_F(EngineTest, WithAttachedFiles)
 {
     const OpenFile opened(64 * kib, 64 * kib);
@@ -288,6 +332,41 @@ TEST_F(Staged, AnErrorEndsIt)
     EXPECT_EQ(engine.in_flight(), 0U);
     ASSERT_TRUE(engine.read(volume, registration, {0, 0, mib}, 0));
     EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(mib));
+}
+
+TEST_F(Staged, DeadlinesAndCancellation)
+{
+    const TemporaryFile file(4 * mib);
+    const auto volume = must(Volume::open(file.path()));
+    const auto memory = must(Memory::allocate(4 * mib));
+    const auto registration = must(volume.add(memory, {.direct = false, .staged = true}));
+    auto engine = must(Engine::create({.entries = 8, .staging_slots = 2, .staging_bytes = 64 * kib}));
+    const auto in_flight = [&](std::uint64_t token) {
+        Completion completion;
+        EXPECT_EQ(engine.wait({&completion, 1}, std::chrono::milliseconds(20)), 0U) << token;
+    };
+    // Two pieces have slots and do not come back; the third waits for one.
+    faults.stalled = 2;
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, mib, std::chrono::milliseconds(100)}, 1));
+    in_flight(1);
+    EXPECT_EQ(one(engine).result, -ETIME);
+    faults.stalled = 2;
+    const auto first = engine.read(volume, registration, {0, 0, mib}, 2);
+    const auto second = engine.read(volume, registration, {mib, mib, mib}, 3);
+    ASSERT_TRUE(first && second);
+    in_flight(2);
+    engine.cancel(*second);
+    auto completion = one(engine);
+    EXPECT_EQ(completion.token, 3U);
+    EXPECT_EQ(completion.result, -ECANCELED);
+    engine.cancel(*first);
+    completion = one(engine);
+    EXPECT_EQ(completion.token, 2U);
+    EXPECT_EQ(completion.result, -ECANCELED);
+    EXPECT_EQ(engine.in_flight(), 0U);
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4 * mib}, 4));
+    EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(4 * mib));
+    EXPECT_EQ(std::memcmp(memory.data(), file.data().data(), 4 * mib), 0);
 }
 
 TEST_F(Staged, WithoutSlotsItFails)

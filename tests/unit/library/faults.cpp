@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fcntl.h>
+#include <unistd.h>
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
 #endif
@@ -45,6 +47,16 @@ int replace(int result) noexcept
     if (test::faults.broken && !take(test::faults.broken_after) && take(test::faults.broken))
         return -EIO;
     return result;
+}
+
+int stalled() noexcept
+{
+    // Nobody writes to it.
+    static const int fd = [] {
+        int ends[2];
+        return ::pipe2(ends, O_CLOEXEC) ? -1 : ends[0];
+    }();
+    return take(test::faults.stalled) ? fd : -1;
 }
 
 // liburing maps rings by system calls that the thread sanitizer does not see: where one ring was, another

@@ -22,6 +22,7 @@ struct Faults {
     std::atomic<unsigned> transient = 0;    ///< so many completions become EAGAIN, EINTR, EAGAIN, ...
     std::atomic<unsigned> broken = 0;       ///< so many become EIO
     std::atomic<unsigned> broken_after = 0; ///< after so many others
+    std::atomic<unsigned> stalled = 0;      ///< so many come back when they are cancelled, and not before
 };
 extern Faults faults;
 
@@ -90,6 +91,7 @@ protected:
         faults.transient = 0;
         faults.broken = 0;
         faults.broken_after = 0;
+        faults.stalled = 0;
     }
     /// Waits for one completion.
     static Completion one(Engine& engine)

@@ -21,7 +21,7 @@ struct Io {
     std::uint64_t offset = 0;        ///< in the target
     std::uint64_t memory_offset = 0; ///< in the memory
     std::uint32_t length = 0;
-    /// From submission on; nothing for as long as it takes. Then it is cancelled and fails with ETIME, where
+    /// From read() or write() on; nothing for as long as it takes. Then it is cancelled and fails with ETIME, where
     /// the kernel can cancel it, and waited for all the same: nothing uses the memory after a completion.
     std::optional<std::chrono::nanoseconds> deadline = std::nullopt;
 };
