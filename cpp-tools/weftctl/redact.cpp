@@ -2,6 +2,7 @@
 #include "redact.hpp"
 
 #include <algorithm>
+#include <new>
 #include <regex.h>
 
 namespace weft
@@ -15,7 +16,12 @@ namespace
 class Secret
 {
 public:
-    explicit Secret(const char* pattern) { ::regcomp(&regex_, pattern, REG_EXTENDED | REG_ICASE); }
+    explicit Secret(const char* pattern)
+    {
+        // Of a constant: what can fail is memory alone.
+        if (::regcomp(&regex_, pattern, REG_EXTENDED | REG_ICASE))
+            throw std::bad_alloc();
+    }
     Secret(const Secret&) = delete;
     Secret& operator=(const Secret&) = delete;
     ~Secret() { ::regfree(&regex_); }
@@ -28,8 +34,13 @@ public:
         std::size_t start = 0;
         while (start < line.size()) {
             groups[0] = {static_cast<regoff_t>(start), static_cast<regoff_t>(line.size())};
-            if (::regexec(&regex_, line.c_str(), 2, groups, REG_STARTEND | (start ? REG_NOTBOL : 0)))
+            const int result =
+                ::regexec(&regex_, line.c_str(), 2, groups, REG_STARTEND | (start ? REG_NOTBOL : 0));
+            if (result == REG_NOMATCH)
                 break;
+            // What could not be looked at may hold anything.
+            if (result)
+                return out + "[redacted]\n";
             const auto kept = static_cast<std::size_t>(groups[1].rm_eo);
             out.append(line, start, kept - start).append(instead);
             start = static_cast<std::size_t>(groups[0].rm_eo);
@@ -47,7 +58,7 @@ std::string redact(const std::string& text)
 {
     static const Secret nvme_key("(DHHC-1|NVMeTLSkey-1):[0-9]{2}:[A-Za-z0-9+/=:-]+");
     static const Secret login("(://|iscsi:)[^ @/]+@");
-    static const Secret parameter("((pass(w(or)?d)?|passphrase|secret|token|api_?key|psk)[a-z_]*\"? "
+    static const Secret parameter("((pass(w(or)?d)?|passphrase|secret|token|api_?key|psk)[a-z_]{0,32}\"? "
                                   "*[=:] *)(\"[^\"]*\"|[^ \n]+)");
     std::string out;
     out.reserve(text.size());
