@@ -76,10 +76,12 @@ size_t delivered(weft_engine* engine, weft_completion* completions, size_t count
     size_t total = 0;
     while (total < count) {
         const std::span<weft::Completion> room(some, std::min(count - total, std::size(some)));
-        const auto got = wait && !total ? engine->engine.wait(room) : engine->engine.poll(room);
+        const bool first = wait && !total;
+        const auto got = first ? engine->engine.wait(room) : engine->engine.poll(room);
         for (size_t i = 0; i < got; i++)
             completions[total++] = {some[i].token, some[i].result, static_cast<weft_route>(some[i].route)};
-        if (got < room.size())
+        // A piece of something larger is no completion yet.
+        if (got < room.size() && !(first && !got && engine->engine.in_flight()))
             break;
     }
     return total;

@@ -206,11 +206,13 @@ std::optional<Ticket> Engine::Impl::begin(Kind kind, const Target& target, const
         // It is told of as others are: with the next poll().
         op.result = wrong;
         failed.push_back(index);
+        tell();
     } else if (memory && memory->route() == Route::staged) {
         staged.push_back(index);
     } else if (!send(index)) {
         op.result = -EBUSY;
         failed.push_back(index);
+        tell();
     }
     return ticket;
 }
@@ -267,15 +269,30 @@ void Engine::Impl::take(const io_uring_cqe& cqe) noexcept
 }
 
 /// What is there is taken; with `wait` there is something then, or the time is over.
+/// What the ring does not know of is there for poll().
+void Engine::Impl::tell() const noexcept
+{
+    if (event)
+        signal_event(event.get());
+}
+
 void Engine::Impl::progress(bool wait, std::optional<std::chrono::nanoseconds> timeout) noexcept
 {
+    if (event) {
+        // Before looking: what comes from here on is told of again.
+        std::uint64_t times = 0;
+        static_cast<void>(!::read(event.get(), &times, sizeof(times)));
+    }
+    const auto idle = free_ops.size();
     pump();
     while (!failed.empty()) {
         const auto index = failed.back();
         failed.pop_back();
         finish(index, ops[index].result);
-        wait = false;
     }
+    // What has ended already is something to come back with, and may be all that there was.
+    if (free_ops.size() != idle)
+        wait = false;
     const bool expects = free_ops.size() < ops.size();
     if (wait && expects && !staging.copying) {
         io_uring_cqe* cqe = nullptr;
@@ -294,7 +311,7 @@ void Engine::Impl::progress(bool wait, std::optional<std::chrono::nanoseconds> t
         taken++;
     }
     io_uring_cq_advance(&ring, taken);
-    poll_copies(wait && !taken);
+    poll_copies(wait && !taken, timeout);
     pump();
     while (waiting && free_ops.size() > ready_count) {
         auto* next = waiting;
@@ -310,6 +327,10 @@ void Engine::Impl::progress(bool wait, std::optional<std::chrono::nanoseconds> t
         }
     }
     io_uring_submit(&ring);
+    if (!failed.empty())
+        tell();
+    if (!failed.empty())
+        tell();
 }
 
 std::size_t Engine::Impl::deliver(std::span<Completion> completions) noexcept
@@ -320,6 +341,8 @@ std::size_t Engine::Impl::deliver(std::span<Completion> completions) noexcept
         ready_first = (ready_first + 1) % ready.size();
     }
     ready_count -= count;
+    if (ready_count)
+        tell();
     return count;
 }
 
@@ -410,6 +433,11 @@ void Engine::cancel(Ticket ticket) noexcept
 unsigned Engine::in_flight() const noexcept
 {
     return static_cast<unsigned>(impl_->ops.size() - impl_->free_ops.size() + impl_->ready_count);
+}
+
+unsigned Engine::undelivered() const noexcept
+{
+    return static_cast<unsigned>(impl_->ready_count);
 }
 
 unsigned Engine::entries() const noexcept

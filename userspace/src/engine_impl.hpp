@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <liburing.h>
+#include <unistd.h>
 #include <vector>
 
 namespace weft
@@ -23,6 +24,14 @@ constexpr std::uint64_t slot_mark = std::uint64_t{1} << 63;
 [[nodiscard]] constexpr bool is_transient(std::int64_t result) noexcept
 {
     return result == -EAGAIN || result == -EINTR;
+}
+
+/// Whoever polls it wakes up.
+inline void signal_event(int fd) noexcept
+{
+    const std::uint64_t one = 1;
+    // Full is signalled as well.
+    static_cast<void>(!::write(fd, &one, sizeof(one)));
 }
 
 /// What one submission moves by file.
@@ -75,8 +84,10 @@ public:
     ~Staging();
     Staging(const Staging&) = delete;
     Staging& operator=(const Staging&) = delete;
-    /// The first staged operation finds its memory here; -ENOMEM, or -EIO where CUDA refuses.
+    /// The first staged operation finds its memory here; -ENOMEM, -EIO where CUDA refuses, -EXDEV where it
+    /// is of another CUDA context than those before.
     int prepare(const Registration& memory) noexcept;
+    [[nodiscard]] shim::CuContext context() const noexcept { return context_; }
 
     std::vector<Slot> slots;
     std::size_t slot_bytes;
@@ -84,6 +95,9 @@ public:
     shim::CuStream stream;
 
 private:
+    int pin() noexcept;
+    void unpin() noexcept;
+    shim::CuContext context_ = nullptr; ///< of all memory that is staged by CUDA
     bool own_stream_ = false;
     bool pinned_ = false;
     std::byte* memory_ = nullptr;
@@ -109,6 +123,7 @@ struct Engine::Impl {
     void finish(std::uint32_t index, std::int64_t result) noexcept;
     void advance(std::uint32_t index, std::int64_t result) noexcept;
     void take(const io_uring_cqe& cqe) noexcept;
+    void tell() const noexcept;
     void progress(bool wait, std::optional<std::chrono::nanoseconds> timeout) noexcept;
     std::size_t deliver(std::span<Completion> completions) noexcept;
 
@@ -126,7 +141,7 @@ struct Engine::Impl {
     int copy(Slot& slot) noexcept;
     void copied(Slot& slot) noexcept;
     void release(Slot& slot, std::int64_t error) noexcept;
-    void poll_copies(bool wait) noexcept;
+    void poll_copies(bool wait, std::optional<std::chrono::nanoseconds> timeout) noexcept;
 
     EngineOptions options;
     io_uring ring{};

@@ -179,7 +179,8 @@ Result<Gathered> Gather::run(const Target& target, const Registration& memory,
     impl.left = impl.read_count;
     impl.done.reads = impl.read_count;
     while (impl.left) {
-        impl.refill(target, memory);
+        if (!impl.refill(target, memory) && impl.engine.undelivered() == impl.engine.entries())
+            return failure(EBUSY, "the engine is full of completions that its poll() has not handed over");
         // What is not ours stays for the engine's own callers.
         static_cast<void>(impl.engine.wait({}));
     }

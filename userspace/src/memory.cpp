@@ -10,6 +10,8 @@
 #include <cstring>
 #include <fcntl.h>
 #include <linux/udmabuf.h>
+#include <map>
+#include <mutex>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -31,23 +33,35 @@ std::size_t round_up(std::size_t bytes, std::size_t to)
     return (bytes + to - 1) / to * to;
 }
 
+/// A GPU's primary context, retained with its first use and for good: engines have pages pinned and streams
+/// in it.
+shim::CuResult primary_context(const shim::Cuda& cuda, shim::CuDevice device, shim::CuContext& context)
+{
+    static std::mutex lock;
+    static std::map<shim::CuDevice, shim::CuContext> retained;
+    const std::lock_guard held(lock);
+    const auto found = retained.find(device);
+    if (found != retained.end()) {
+        context = found->second;
+        return shim::cu_success;
+    }
+    const auto result = cuda.context_retain(&context, device);
+    if (!result)
+        retained.emplace(device, context);
+    return result;
+}
+
 } // namespace
 
 Memory::Impl::~Impl()
 {
     if (mapping)
         ::munmap(mapping, mapped);
-    // The dma-buf keeps the memory of a GPU for as long as there is one.
-    dmabuf = OwnedFd();
-    if (gpu < 0)
+    if (!allocated)
         return;
-    const auto* cuda = shim::cuda();
-    shim::CuContext before = nullptr;
-    cuda->context_get(&before);
-    if (allocated && !cuda->context_set(context))
-        cuda->release(allocated);
-    cuda->context_set(before == context ? nullptr : before);
-    cuda->context_release(gpu);
+    const shim::CurrentContext current(*shim::cuda(), context);
+    if (current)
+        shim::cuda()->release(allocated);
 }
 
 /// Before a copy: 0 where the CPU or CUDA can do it, an errno where not.
@@ -59,7 +73,7 @@ int Memory::Impl::reach(std::size_t offset, std::size_t bytes) const noexcept
         return 0;
     if (!device_pointer)
         return EOPNOTSUPP;
-    return shim::cuda()->context_set(context) ? EIO : 0;
+    return 0;
 }
 
 Memory::Memory(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
@@ -80,7 +94,13 @@ int Memory::copy_in(std::size_t offset, const void* from, std::size_t bytes) con
         std::memcpy(impl_->data + offset, from, bytes);
         return 0;
     }
-    return shim::cuda()->copy_to_device_now(impl_->device_pointer + offset, from, bytes) ? EIO : 0;
+    const auto* cuda = shim::cuda();
+    const shim::CurrentContext current(*cuda, impl_->context);
+    // A copy from pages that are not pinned returns before it has come to the GPU, where devices would read.
+    return !current || cuda->copy_to_device_now(impl_->device_pointer + offset, from, bytes) ||
+                   cuda->stream_synchronize(nullptr)
+               ? EIO
+               : 0;
 }
 
 int Memory::copy_out(std::size_t offset, void* to, std::size_t bytes) const noexcept
@@ -91,7 +111,9 @@ int Memory::copy_out(std::size_t offset, void* to, std::size_t bytes) const noex
         std::memcpy(to, impl_->data + offset, bytes);
         return 0;
     }
-    return shim::cuda()->copy_to_host_now(to, impl_->device_pointer + offset, bytes) ? EIO : 0;
+    const auto* cuda = shim::cuda();
+    const shim::CurrentContext current(*cuda, impl_->context);
+    return !current || cuda->copy_to_host_now(to, impl_->device_pointer + offset, bytes) ? EIO : 0;
 }
 
 std::byte* Memory::data() const noexcept
@@ -202,22 +224,24 @@ Result<Memory> Memory::allocate_cuda(int gpu, std::size_t bytes)
         return failure(ENOENT, "there is no " + name + ": CUDA has " + std::to_string(count));
     if (const auto result = cuda->device_get(&device, gpu))
         return failure(EIO, name + ": " + cuda->describe(result));
-    // What it holds is given back with it, also where something fails from here on.
-    const auto owner = std::make_unique<Impl>();
-    if (const auto result = cuda->context_retain(&owner->context, device))
+    shim::CuContext context = nullptr;
+    if (const auto result = primary_context(*cuda, device, context))
         return failure(EIO, name + ": " + cuda->describe(result));
-    owner->gpu = device;
-    if (const auto result = cuda->context_set(owner->context))
-        return failure(EIO, name + ": " + cuda->describe(result));
+    const shim::CurrentContext current(*cuda, context);
+    if (!current)
+        return failure(EIO, name + ": its primary context cannot be used");
+    // Whole pages of the GPU: of others' memory nothing is in a dma-buf of ours.
+    constexpr std::size_t gpu_page = 2 << 20;
+    if (!bytes || bytes > SIZE_MAX - gpu_page)
+        return failure(EINVAL, std::to_string(bytes) + " bytes are no memory");
     shim::CuPointer pointer = 0;
-    if (const auto result = cuda->allocate(&pointer, bytes))
+    if (const auto result = cuda->allocate(&pointer, round_up(bytes, gpu_page)))
         return failure(ENOMEM, std::to_string(bytes) + " bytes of " + name + ": " + cuda->describe(result));
-    owner->allocated = pointer;
     auto memory = from_cuda(pointer, bytes);
-    if (memory) {
-        memory->impl_->allocated = std::exchange(owner->allocated, 0);
-        memory->impl_->gpu = std::exchange(owner->gpu, -1);
-    }
+    if (memory)
+        memory->impl_->allocated = pointer;
+    else
+        cuda->release(pointer);
     return memory;
 }
 

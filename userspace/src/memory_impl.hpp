@@ -21,7 +21,6 @@ struct Memory::Impl {
     std::uint64_t device_pointer = 0; ///< CUDA's
     void* context = nullptr;          ///< CUDA's
     std::uint64_t allocated = 0;      ///< ours of CUDA's, to be freed
-    int gpu = -1;                     ///< whose primary context we hold
     std::string reason;               ///< why a GPU's memory has no dma-buf
 
     Impl() = default;

@@ -7,7 +7,9 @@
 #include <cerrno>
 #include <cstring>
 #include <sys/mman.h>
+#include <thread>
 #include <unistd.h>
+#include <utility>
 
 namespace weft
 {
@@ -15,11 +17,9 @@ namespace weft
 namespace
 {
 
-void signal_event(void* fd)
+void signal_copy(void* fd)
 {
-    const std::uint64_t one = 1;
-    // Full is signalled as well.
-    static_cast<void>(!::write(static_cast<int>(reinterpret_cast<std::intptr_t>(fd)), &one, sizeof(one)));
+    signal_event(static_cast<int>(reinterpret_cast<std::intptr_t>(fd)));
 }
 
 } // namespace
@@ -31,15 +31,7 @@ Staging::Staging(const EngineOptions& options)
 
 Staging::~Staging()
 {
-    if (pinned_) {
-        const auto* cuda = shim::cuda();
-        for (auto& slot : slots)
-            if (slot.event)
-                cuda->event_destroy(slot.event);
-        if (own_stream_)
-            cuda->stream_destroy(stream);
-        cuda->host_unregister(memory_);
-    }
+    unpin();
     if (memory_)
         ::munmap(memory_, bytes_);
 }
@@ -57,9 +49,24 @@ int Staging::prepare(const Registration& memory) noexcept
         for (std::size_t i = 0; i < slots.size(); i++)
             slots[i].data = memory_ + i * slot_bytes;
     }
-    if (!memory.memory().device_pointer() || slots[0].event)
+    if (!memory.memory().device_pointer())
         return 0;
+    if (context_)
+        return context_ == memory.memory().cuda_context() ? 0 : -EXDEV;
+    context_ = memory.memory().cuda_context();
+    const int wrong = pin();
+    if (wrong)
+        unpin();
+    return wrong;
+}
+
+/// For copies by CUDA, in context_.
+int Staging::pin() noexcept
+{
     const auto* cuda = shim::cuda();
+    const shim::CurrentContext current(*cuda, context_);
+    if (!current)
+        return -EIO;
     if (cuda->host_register(memory_, bytes_, shim::cu_host_register_portable))
         return -ENOMEM;
     pinned_ = true;
@@ -69,28 +76,45 @@ int Staging::prepare(const Registration& memory) noexcept
         own_stream_ = true;
     }
     for (auto& slot : slots)
-        if (cuda->event_create(&slot.event, shim::cu_event_disable_timing))
+        if (cuda->event_create(&slot.event, shim::cu_event_disable_timing)) {
+            slot.event = nullptr;
             return -EIO;
+        }
     return 0;
+}
+
+void Staging::unpin() noexcept
+{
+    if (!context_)
+        return;
+    const auto* cuda = shim::cuda();
+    const shim::CurrentContext current(*cuda, context_);
+    for (auto& slot : slots)
+        if (auto event = std::exchange(slot.event, nullptr))
+            cuda->event_destroy(event);
+    if (std::exchange(own_stream_, false))
+        cuda->stream_destroy(std::exchange(stream, nullptr));
+    if (std::exchange(pinned_, false))
+        cuda->host_unregister(memory_);
+    context_ = nullptr;
 }
 
 /// Slots for who waits for some.
 void Engine::Impl::pump() noexcept
 {
-    std::size_t next = 0;
     for (auto& slot : staging.slots) {
-        if (next == staged.size())
+        if (staged.empty())
             break;
         if (slot.state != Slot::State::free)
             continue;
-        const auto index = staged[next];
+        const auto index = staged.front();
         if (!fill_slot(slot, index))
             break;
+        // A piece that failed at once has taken it out already.
         const auto& op = ops[index];
-        if (op.result || op.assigned == op.io.length)
-            next++;
+        if (!staged.empty() && staged.front() == index && (op.result || op.assigned == op.io.length))
+            staged.erase(staged.begin());
     }
-    staged.erase(staged.begin(), staged.begin() + static_cast<std::ptrdiff_t>(next));
     if (staging.slots.empty()) {
         for (const auto index : staged) {
             ops[index].result = -ENOBUFS;
@@ -185,9 +209,10 @@ int Engine::Impl::copy(Slot& slot) noexcept
         return 0;
     }
     const auto* cuda = shim::cuda();
-    cuda->context_set(memory.cuda_context());
+    const shim::CurrentContext current(*cuda, memory.cuda_context());
     const auto result =
-        op.kind == Kind::read
+        !current ? -1
+        : op.kind == Kind::read
             ? cuda->copy_to_device(memory.device_pointer() + at, slot.data, length, staging.stream)
             : cuda->copy_to_host(slot.data, memory.device_pointer() + at, length, staging.stream);
     if (result || cuda->event_record(slot.event, staging.stream)) {
@@ -195,7 +220,7 @@ int Engine::Impl::copy(Slot& slot) noexcept
         return -EIO;
     }
     if (event)
-        cuda->launch_host(staging.stream, signal_event,
+        cuda->launch_host(staging.stream, signal_copy,
                           reinterpret_cast<void*>(static_cast<std::intptr_t>(event.get())));
     return 0;
 }
@@ -215,8 +240,10 @@ void Engine::Impl::cancel_staged(std::uint32_t index) noexcept
     auto& op = ops[index];
     if (!op.result)
         op.result = -ECANCELED;
-    if (std::erase(staged, index) && !op.slots)
+    if (std::erase(staged, index) && !op.slots) {
         failed.push_back(index);
+        tell();
+    }
     op.assigned = op.io.length;
     for (std::size_t i = 0; i < staging.slots.size(); i++)
         if (staging.slots[i].state == Slot::State::io && staging.slots[i].op == index)
@@ -241,13 +268,23 @@ void Engine::Impl::release(Slot& slot, std::int64_t error) noexcept
         finish(index, op.result ? op.result : op.done);
 }
 
-void Engine::Impl::poll_copies(bool wait) noexcept
+void Engine::Impl::poll_copies(bool wait, std::optional<std::chrono::nanoseconds> timeout) noexcept
 {
     if (!staging.copying)
         return;
     const auto* cuda = shim::cuda();
-    if (wait)
+    const shim::CurrentContext current(*cuda, staging.context());
+    const auto any = [&] {
+        return std::any_of(staging.slots.begin(), staging.slots.end(), [&](const Slot& slot) {
+            return slot.state == Slot::State::copying && cuda->event_query(slot.event) != shim::cu_not_ready;
+        });
+    };
+    if (wait && !timeout)
         cuda->stream_synchronize(staging.stream);
+    // CUDA waits without an end only.
+    const auto until = std::chrono::steady_clock::now() + timeout.value_or(std::chrono::nanoseconds(0));
+    while (wait && timeout && !any() && std::chrono::steady_clock::now() < until)
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
     for (auto& slot : staging.slots) {
         if (slot.state != Slot::State::copying)
             continue;

@@ -30,11 +30,10 @@ public:
         plan.at_ = options.offset;
         plan.end_ = options.offset + (options.length ? options.length : rest);
         plan.block_ = geometry.block_size;
-        const auto stripe = geometry.stripe();
-        const auto stripes = std::max<std::uint64_t>(1, (std::uint64_t{1} << 20) / stripe);
-        plan.piece_ = options.piece ? options.piece : stripe * stripes;
+        plan.piece_ = options.piece ? options.piece : usual_piece(geometry);
         if (plan.piece_ % geometry.block_size || plan.piece_ > INT32_MAX)
-            return failure(EINVAL, "pieces of " + std::to_string(plan.piece_) + " bytes are no whole blocks");
+            return failure(EINVAL, "pieces of " + std::to_string(plan.piece_) +
+                                       " bytes are no whole blocks, or 2 GiB and more");
         const auto places = memory.memory().size() / plan.piece_;
         if (!places || !options.window)
             return failure(ENOSPC, "the memory has " + std::to_string(memory.memory().size()) +
@@ -47,8 +46,7 @@ public:
     Piece next()
     {
         const auto until = std::min(end_, (at_ / piece_ + 1) * piece_);
-        const Piece piece{at_, std::uint64_t{number_ % places_} * piece_,
-                          static_cast<std::uint32_t>(until - at_)};
+        const Piece piece{at_, number_ % places_ * piece_, static_cast<std::uint32_t>(until - at_)};
         at_ = until;
         number_++;
         return piece;
@@ -59,12 +57,23 @@ public:
     }
 
 private:
+    /// About a MiB in whole stripes; of stripes too large for an I/O, as many chunks as members that it
+    /// takes.
+    static std::uint64_t usual_piece(const Geometry& geometry)
+    {
+        constexpr std::uint64_t usual = 1 << 20, most = 1 << 30;
+        const auto stripe = geometry.stripe();
+        if (stripe > most)
+            return most / geometry.chunk_size * geometry.chunk_size;
+        return stripe * std::max<std::uint64_t>(1, usual / stripe);
+    }
+
     std::uint64_t at_ = 0;
     std::uint64_t end_ = 0;
     std::uint64_t piece_ = 0;
     std::uint32_t block_ = 1;
     std::uint32_t places_ = 0;
-    std::uint32_t number_ = 0;
+    std::uint64_t number_ = 0;
 };
 
 /// A place, and what is in it.
@@ -161,8 +170,11 @@ Result<Piece> ReadStream::next()
         impl.taken++;
         impl.given = false;
     }
-    while (!impl.ahead())
+    while (!impl.ahead()) {
+        if (impl.engine.undelivered() == impl.engine.entries())
+            return failure(EBUSY, "the engine is full of completions that its poll() has not handed over");
         static_cast<void>(impl.engine.wait({}));
+    }
     impl.engine.submit();
     if (impl.taken == impl.begun)
         return Piece{};

@@ -173,14 +173,25 @@ Result<Registration> Target::add(const Memory& memory, const Policy& policy) con
         request.fd = pages ? -1 : impl.dmabuf.get();
         request.start = pages ? reinterpret_cast<std::uintptr_t>(impl.data) : impl.dmabuf_offset;
         request.length = impl.size;
-        if (!::ioctl(mem_, WEFT_MEM_IOC_REGISTER, &request)) {
+        // Strictly first, so that it is known why there is no direct route where there is none.
+        const auto allowed = request.flags & (WEFT_MEM_ALLOW_VMAP | WEFT_MEM_ALLOW_BOUNCE);
+        request.flags &= ~allowed;
+        int code = ::ioctl(mem_, WEFT_MEM_IOC_REGISTER, &request) ? errno : 0;
+        if (code)
+            reason = sentence(request.why, code);
+        if (code && code != EINTR && allowed) {
+            request.flags |= allowed;
+            code = ::ioctl(mem_, WEFT_MEM_IOC_REGISTER, &request) ? errno : 0;
+            if (code)
+                reason = sentence(request.why, code);
+        }
+        if (!code) {
             Registration registration(memory, route_of(request.route));
             registration.mem_ = mem_;
             registration.id_ = request.id;
+            registration.reason_ = std::move(reason);
             return registration;
         }
-        const int code = errno;
-        reason = sentence(request.why, code);
         // What is the caller's no other route mends.
         if (!policy.staged || code == EACCES || code == ENOMEM || code == EINTR)
             return failure(code, reason);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <poll.h>
 #include <shim/cuda.hpp>
+#include <thread>
 #include <weft/stream.hpp>
 
 namespace weft::test
@@ -73,25 +74,85 @@ TEST_F(CudaTest, OfItsOwn)
     EXPECT_EQ(memory.copy_out(mib + 1, data.data(), 0), EINVAL);
 }
 
-TEST_F(CudaTest, GivesBackWhatItTook)
+TEST_F(CudaTest, LeavesTheThreadsContext)
 {
     cuda_->context_set(nullptr);
-    void* current = this;
     {
         const auto memory = must(Memory::allocate_cuda(0, mib));
         EXPECT_EQ(Memory::allocate_cuda(7, mib).error().text, "there is no GPU 7: CUDA has 1");
         EXPECT_EQ(Memory::allocate_cuda(-1, mib).error().code, ENOENT);
         EXPECT_EQ(Memory::allocate_cuda(0, std::size_t{1} << 50).error().code, ENOMEM);
+        EXPECT_EQ(Memory::allocate_cuda(0, 0).error().code, EINVAL);
         EXPECT_EQ(memory.copy_in(0, "data", 4), 0) << "what failed takes nothing along";
     }
+    void* current = this;
     ASSERT_EQ(cuda_->context_get(&current), 0);
     EXPECT_EQ(current, nullptr);
-    // The fixture's is the only one that is left.
-    EXPECT_EQ(cuda_->context_release(0), 0);
-    EXPECT_NE(cuda_->context_release(0), 0);
-    shim::CuContext context = nullptr;
-    ASSERT_EQ(cuda_->context_retain(&context, 0), 0);
-    ASSERT_EQ(cuda_->context_set(context), 0);
+}
+
+TEST_F(CudaTest, OddSizesHaveDmabufs)
+{
+    ::setenv("WEFT_STANDIN_DMABUF", "1", 1);
+    const auto memory = must(Memory::allocate_cuda(0, 73726));
+    ::unsetenv("WEFT_STANDIN_DMABUF");
+    EXPECT_EQ(memory.reason(), "");
+    EXPECT_EQ(memory.size(), 73726U);
+}
+
+TEST_F(CudaTest, WhatWasCopiedInIsThere)
+{
+    const TemporaryFile file(mib);
+    const auto volume = must(Volume::open(file.path(), Access::read_write));
+    const auto memory = must(Memory::allocate_cuda(0, mib));
+    const auto registration = must(volume.add(memory, {.staged = true}));
+    auto engine = must(Engine::create({.entries = 2}));
+    const std::vector<std::byte> data(4096, std::byte{0x5a});
+    ASSERT_EQ(memory.copy_in(0, data.data(), data.size()), 0);
+    ASSERT_TRUE(engine.write(volume, registration, {0, 0, 4096}, 0));
+    EXPECT_EQ(one(engine).result, 4096);
+    EXPECT_EQ(std::memcmp(file.read().data(), data.data(), 4096), 0);
+}
+
+TEST_F(CudaTest, InAnotherThread)
+{
+    const TemporaryFile file(mib);
+    const auto volume = must(Volume::open(file.path()));
+    const auto memory = must(Memory::from_cuda(pointer_, mib));
+    const auto registration = must(volume.add(memory, {.staged = true}));
+    std::thread([&] {
+        // It has no context of its own, and none afterwards.
+        auto engine = must(Engine::create({.entries = 2}));
+        EXPECT_TRUE(engine.read(volume, registration, {0, 0, mib}, 0));
+        EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(mib));
+        void* current = this;
+        EXPECT_EQ(cuda_->context_get(&current), 0);
+        EXPECT_EQ(current, nullptr);
+    }).join();
+    EXPECT_TRUE(same(device(0, mib), file.data(), 0));
+}
+
+TEST_F(CudaTest, CopiesThatFail)
+{
+    const TemporaryFile file(4 * mib);
+    const auto volume = must(Volume::open(file.path(), Access::read_write));
+    const auto memory = must(Memory::from_cuda(pointer_, 4 * mib));
+    const auto registration = must(volume.add(memory, {.staged = true}));
+    auto engine = must(Engine::create({.entries = 8, .staging_slots = 2, .staging_bytes = 64 * kib}));
+    ::setenv("WEFT_STANDIN_BROKEN_COPIES", "1", 1);
+    for (std::uint64_t i = 0; i < 4; i++)
+        ASSERT_TRUE(engine.write(volume, registration, {i * mib, i * mib, mib}, i));
+    unsigned tokens = 0;
+    for (int i = 0; i < 4; i++) {
+        const auto completion = one(engine);
+        EXPECT_EQ(completion.result, -EIO);
+        tokens |= 1U << completion.token;
+    }
+    ::unsetenv("WEFT_STANDIN_BROKEN_COPIES");
+    EXPECT_EQ(tokens, 15U);
+    EXPECT_EQ(engine.in_flight(), 0U);
+    EXPECT_EQ(std::memcmp(file.read().data(), file.data().data(), 4 * mib), 0) << "nothing was written";
+    ASSERT_TRUE(engine.write(volume, registration, {0, 0, mib}, 9));
+    EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(mib));
 }
 
 TEST_F(CudaTest, StagedOnlyWhereThatIsAllowed)
@@ -125,6 +186,7 @@ TEST_F(CudaTest, ReadsAndWrites)
     EXPECT_TRUE(same(device(100, 3 * mib), file.data(), 0));
     const std::vector<std::byte> pattern(2 * mib, std::byte{0x3c});
     ASSERT_EQ(cuda_->copy_to_device_now(pointer_ + 100, pattern.data(), pattern.size()), 0);
+    ASSERT_EQ(cuda_->stream_synchronize(nullptr), 0);
     ASSERT_TRUE(engine.write(volume, registration, {mib, 0, 2 * mib}, 0));
     EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(2 * mib));
     const auto now = file.read();

@@ -211,6 +211,17 @@ TEST_F(EngineTest, TellsByADescriptor)
     while (!engine.poll({&completion, 1}))
         ASSERT_EQ(::poll(&waiting, 1, 5000), 1);
     EXPECT_EQ(completion.token, 3U);
+    while (engine.poll({&completion, 1}))
+        ;
+    EXPECT_EQ(::poll(&waiting, 1, 0), 0) << "there is nothing more";
+    // What the kernel never sees is told of, too, and so is what was not taken.
+    ASSERT_TRUE(engine.read(volume, registration, {1, 0, 4096}, 4));
+    ASSERT_TRUE(engine.read(volume, registration, {2, 0, 4096}, 5));
+    for (int i = 0; i < 2; i++) {
+        ASSERT_EQ(::poll(&waiting, 1, 5000), 1);
+        ASSERT_EQ(engine.poll({&completion, 1}), 1U);
+        EXPECT_EQ(completion.result, -EINVAL);
+    }
 }
 
 /// A coroutine that nobody waits for.

@@ -105,6 +105,16 @@ TEST_F(GatherTest, OthersOfTheEngineAreLeftToTheirs)
     std::vector<std::int32_t> results(1);
     EXPECT_EQ(must(gather.run(volume_, registration_, extents, results)).bytes, 4096U);
     EXPECT_EQ(one(engine_).token, 77U);
+    // And where they take all its room, nobody waits for ever.
+    auto small = must(Engine::create({.entries = 2}));
+    auto other = must(Gather::create(small));
+    for (std::uint64_t i = 0; i < 2; i++)
+        ASSERT_TRUE(small.read(volume_, registration_, {0, 4 * mib, 4096}, i));
+    EXPECT_EQ(other.run(volume_, registration_, extents, results).error().code, EBUSY);
+    auto stream = must(ReadStream::create(small, volume_, registration_, {.window = 1}));
+    EXPECT_EQ(stream.next().error().code, EBUSY);
+    static_cast<void>(one(small));
+    EXPECT_EQ(must(other.run(volume_, registration_, extents, results)).bytes, 4096U);
 }
 
 TEST_F(GatherTest, AStreamReadsAllOfIt)

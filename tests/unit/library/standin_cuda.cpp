@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /// A libcuda.so.1 for machines without a GPU: the entry points that libweft uses, over host memory. Device
 /// pointers are no addresses, so whoever follows one on the CPU is caught. Copies of a stream are made by a
-/// thread of it, later. With WEFT_STANDIN_DMABUF in the environment memory has a dma-buf, which is a memfd.
+/// thread of it, later. With WEFT_STANDIN_DMABUF in the environment memory has a dma-buf, which is a memfd;
+/// with WEFT_STANDIN_BROKEN_COPIES a stream copies nothing from a device.
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <sys/mman.h>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 namespace
 {
@@ -23,6 +25,8 @@ constexpr int invalid_value = 1;
 constexpr int out_of_memory = 2;
 constexpr int invalid_context = 201;
 constexpr int not_ready = 600;
+constexpr int already_registered = 712;
+constexpr int launch_failed = 719;
 constexpr int not_supported = 801;
 constexpr std::uint64_t device_bit = std::uint64_t{1} << 62;
 
@@ -45,6 +49,13 @@ std::byte* find(std::uint64_t pointer, std::size_t bytes)
     if (pointer + bytes > base + allocation.size)
         return nullptr;
     return reinterpret_cast<std::byte*>(pointer & ~device_bit);
+}
+
+/// Nothing where either is gone by now.
+void copy_bytes(std::byte* to, const void* from, std::size_t bytes)
+{
+    if (to && from)
+        std::memcpy(to, from, bytes);
 }
 
 struct Stream {
@@ -104,6 +115,29 @@ struct Event {
 int dummy_context;
 std::atomic<int> retained = 0;
 thread_local void* current = nullptr;
+std::map<const void*, std::size_t> pinned;
+
+/// Most of the API is for who has a context.
+bool usable()
+{
+    return current && retained > 0;
+}
+
+/// Copies from pages that are not pinned: the caller has its pages back, the GPU not yet what was on them.
+struct Pending {
+    std::byte* to;
+    std::vector<std::byte> data;
+};
+std::vector<Pending> pending;
+
+/// What waits for the default stream.
+void arrive()
+{
+    const std::lock_guard held(lock);
+    for (const auto& copy : pending)
+        std::memcpy(copy.to, copy.data.data(), copy.data.size());
+    pending.clear();
+}
 
 } // namespace
 
@@ -197,6 +231,7 @@ int cuMemFree_v2(std::uint64_t pointer)
     const auto found = allocations.find(pointer);
     if (found == allocations.end())
         return invalid_value;
+    pending.clear();
     munmap(reinterpret_cast<void*>(pointer & ~device_bit), found->second.size);
     close(found->second.fd);
     allocations.erase(found);
@@ -226,42 +261,61 @@ int cuMemGetHandleForAddressRange(void* handle, std::uint64_t pointer, std::size
     return success;
 }
 
-int cuMemHostRegister_v2(void*, std::size_t, unsigned)
+int cuMemHostRegister_v2(void* data, std::size_t bytes, unsigned)
 {
-    return success;
+    if (!usable())
+        return invalid_context;
+    const std::lock_guard held(lock);
+    return pinned.emplace(data, bytes).second ? success : already_registered;
 }
 
-int cuMemHostUnregister(void*)
+int cuMemHostUnregister(void* data)
 {
-    return success;
+    if (!usable())
+        return invalid_context;
+    const std::lock_guard held(lock);
+    return pinned.erase(data) ? success : invalid_value;
 }
 
 int cuStreamCreate(void** stream, unsigned)
 {
+    if (!usable())
+        return invalid_context;
     *stream = new Stream;
     return success;
 }
 
 int cuStreamDestroy_v2(void* stream)
 {
+    if (!usable())
+        std::abort(); // a real one may do anything
     delete static_cast<Stream*>(stream);
     return success;
 }
 
 int cuStreamSynchronize(void* stream)
 {
-    static_cast<Stream*>(stream)->wait();
+    if (!usable())
+        return invalid_context;
+    if (stream)
+        static_cast<Stream*>(stream)->wait();
+    else
+        arrive();
     return success;
 }
 
 int cuEventCreate(void** event, unsigned)
 {
+    if (!usable())
+        return invalid_context;
     *event = new Event;
     return success;
 }
 
 int cuEventDestroy_v2(void* event)
 {
+    if (!usable())
+        std::abort();
     delete static_cast<Event*>(event);
     return success;
 }
@@ -293,7 +347,11 @@ int cuMemcpyHtoD_v2(std::uint64_t to, const void* from, std::size_t bytes)
     auto* at = find(to, bytes);
     if (!at)
         return invalid_value;
-    std::memcpy(at, from, bytes);
+    if (!usable())
+        return invalid_context;
+    const auto* data = static_cast<const std::byte*>(from);
+    const std::lock_guard held(lock);
+    pending.push_back({at, {data, data + bytes}});
     return success;
 }
 
@@ -302,23 +360,33 @@ int cuMemcpyDtoH_v2(void* to, std::uint64_t from, std::size_t bytes)
     const auto* at = find(from, bytes);
     if (!at)
         return invalid_value;
+    if (!usable())
+        return invalid_context;
+    arrive();
     std::memcpy(to, at, bytes);
     return success;
 }
 
 int cuMemcpyHtoDAsync_v2(std::uint64_t to, const void* from, std::size_t bytes, void* stream)
 {
+    if (!usable())
+        return invalid_context;
     if (!find(to, bytes))
         return invalid_value;
-    static_cast<Stream*>(stream)->add([=] { cuMemcpyHtoD_v2(to, from, bytes); });
+    static_cast<Stream*>(stream)->add([=] { copy_bytes(find(to, bytes), from, bytes); });
     return success;
 }
 
 int cuMemcpyDtoHAsync_v2(void* to, std::uint64_t from, std::size_t bytes, void* stream)
 {
+    if (!usable())
+        return invalid_context;
+    if (std::getenv("WEFT_STANDIN_BROKEN_COPIES"))
+        return launch_failed;
     if (!find(from, bytes))
         return invalid_value;
-    static_cast<Stream*>(stream)->add([=] { cuMemcpyDtoH_v2(to, from, bytes); });
+    static_cast<Stream*>(stream)->add(
+        [=] { copy_bytes(static_cast<std::byte*>(to), find(from, bytes), bytes); });
     return success;
 }
 

@@ -21,8 +21,9 @@ struct Io {
     std::uint64_t offset = 0;        ///< in the target
     std::uint64_t memory_offset = 0; ///< in the memory
     std::uint32_t length = 0;
-    /// From read() or write() on; nothing for as long as it takes. Then it is cancelled and fails with ETIME, where
-    /// the kernel can cancel it, and waited for all the same: nothing uses the memory after a completion.
+    /// From read() or write() on; nothing for as long as it takes. Then it is cancelled and fails with ETIME,
+    /// where the kernel can cancel it, and waited for all the same: nothing uses the memory after a
+    /// completion.
     std::optional<std::chrono::nanoseconds> deadline = std::nullopt;
 };
 
@@ -60,7 +61,7 @@ protected:
 };
 
 /// A ring of one thread: nothing in it is shared with another, or locked. Nothing is allocated after
-/// create().
+/// create(). CUDA memory that it stages is of one context, which outlives it.
 class WEFT_API Engine
 {
 public:
@@ -91,11 +92,14 @@ public:
     /// As poll(), after waiting until there is something: a completion of whomever, or the time is over.
     std::size_t wait(std::span<Completion> completions,
                      std::optional<std::chrono::nanoseconds> timeout = std::nullopt) noexcept;
-    /// A descriptor that is readable when poll() has something to do; owned by the engine.
+    /// A descriptor that is readable when poll() has something to do, until it is called; the engine's own.
     [[nodiscard]] Result<int> event_fd();
     /// Asks the kernel to end it early: with ECANCELED where it can, and in its own time where not.
     void cancel(Ticket ticket) noexcept;
+    /// Begun, and not handed over yet.
     [[nodiscard]] unsigned in_flight() const noexcept;
+    /// Of these, what poll() would hand over.
+    [[nodiscard]] unsigned undelivered() const noexcept;
     [[nodiscard]] unsigned entries() const noexcept;
 
     /// `co_await engine.co_read(...)` gives the completion; resumed in poll() or wait() of this engine.

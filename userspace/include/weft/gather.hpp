@@ -46,7 +46,7 @@ public:
     /// Reads all of them, and returns when that is done. `results` gets, for each extent, its bytes (fewer
     /// where the target ends within it) or a negative errno; one that fails keeps none of the others from
     /// being read. E2BIG: more extents than the capacity. Other completions of the engine wait for its
-    /// poll().
+    /// poll(); EBUSY where these are all that it has room for.
     [[nodiscard]] Result<Gathered> run(const Target& target, const Registration& memory,
                                        std::span<const Extent> extents,
                                        std::span<std::int32_t> results) noexcept;

@@ -23,8 +23,8 @@ public:
     /// New host memory as a dma-buf, of udmabuf: what a GPU's is like, where there is no GPU. ENOENT without
     /// that driver, EACCES, EINVAL beyond its size_limit_mb.
     [[nodiscard]] static Result<Memory> allocate_udmabuf(std::size_t bytes);
-    /// New memory of a GPU, by its number in CUDA, whose primary context becomes the calling thread's; freed
-    /// with this. ENOENT: there is no libcuda, or no such GPU. ENOMEM.
+    /// New memory of a GPU, by its number in CUDA, in its primary context; freed with this. ENOENT: there is
+    /// no libcuda, or no such GPU. ENOMEM.
     [[nodiscard]] static Result<Memory> allocate_cuda(int gpu, std::size_t bytes);
     /// The caller's own, which outlives this.
     [[nodiscard]] static Result<Memory> of(void* data, std::size_t bytes);
@@ -84,7 +84,8 @@ public:
     ~Registration();
     [[nodiscard]] Route route() const noexcept { return route_; }
     [[nodiscard]] const Memory& memory() const noexcept { return *memory_; }
-    /// Why there is no direct route, where there is none; the kernel's sentence, or ours.
+    /// Why there is no direct route, where there is none; the kernel's sentence, or ours. Empty for a direct
+    /// one, and for `cached`.
     [[nodiscard]] const std::string& reason() const noexcept { return reason_; }
 
 private:

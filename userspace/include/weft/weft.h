@@ -5,7 +5,8 @@
  * Objects are made by functions that return NULL on failure and leave the reason
  * in a struct weft_error, which may be NULL. A volume outlives its files and
  * registrations, a memory its registrations, a registration the I/O on it. An
- * engine, and what is done by it, is one thread's; the others are for any.
+ * engine, and what is done by it, is one thread's; the others are for any. CUDA memory
+ * that an engine stages is of one context, which outlives it.
  * Sizes and offsets are in bytes.
  */
 #ifndef WEFT_WEFT_H
@@ -88,7 +89,7 @@ struct weft_registration *weft_file_add(const struct weft_file *file, const stru
 					unsigned int policy, struct weft_error *error);
 void weft_registration_end(struct weft_registration *registration);
 enum weft_route weft_registration_route(const struct weft_registration *registration);
-/* Why it is not direct, the registration's; empty where it is. */
+/* Why it is not direct; the registration's own. Empty for a direct one, and for WEFT_ROUTE_CACHED. */
 const char *weft_registration_reason(const struct weft_registration *registration);
 
 struct weft_engine *weft_engine_create(unsigned int entries, struct weft_error *error);
@@ -115,7 +116,7 @@ int weft_read_file(struct weft_engine *engine, const struct weft_file *file,
 		   uint32_t length, uint64_t token);
 int weft_flush(struct weft_engine *engine, const struct weft_volume *volume, uint64_t token);
 int weft_submit(struct weft_engine *engine);
-/* How many completions were put there; wait: after there was one. */
+/* How many completions were put there; wait: after there was one, 0 only where nothing is in flight. */
 size_t weft_poll(struct weft_engine *engine, struct weft_completion *completions, size_t count);
 size_t weft_wait(struct weft_engine *engine, struct weft_completion *completions, size_t count);
 

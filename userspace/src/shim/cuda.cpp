@@ -63,6 +63,22 @@ std::string Cuda::describe(CuResult result) const
     return std::string(text ? text : "an error") + " (" + std::to_string(result) + ")";
 }
 
+CurrentContext::CurrentContext(const Cuda& cuda, CuContext wanted) noexcept : cuda_(cuda)
+{
+    if (cuda.context_get(&before_))
+        before_ = nullptr;
+    if (before_ == wanted)
+        return;
+    good_ = !cuda.context_set(wanted);
+    changed_ = good_;
+}
+
+CurrentContext::~CurrentContext()
+{
+    if (changed_)
+        cuda_.context_set(before_);
+}
+
 const Cuda* cuda() noexcept
 {
     return loaded().reason.empty() ? &loaded().cuda : nullptr;

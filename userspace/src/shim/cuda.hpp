@@ -60,6 +60,24 @@ struct Cuda {
     [[nodiscard]] std::string describe(CuResult result) const;
 };
 
+/// A context that is the calling thread's for as long as this is; then it has its own again.
+class CurrentContext
+{
+public:
+    CurrentContext(const Cuda& cuda, CuContext wanted) noexcept;
+    ~CurrentContext();
+    CurrentContext(const CurrentContext&) = delete;
+    CurrentContext& operator=(const CurrentContext&) = delete;
+    /// False where CUDA refuses.
+    explicit operator bool() const noexcept { return good_; }
+
+private:
+    const Cuda& cuda_;
+    CuContext before_ = nullptr;
+    bool changed_ = false;
+    bool good_ = true;
+};
+
 /// The one of this process, initialised; nullptr where there is none, or one too old.
 [[nodiscard]] const Cuda* cuda() noexcept;
 /// Why cuda() is nullptr.
