@@ -43,6 +43,12 @@ for memory in $memories; do
 done
 head -c 8M /dev/urandom >/tmp/file
 ok "a file" job gpu-feed /tmp/file host size=8m
+ok "one that the job makes, read again while it grows" sh -c "cd /tmp && exec $fio --name=new --filename=new --size=8m \
+	--rw=randwrite --bs=64k --verify=crc32c --verify_backlog=4 --verify_fatal=1 --verify_state_save=0 --fallocate=none \
+	--ioengine=external:$engine"
+ok "and not the volume of that name" test -s /tmp/new
+job_fails "synchronous writes" "sync= is not there" gpu-verify /dev/a host sync=1
+job_fails "a route that nobody knows" "weft_allow takes" gpu-feed /dev/a host weft_allow=staged,fast
 job_fails "a device that is not there" "allow_file_create=0" gpu-feed /dev/nothing host
 job_fails "odd blocks" "in multiples of 512 bytes" gpu-feed /dev/a host bssplit=1000/100
 job_fails "a GPU where there is none" "there is no libcuda.so.1 here" gpu-verify /dev/a cuda

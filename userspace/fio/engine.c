@@ -12,6 +12,7 @@
  * configured, so the engine goes with that very fio (see build-engine), and asks it.
  */
 #include <stdbool.h>
+#include <sys/stat.h>
 
 #include "fio.h"
 #include "optgroup.h"
@@ -26,8 +27,8 @@ struct engine_options {
 	struct thread_data *td;
 	unsigned int memory;
 	unsigned int gpu;
-	unsigned int allow;
-	unsigned int policy;
+	unsigned int mr;
+	char *allow;
 	char *volume;
 };
 
@@ -36,6 +37,9 @@ struct engine_data {
 	struct weft_engine *engine;
 	struct weft_memory *memory;
 	struct weft_completion *completions;
+	struct io_u **queued;	/* since the last commit */
+	unsigned int queued_count;
+	unsigned int policy;	/* of registrations */
 	bool copies;	/* between fio's buffer and the memory, for each I/O */
 	bool filled;	/* the memory holds what fio's buffer holds */
 	int told;	/* of enum weft_route, what people were told last; -1: nothing */
@@ -77,17 +81,9 @@ static struct fio_option engine_option_list[] = {
 	{
 		.name		= "weft_allow",
 		.lname		= "weft routes",
-		.type		= FIO_OPT_STR_MULTI,
+		.type		= FIO_OPT_STR_STORE,
 		.off1		= offsetof(struct engine_options, allow),
-		.help		= "Routes that are allowed beside the direct one",
-		.posval		= {
-			{ .ival = "vmap", .oval = WEFT_ALLOW_VMAP, .orval = 1,
-			  .help = "Software RDMA moves the bytes by the CPU's mapping" },
-			{ .ival = "bounce", .oval = WEFT_ALLOW_BOUNCE, .orval = 1,
-			  .help = "The kernel copies them through its pages" },
-			{ .ival = "staged", .oval = WEFT_ALLOW_STAGED, .orval = 1,
-			  .help = "libweft copies them through pinned pages" },
-		},
+		.help		= "Routes that are allowed beside the direct one, separated by commas: vmap, bounce, staged",
 		.category	= FIO_OPT_C_ENGINE,
 		.group		= FIO_OPT_G_INVALID,
 	},
@@ -95,7 +91,7 @@ static struct fio_option engine_option_list[] = {
 		.name		= "weft_mr",
 		.lname		= "weft registration",
 		.type		= FIO_OPT_STR,
-		.off1		= offsetof(struct engine_options, policy),
+		.off1		= offsetof(struct engine_options, mr),
 		.help		= "How long the memory is registered with the RDMA devices",
 		.def		= "per-io",
 		.posval		= {
@@ -127,27 +123,48 @@ static int give_up(struct thread_data *td, int code, const char *what, const cha
 	return 1;
 }
 
-static int engine_init(struct thread_data *td)
+/* "vmap,staged" as a policy, or -1. */
+static int read_allow(const char *allow)
 {
-	struct engine_data *data = calloc(1, sizeof(*data));
-	struct weft_error error;
+	static const struct {
+		const char *name;
+		int policy;
+	} routes[] = {
+		{ "vmap", WEFT_ALLOW_VMAP }, { "bounce", WEFT_ALLOW_BOUNCE }, { "staged", WEFT_ALLOW_STAGED },
+	};
+	int policy = 0;
+	unsigned int i;
 
-	if (!data)
-		return give_up(td, ENOMEM, td->o.name, "there is no memory");
-	data->completions = calloc(td->o.iodepth, sizeof(*data->completions));
-	if (!data->completions) {
-		free(data);
-		return give_up(td, ENOMEM, td->o.name, "there is no memory");
+	while (allow && *allow) {
+		size_t length = strcspn(allow, ",:");
+
+		for (i = 0; i < FIO_ARRAY_SIZE(routes); i++)
+			if (strlen(routes[i].name) == length && !strncmp(routes[i].name, allow, length))
+				break;
+		if (i == FIO_ARRAY_SIZE(routes))
+			return -1;
+		policy |= routes[i].policy;
+		allow += length + (allow[length] != '\0');
 	}
-	data->engine = weft_engine_create(td->o.iodepth, &error);
-	if (!data->engine) {
-		free(data->completions);
-		free(data);
-		return give_up(td, error.code, td->o.name, error.text);
-	}
-	data->told = -1;
-	td->io_ops_data = data;
-	return 0;
+	return policy;
+}
+
+/* What a job may ask of fio and libweft does not do; NULL for nothing. */
+static const char *not_there(struct thread_data *td)
+{
+	const struct engine_options *options = td->eo;
+
+	if (read_allow(options->allow) < 0)
+		return "weft_allow takes some of vmap, bounce and staged, separated by commas";
+	if (td->o.sync_io)
+		return "sync= is not there; fsync= and end_fsync= are";
+	if (td->o.pre_read)
+		return "pre_read= is not there";
+	if (td_max_bs(td) > INT32_MAX)
+		return "I/O is of less than 2 GiB (bs=)";
+	if (options->volume && td_write(td))
+		return "files on a volume (weft_volume=) are for reading";
+	return NULL;
 }
 
 static void engine_cleanup(struct thread_data *td)
@@ -156,10 +173,41 @@ static void engine_cleanup(struct thread_data *td)
 
 	if (!data)
 		return;
-	weft_engine_destroy(data->engine);
+	if (data->engine)
+		weft_engine_destroy(data->engine);
+	free(data->queued);
 	free(data->completions);
 	free(data);
 	td->io_ops_data = NULL;
+}
+
+static int engine_init(struct thread_data *td)
+{
+	const struct engine_options *options = td->eo;
+	const char *wrong = not_there(td);
+	struct engine_data *data;
+	struct weft_error error;
+
+	if (wrong)
+		return give_up(td, EINVAL, td->o.name, wrong);
+	data = calloc(1, sizeof(*data));
+	if (!data)
+		return give_up(td, ENOMEM, td->o.name, "there is no memory");
+	td->io_ops_data = data;
+	data->policy = read_allow(options->allow) | options->mr;
+	data->told = -1;
+	data->completions = calloc(td->o.iodepth, sizeof(*data->completions));
+	data->queued = calloc(td->o.iodepth, sizeof(*data->queued));
+	if (!data->completions || !data->queued) {
+		engine_cleanup(td);
+		return give_up(td, ENOMEM, td->o.name, "there is no memory");
+	}
+	data->engine = weft_engine_create(td->o.iodepth, &error);
+	if (!data->engine) {
+		engine_cleanup(td);
+		return give_up(td, error.code, td->o.name, error.text);
+	}
+	return 0;
 }
 
 static int engine_iomem_alloc(struct thread_data *td, size_t bytes)
@@ -205,6 +253,9 @@ static void engine_iomem_free(struct thread_data *td)
 	if (!weft_memory_data(data->memory))
 		free(td->orig_buffer);
 	td->orig_buffer = NULL;
+	/* It may stage what it does by the GPU whose memory this is. */
+	weft_engine_destroy(data->engine);
+	data->engine = NULL;
 	weft_memory_free(data->memory);
 	data->memory = NULL;
 }
@@ -239,12 +290,22 @@ static void tell_route(struct thread_data *td, struct fio_file *f)
 		*reason ? ": " : "", reason);
 }
 
+/* Until a file that is written is as large as the job takes it to be. */
+static int grow(const char *name, uint64_t size)
+{
+	struct stat status;
+
+	if (stat(name, &status))
+		return -1;
+	return (uint64_t)status.st_size < size ? truncate(name, size) : 0;
+}
+
 static int engine_open_file(struct thread_data *td, struct fio_file *f)
 {
 	struct engine_options *options = td->eo;
 	struct engine_data *data = td->io_ops_data;
 	enum weft_access access = td_write(td) ? WEFT_READ_WRITE : WEFT_READ;
-	unsigned int policy = options->allow | options->policy;
+	char name[PATH_MAX];
 	struct weft_geometry geometry;
 	struct weft_error error = { 0 };
 	struct engine_file *file;
@@ -252,32 +313,36 @@ static int engine_open_file(struct thread_data *td, struct fio_file *f)
 	/* fio goes on for a while after it was told that there is no memory; and has none for what moves no data. */
 	if (!data->memory)
 		return td->error ? 1 : give_up(td, EOPNOTSUPP, td->o.name, "libweft reads and writes, and does nothing else");
-	if (options->volume && td_write(td))
-		return give_up(td, EINVAL, f->file_name, "files on a volume (weft_volume) are for reading");
+	/* A name without a slash is a file here, as it is for fio, and not the volume of that name. */
+	if (snprintf(name, sizeof(name), "%s%s", strchr(f->file_name, '/') ? "" : "./", f->file_name) >=
+	    (int)sizeof(name))
+		return give_up(td, ENAMETOOLONG, f->file_name, "the name is too long");
+	/* What is written and read again would end where the file did when it was opened. */
+	if (td_write(td) && f->filetype == FIO_TYPE_FILE && grow(name, f->file_offset + f->io_size))
+		return give_up(td, errno, f->file_name, strerror(errno));
 	file = calloc(1, sizeof(*file));
 	if (!file)
 		return give_up(td, ENOMEM, f->file_name, "there is no memory");
 	FILE_SET_ENG_DATA(f, file);
-	file->volume = weft_volume_open(options->volume ? options->volume : f->file_name, access, &error);
+	file->volume = weft_volume_open(options->volume ? options->volume : name, access, &error);
 	if (!file->volume)
 		goto refuse;
 	weft_volume_geometry(file->volume, &geometry);
 	if (options->volume) {
-		file->file = weft_file_open(file->volume, f->file_name, !(options->allow & WEFT_ALLOW_STAGED),
-					    &error);
+		file->file = weft_file_open(file->volume, name, !(data->policy & WEFT_ALLOW_STAGED), &error);
 		if (!file->file)
 			goto refuse;
 		weft_file_geometry(file->file, &geometry);
 	}
-	if (td_min_bs(td) % geometry.block_size) {
+	if (td_min_bs(td) % geometry.block_size || td_max_bs(td) % geometry.block_size) {
 		error.code = EINVAL;
 		snprintf(error.text, sizeof(error.text), "I/O is in multiples of %u bytes there (bs=)",
 			 geometry.block_size);
 		goto refuse;
 	}
 	/* Reads write the memory, and so does verify. */
-	file->registration = file->file ? weft_file_add(file->file, data->memory, policy, &error) :
-					  weft_volume_add(file->volume, data->memory, policy, &error);
+	file->registration = file->file ? weft_file_add(file->file, data->memory, data->policy, &error) :
+					  weft_volume_add(file->volume, data->memory, data->policy, &error);
 	if (!file->registration)
 		goto refuse;
 	if (!file->file)
@@ -304,7 +369,10 @@ static int engine_close_file(struct thread_data *td, struct fio_file *f)
 	struct engine_file *file = FILE_ENG_DATA(f);
 	struct engine_data *data = td->io_ops_data;
 
-	if (!file->file)
+	/* fio closes some twice: where it gave up after it was open. */
+	if (!file)
+		return 0;
+	if (!file->file && data->engine)
 		weft_engine_detach(data->engine, file->volume);
 	forget(f);
 	return 0;
@@ -368,18 +436,34 @@ static enum fio_q_status engine_queue(struct thread_data *td, struct io_u *io_u)
 		io_u->error = EOPNOTSUPP;
 		return FIO_Q_COMPLETED;
 	}
-	return ret ? FIO_Q_BUSY : FIO_Q_QUEUED;
+	if (ret)
+		return FIO_Q_BUSY;
+	data->queued[data->queued_count++] = io_u;
+	return FIO_Q_QUEUED;
 }
 
 static int engine_commit(struct thread_data *td)
 {
 	struct engine_data *data = td->io_ops_data;
-	int ret = weft_submit(data->engine);
+	struct timespec now;
+	unsigned int i;
+	int ret;
 
+	if (!data->queued_count)
+		return 0;
+	ret = weft_submit(data->engine);
 	/* What the kernel cannot take now goes with the next submission, or while completions are waited for. */
 	if (ret == -EAGAIN || ret == -EBUSY || ret == -EINTR)
 		ret = 0;
-	io_u_mark_submit(td, td->io_u_queued);
+	io_u_mark_submit(td, data->queued_count);
+	if (fio_fill_issue_time(td)) {
+		fio_gettime(&now, NULL);
+		for (i = 0; i < data->queued_count; i++) {
+			data->queued[i]->issue_time = now;
+			io_u_queued(td, data->queued[i]);
+		}
+	}
+	data->queued_count = 0;
 	return ret;
 }
 
@@ -418,7 +502,7 @@ static struct io_u *engine_event(struct thread_data *td, int number)
 static struct ioengine_ops engine = {
 	.name			= "weft",
 	.version		= FIO_IOOPS_VERSION,
-	.flags			= FIO_RAWIO | FIO_MEMALIGN,
+	.flags			= FIO_RAWIO | FIO_MEMALIGN | FIO_NO_OFFLOAD,
 	.init			= engine_init,
 	.cleanup		= engine_cleanup,
 	.iomem_alloc		= engine_iomem_alloc,

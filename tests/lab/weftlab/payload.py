@@ -118,7 +118,8 @@ def tools(release):
                "; g++ -std=c++23 -O1 -Wall -Wextra -Werror tests/library/guest.cpp -o /usr/local/bin/weft-libtest"
                " $(pkg-config --cflags --libs weft)"
                "; [ ! -x /usr/src/fio/fio ] || install /usr/src/fio/fio /usr/local/bin/fio-3.33"
-               "; userspace/fio/build-engine --fio $(command -v fio-3.33 || echo fio) --source /usr/src/fio"
+               "; CFLAGS='-Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers'"
+               " userspace/fio/build-engine --fio $(command -v fio-3.33 || echo fio) --source /usr/src/fio"
                " --output /usr/local/lib/libweft-fio.so")
 
     return cache.get(f"tools-{release}-{cache.key('tools 8', base.name, fio.name, _source_key(names))}", make)
