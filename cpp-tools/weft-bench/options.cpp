@@ -11,7 +11,7 @@ constexpr auto footer = R"(Routes:
   direct  libweft, strictly: devices move the bytes to and from the memory itself
   staged  libweft through pinned memory, the copy of one piece beside the I/O of the next
   pread   pread() or pwrite() of one piece at a time, and a copy
-  cufile  NVIDIA's cuFile, where libcufile is installed
+  cufile  NVIDIA's cuFile, where libcufile is installed, by a thread for each I/O in flight (up to 16)
 
 A route that cannot be says why. CPU seconds are this process's; what the kernel's own threads do is not in them.
 Writing overwrites what the source holds.

@@ -56,7 +56,13 @@ TEST(Bench, GpuMemory)
     EXPECT_NE(route(all, "direct")["why"].get<std::string>().find("no dma-buf"), std::string::npos);
     EXPECT_EQ(route(all, "staged")["bytes"], 4 * mib);
     EXPECT_EQ(route(all, "pread")["bytes"], 4 * mib);
+    EXPECT_EQ(route(all, "cufile")["bytes"], 4 * mib) << route(all, "cufile");
+    EXPECT_EQ(route(all, "cufile")["route"], "cuFile's own choice, 4 threads");
     EXPECT_EQ(all["memory"], "gpu");
+    const auto written =
+        figures(file.path() + " --gpu 0 --write --routes cufile --block 64K", "LD_LIBRARY_PATH=" STANDIN " ");
+    EXPECT_EQ(route(written, "cufile")["bytes"], 4 * mib);
+    EXPECT_EQ(file.read(), std::vector<std::byte>(4 * mib)) << "what new memory of a GPU is here";
 }
 
 TEST(Bench, WritingAndRanges)
