@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /// libweft on a weft volume, in a guest, built as a user builds: with what is installed. Speaks TAP.
 ///
-///   weft-libtest VOLUME          overwrites its first 16 MiB
+///   weft-libtest VOLUME          overwrites its first 16 MiB; or those of another block device
 ///   weft-libtest VOLUME FILE     reads a sealed file on it
 ///   weft-libtest bench SOURCE DEPTH BATCHES SPAN
 ///       gathers batches of 4,096 reads of 4 KiB from the first SPAN bytes; prints nanoseconds a read
@@ -78,7 +78,8 @@ void test_volume(const std::string& name)
     const auto& geometry = volume.geometry();
     std::printf("# %llu bytes, %u members, chunks of %u\n", static_cast<unsigned long long>(geometry.size),
                 geometry.member_count, geometry.chunk_size);
-    result(volume.is_weft() && geometry.member_count > 1 && geometry.chunk_size, "a weft volume is one");
+    if (volume.is_weft())
+        result(geometry.member_count > 1 && geometry.chunk_size, "a weft volume tells of its stripes");
     auto engine = must(weft::Engine::create());
     const auto memory = must(weft::Memory::allocate(16 * mib));
     std::vector<std::byte> data(16 * mib);
@@ -105,8 +106,12 @@ void test_volume(const std::string& name)
     result(!strict && strict.error().text.find("no direct route") != std::string::npos,
            "a dma-buf without a direct route is refused, with the kernel's sentence");
     std::printf("# %s\n", strict ? "" : strict.error().text.c_str());
-    result(gathers(engine, volume, buffer, {.bounce = true}, data, weft::Route::bounce),
-           "and bounces where that is allowed");
+    if (volume.is_weft()) {
+        result(gathers(engine, volume, buffer, {.bounce = true}, data, weft::Route::bounce),
+               "and bounces where that is allowed");
+        const auto bounced = must(volume.add(buffer, {.bounce = true}));
+        result(!strict && bounced.reason() == strict.error().text, "for the same reason");
+    }
     result(gathers(engine, volume, buffer, {.staged = true}, data, weft::Route::staged),
            "or is staged by the library");
 }
