@@ -52,7 +52,7 @@ job_fails "a route that nobody knows" "weft_allow takes" gpu-feed /dev/a host we
 job_fails "a device that is not there" "allow_file_create=0" gpu-feed /dev/nothing host
 job_fails "odd blocks" "in multiples of 512 bytes" gpu-feed /dev/a host bssplit=1000/100
 job_fails "a GPU where there is none" "there is no libcuda.so.1 here" gpu-verify /dev/a cuda
-job_fails "trim" "reads and writes, and does nothing else" gpu-feed /dev/a host rw=randtrim bssplit=4k/100
+job_fails "trim" "trim is not there" gpu-feed /dev/a host rw=randtrim bssplit=4k/100
 
 ok "a volume" weftctl create v /dev/a /dev/b --chunk 64K --force
 ok "verified, by registered pages" job gpu-verify /dev/weft/v host

@@ -12,6 +12,7 @@
  * configured, so the engine goes with that very fio (see build-engine), and asks it.
  */
 #include <stdbool.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "fio.h"
@@ -158,6 +159,8 @@ static const char *not_there(struct thread_data *td)
 		return "weft_allow takes some of vmap, bounce and staged, separated by commas";
 	if (td->o.sync_io)
 		return "sync= is not there; fsync= and end_fsync= are";
+	if (td_trim(td))
+		return "trim is not there";
 	if (td->o.pre_read)
 		return "pre_read= is not there";
 	if (td_max_bs(td) > INT32_MAX)
@@ -290,14 +293,36 @@ static void tell_route(struct thread_data *td, struct fio_file *f)
 		*reason ? ": " : "", reason);
 }
 
-/* Until a file that is written is as large as the job takes it to be. */
-static int grow(const char *name, uint64_t size)
+/* A name without a slash is a file here, as it is for fio, and not the volume of that name. */
+static bool name_of(const struct fio_file *f, char name[PATH_MAX])
 {
-	struct stat status;
+	return snprintf(name, PATH_MAX, "%s%s", strchr(f->file_name, '/') ? "" : "./", f->file_name) < PATH_MAX;
+}
 
-	if (stat(name, &status))
+/*
+ * A file that is written gets the size that the job takes it to have: libweft reads none beyond the end that it had when
+ * it was opened. Jobs that share it do so one after another, or one would cut off what another has.
+ */
+static int grow(struct thread_data *td, const struct fio_file *f, const char *name)
+{
+	uint64_t size = f->file_offset + f->io_size;
+	struct stat status;
+	int fd, ret, error;
+
+	if (td->o.fill_device || f->io_size == -1ULL)
+		return 0;
+	fd = open(name, O_WRONLY | O_CLOEXEC | (td->o.create_on_open ? O_CREAT : 0), 0644);
+	if (fd < 0)
 		return -1;
-	return (uint64_t)status.st_size < size ? truncate(name, size) : 0;
+	ret = flock(fd, LOCK_EX);
+	if (!ret)
+		ret = fstat(fd, &status);
+	if (!ret && (uint64_t)status.st_size < size)
+		ret = ftruncate(fd, size);
+	error = errno;
+	close(fd);
+	errno = error;
+	return ret;
 }
 
 static int engine_open_file(struct thread_data *td, struct fio_file *f)
@@ -313,12 +338,9 @@ static int engine_open_file(struct thread_data *td, struct fio_file *f)
 	/* fio goes on for a while after it was told that there is no memory; and has none for what moves no data. */
 	if (!data->memory)
 		return td->error ? 1 : give_up(td, EOPNOTSUPP, td->o.name, "libweft reads and writes, and does nothing else");
-	/* A name without a slash is a file here, as it is for fio, and not the volume of that name. */
-	if (snprintf(name, sizeof(name), "%s%s", strchr(f->file_name, '/') ? "" : "./", f->file_name) >=
-	    (int)sizeof(name))
+	if (!name_of(f, name))
 		return give_up(td, ENAMETOOLONG, f->file_name, "the name is too long");
-	/* What is written and read again would end where the file did when it was opened. */
-	if (td_write(td) && f->filetype == FIO_TYPE_FILE && grow(name, f->file_offset + f->io_size))
+	if (td_write(td) && f->filetype == FIO_TYPE_FILE && grow(td, f, name))
 		return give_up(td, errno, f->file_name, strerror(errno));
 	file = calloc(1, sizeof(*file));
 	if (!file)
@@ -384,12 +406,15 @@ static int engine_get_file_size(struct thread_data *td, struct fio_file *f)
 	struct weft_geometry geometry;
 	struct weft_volume *volume;
 	struct weft_error error;
+	char name[PATH_MAX];
 
 	if (fio_file_size_known(f))
 		return 0;
 	if (f->filetype == FIO_TYPE_FILE)
 		return generic_get_file_size(td, f);
-	volume = weft_volume_open(f->file_name, WEFT_READ, &error);
+	if (!name_of(f, name))
+		return give_up(td, ENAMETOOLONG, f->file_name, "the name is too long");
+	volume = weft_volume_open(name, WEFT_READ, &error);
 	if (!volume)
 		return give_up(td, error.code, f->file_name, error.text);
 	weft_volume_geometry(volume, &geometry);
@@ -462,6 +487,9 @@ static int engine_commit(struct thread_data *td)
 			data->queued[i]->issue_time = now;
 			io_u_queued(td, data->queued[i]);
 		}
+		/* fio's log of I/O has it from here. */
+		if (td->o.read_iolog_file)
+			td->last_issue = now;
 	}
 	data->queued_count = 0;
 	return ret;
@@ -499,10 +527,17 @@ static struct io_u *engine_event(struct thread_data *td, int number)
 	return io_u;
 }
 
+/* Before this version fio sets the time when it queues, and takes it to be that of the submission. */
+#if FIO_IOOPS_VERSION >= 31
+#define SETS_ISSUE_TIME	FIO_ASYNCIO_SETS_ISSUE_TIME
+#else
+#define SETS_ISSUE_TIME	0
+#endif
+
 static struct ioengine_ops engine = {
 	.name			= "weft",
 	.version		= FIO_IOOPS_VERSION,
-	.flags			= FIO_RAWIO | FIO_MEMALIGN | FIO_NO_OFFLOAD,
+	.flags			= FIO_RAWIO | FIO_MEMALIGN | FIO_NO_OFFLOAD | SETS_ISSUE_TIME,
 	.init			= engine_init,
 	.cleanup		= engine_cleanup,
 	.iomem_alloc		= engine_iomem_alloc,
