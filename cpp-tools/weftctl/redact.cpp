@@ -58,7 +58,7 @@ std::string redact(const std::string& text)
 {
     static const Secret nvme_key("(DHHC-1|NVMeTLSkey-1):[0-9]{2}:[A-Za-z0-9+/=:-]+");
     static const Secret login("(://|iscsi:)[^ @/]+@");
-    static const Secret parameter("((pass(w(or)?d)?|passphrase|secret|token|api_?key|psk)[a-z_]{0,32}\"? "
+    static const Secret parameter("((pass(w(or)?d)?|passphrase|secret|token|api_?key|psk)[a-z_]{0,200}\"? "
                                   "*[=:] *)(\"[^\"]*\"|[^ \n]+)");
     std::string out;
     out.reserve(text.size());

@@ -40,6 +40,8 @@ Engine::Impl::~Impl()
         progress(true, std::nullopt);
         ready_first = ready_count = 0;
     }
+    // CUDA's function for the descriptor comes behind the copy that was waited for.
+    staging.wait_for_copies();
     faults::ring_ends();
     io_uring_queue_exit(&ring);
 }
@@ -57,12 +59,13 @@ int Engine::Impl::start()
     if (options.iopoll)
         params.flags |= IORING_SETUP_IOPOLL;
     const auto wanted = params;
-    int result = io_uring_queue_init_params(options.entries, &ring, &params);
+    // One with a deadline takes two entries of the submission queue.
+    int result = io_uring_queue_init_params(2 * options.entries, &ring, &params);
     // Before 6.1 completions came by interrupting the thread.
     if (result == -EINVAL && !options.sqpoll) {
         params = wanted;
         params.flags &= ~(IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN);
-        result = io_uring_queue_init_params(options.entries, &ring, &params);
+        result = io_uring_queue_init_params(2 * options.entries, &ring, &params);
     }
     started = !result;
     if (started)
@@ -177,13 +180,6 @@ int Engine::Impl::check(const Op& op) const noexcept
     return 0;
 }
 
-/// A time of the monotonic clock, as a timeout takes it.
-static __kernel_timespec from_now(std::chrono::nanoseconds duration) noexcept
-{
-    const auto at = (std::chrono::steady_clock::now().time_since_epoch() + duration).count();
-    return {at / 1'000'000'000, at % 1'000'000'000};
-}
-
 std::optional<Ticket> Engine::Impl::begin(Kind kind, const Target& target, const Registration* memory,
                                           const Io& io, std::uint64_t token, Sink* sink) noexcept
 {
@@ -209,6 +205,7 @@ std::optional<Ticket> Engine::Impl::begin(Kind kind, const Target& target, const
         tell();
     } else if (memory && memory->route() == Route::staged) {
         staged.push_back(index);
+        set_alarm();
     } else if (!send(index)) {
         op.result = -EBUSY;
         failed.push_back(index);
@@ -225,6 +222,7 @@ void Engine::Impl::finish(std::uint32_t index, std::int64_t result) noexcept
     const Completion completion{op.token, result, op.memory ? op.memory->route() : Route::direct};
     auto* sink = op.sink;
     op.generation++;
+    finished++;
     free_ops.push_back(index);
     if (sink) {
         sink->complete(completion.token, completion);
@@ -262,20 +260,63 @@ void Engine::Impl::take(const io_uring_cqe& cqe) noexcept
     const auto data = cqe.user_data;
     if (data == nobody)
         return;
+    if (data == alarm_mark) {
+        alarmed = false;
+        return;
+    }
     if (data & slot_mark)
         slot_done(static_cast<std::uint32_t>(data & ~slot_mark), faults::replace(cqe.res));
     else
         advance(static_cast<std::uint32_t>(data), faults::replace(cqe.res));
 }
 
-/// What is there is taken; with `wait` there is something then, or the time is over.
-/// What the ring does not know of is there for poll().
+/// Whether poll() has something to do that the ring does not tell of.
+bool Engine::Impl::is_due() const noexcept
+{
+    return !failed.empty() || ready_count || (waiting && free_ops.size() > ready_count) ||
+           (!staged.empty() && std::any_of(staging.slots.begin(), staging.slots.end(),
+                                           [](const Slot& slot) { return slot.state == Slot::State::free; }));
+}
+
 void Engine::Impl::tell() const noexcept
 {
-    if (event)
+    if (event && is_due())
         signal_event(event.get());
 }
 
+/// What waits gets slots, and what failed is over.
+void Engine::Impl::settle() noexcept
+{
+    pump();
+    while (!failed.empty()) {
+        const auto index = failed.back();
+        failed.pop_back();
+        finish(index, ops[index].result);
+    }
+}
+
+/// Coroutines that wait for room; false where none of them got some.
+bool Engine::Impl::begin_waiting() noexcept
+{
+    bool any = false;
+    while (waiting && free_ops.size() > ready_count) {
+        auto* next = waiting;
+        waiting = next->next_;
+        if (!waiting)
+            waiting_last = nullptr;
+        if (!next->begin()) {
+            next->next_ = waiting;
+            waiting = next;
+            if (!waiting_last)
+                waiting_last = next;
+            break;
+        }
+        any = true;
+    }
+    return any;
+}
+
+/// What is there is taken; with `wait` there is something then, or the time is over.
 void Engine::Impl::progress(bool wait, std::optional<std::chrono::nanoseconds> timeout) noexcept
 {
     if (event) {
@@ -283,15 +324,10 @@ void Engine::Impl::progress(bool wait, std::optional<std::chrono::nanoseconds> t
         std::uint64_t times = 0;
         static_cast<void>(!::read(event.get(), &times, sizeof(times)));
     }
-    const auto idle = free_ops.size();
-    pump();
-    while (!failed.empty()) {
-        const auto index = failed.back();
-        failed.pop_back();
-        finish(index, ops[index].result);
-    }
+    const auto before = finished;
+    settle();
     // What has ended already is something to come back with, and may be all that there was.
-    if (free_ops.size() != idle)
+    if (finished != before)
         wait = false;
     const bool expects = free_ops.size() < ops.size();
     if (wait && expects && !staging.copying) {
@@ -312,25 +348,16 @@ void Engine::Impl::progress(bool wait, std::optional<std::chrono::nanoseconds> t
     }
     io_uring_cq_advance(&ring, taken);
     poll_copies(wait && !taken, timeout);
-    pump();
-    while (waiting && free_ops.size() > ready_count) {
-        auto* next = waiting;
-        waiting = next->next_;
-        if (!waiting)
-            waiting_last = nullptr;
-        if (!next->begin()) {
-            next->next_ = waiting;
-            waiting = next;
-            if (!waiting_last)
-                waiting_last = next;
-            break;
-        }
-    }
+    expire();
+    do
+        settle();
+    while (begin_waiting());
     io_uring_submit(&ring);
-    if (!failed.empty())
+    if (event) {
+        // What the kernel has put off it told of once, before this looked.
+        io_uring_get_events(&ring);
         tell();
-    if (!failed.empty())
-        tell();
+    }
 }
 
 std::size_t Engine::Impl::deliver(std::span<Completion> completions) noexcept
@@ -341,8 +368,7 @@ std::size_t Engine::Impl::deliver(std::span<Completion> completions) noexcept
         ready_first = (ready_first + 1) % ready.size();
     }
     ready_count -= count;
-    if (ready_count)
-        tell();
+    tell();
     return count;
 }
 
@@ -387,12 +413,13 @@ int Engine::submit() noexcept
 {
     impl_->pump();
     const int result = io_uring_submit(&impl_->ring);
+    impl_->tell();
     return result < 0 ? result : 0;
 }
 
 std::size_t Engine::poll(std::span<Completion> completions) noexcept
 {
-    if (impl_->ready_count < completions.size())
+    if (impl_->ready_count < completions.size() || completions.empty())
         impl_->progress(false, std::nullopt);
     return impl_->deliver(completions);
 }
@@ -414,6 +441,8 @@ Result<int> Engine::event_fd()
         if (const int result = io_uring_register_eventfd(&impl_->ring, event.get()); result < 0)
             return failure_of("io_uring's eventfd", -result);
         impl_->event = std::move(event);
+        // Of what was there before it nothing was told.
+        signal_event(impl_->event.get());
     }
     return impl_->event.get();
 }
@@ -421,7 +450,7 @@ Result<int> Engine::event_fd()
 void Engine::cancel(Ticket ticket) noexcept
 {
     auto& op = impl_->ops[ticket.slot];
-    if (op.generation != ticket.generation || op.cancelled)
+    if (op.generation != ticket.generation)
         return;
     op.cancelled = true;
     if (op.memory && op.memory->route() == Route::staged)

@@ -26,6 +26,22 @@ constexpr std::uint64_t slot_mark = std::uint64_t{1} << 63;
     return result == -EAGAIN || result == -EINTR;
 }
 
+/// Of user data: the alarm.
+constexpr std::uint64_t alarm_mark = ~std::uint64_t{1};
+
+[[nodiscard]] constexpr bool is_before(const __kernel_timespec& a, const __kernel_timespec& b) noexcept
+{
+    return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
+}
+
+/// A time of the monotonic clock, as a timeout takes it; a century at most.
+[[nodiscard]] inline __kernel_timespec from_now(std::chrono::nanoseconds duration) noexcept
+{
+    constexpr auto most = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::years(100));
+    const auto at = (std::chrono::steady_clock::now().time_since_epoch() + std::min(duration, most)).count();
+    return {at / 1'000'000'000, at % 1'000'000'000};
+}
+
 /// Whoever polls it wakes up.
 inline void signal_event(int fd) noexcept
 {
@@ -88,6 +104,8 @@ public:
     /// is of another CUDA context than those before.
     int prepare(const Registration& memory) noexcept;
     [[nodiscard]] shim::CuContext context() const noexcept { return context_; }
+    /// Nothing of CUDA's is on its way after it.
+    void wait_for_copies() noexcept;
 
     std::vector<Slot> slots;
     std::size_t slot_bytes;
@@ -123,7 +141,10 @@ struct Engine::Impl {
     void finish(std::uint32_t index, std::int64_t result) noexcept;
     void advance(std::uint32_t index, std::int64_t result) noexcept;
     void take(const io_uring_cqe& cqe) noexcept;
+    [[nodiscard]] bool is_due() const noexcept;
     void tell() const noexcept;
+    void settle() noexcept;
+    bool begin_waiting() noexcept;
     void progress(bool wait, std::optional<std::chrono::nanoseconds> timeout) noexcept;
     std::size_t deliver(std::span<Completion> completions) noexcept;
 
@@ -136,6 +157,8 @@ struct Engine::Impl {
     void pump() noexcept;
     bool fill_slot(Slot& slot, std::uint32_t index) noexcept;
     void cancel_staged(std::uint32_t index) noexcept;
+    void set_alarm() noexcept;
+    void expire() noexcept;
     bool send_slot(Slot& slot) noexcept;
     void slot_done(std::uint32_t number, std::int64_t result) noexcept;
     int copy(Slot& slot) noexcept;
@@ -151,6 +174,9 @@ struct Engine::Impl {
     std::vector<Completion> ready; ///< a queue, from ready_first on
     std::size_t ready_first = 0;
     std::size_t ready_count = 0;
+    std::uint64_t finished = 0;        ///< operations
+    __kernel_timespec alarm{};         ///< the next deadline of what waits for slots
+    bool alarmed = false;              ///< it is in the ring
     std::vector<std::uint32_t> failed; ///< before they were sent
     std::vector<std::uint32_t> staged; ///< that want slots, in turn
     Staging staging;

@@ -235,13 +235,15 @@ Result<Memory> Memory::allocate_cuda(int gpu, std::size_t bytes)
     if (!bytes || bytes > SIZE_MAX - gpu_page)
         return failure(EINVAL, std::to_string(bytes) + " bytes are no memory");
     shim::CuPointer pointer = 0;
+    // It gives the memory back where something fails from here on.
+    auto owner = std::make_unique<Impl>();
     if (const auto result = cuda->allocate(&pointer, round_up(bytes, gpu_page)))
         return failure(ENOMEM, std::to_string(bytes) + " bytes of " + name + ": " + cuda->describe(result));
+    owner->allocated = pointer;
+    owner->context = context;
     auto memory = from_cuda(pointer, bytes);
     if (memory)
-        memory->impl_->allocated = pointer;
-    else
-        cuda->release(pointer);
+        memory->impl_->allocated = std::exchange(owner->allocated, 0);
     return memory;
 }
 

@@ -83,6 +83,15 @@ int Staging::pin() noexcept
     return 0;
 }
 
+void Staging::wait_for_copies() noexcept
+{
+    if (!context_ || !stream)
+        return;
+    const auto* cuda = shim::cuda();
+    const shim::CurrentContext current(*cuda, context_);
+    cuda->stream_synchronize(stream);
+}
+
 void Staging::unpin() noexcept
 {
     if (!context_)
@@ -216,22 +225,69 @@ int Engine::Impl::copy(Slot& slot) noexcept
             ? cuda->copy_to_device(memory.device_pointer() + at, slot.data, length, staging.stream)
             : cuda->copy_to_host(slot.data, memory.device_pointer() + at, length, staging.stream);
     if (result || cuda->event_record(slot.event, staging.stream)) {
+        // Whatever of it was begun ends before the slot is another's.
+        cuda->stream_synchronize(staging.stream);
         staging.copying--;
         return -EIO;
     }
-    if (event)
-        cuda->launch_host(staging.stream, signal_copy,
-                          reinterpret_cast<void*>(static_cast<std::intptr_t>(event.get())));
+    if (event && cuda->launch_host(staging.stream, signal_copy,
+                                   reinterpret_cast<void*>(static_cast<std::intptr_t>(event.get())))) {
+        cuda->stream_synchronize(staging.stream);
+        signal_event(event.get());
+    }
     return 0;
 }
 
 void Engine::Impl::copied(Slot& slot) noexcept
 {
+    const auto& op = ops[slot.op];
     staging.copying--;
-    if (ops[slot.op].kind == Kind::read)
+    if (op.kind == Kind::read)
         release(slot, 0);
+    else if (op.result || op.cancelled)
+        release(slot, op.result ? op.result : -ECANCELED);
     else if (!send_slot(slot))
         release(slot, -EBUSY);
+}
+
+/// The earliest deadline of what waits for slots wakes whoever waits.
+void Engine::Impl::set_alarm() noexcept
+{
+    const Op* first = nullptr;
+    for (const auto index : staged)
+        if (ops[index].io.deadline && (!first || is_before(ops[index].until, first->until)))
+            first = &ops[index];
+    if (!first || (alarmed && !is_before(first->until, alarm)))
+        return;
+    auto* sqe = next_sqe(1);
+    if (!sqe)
+        return;
+    alarm = first->until;
+    alarmed = true;
+    io_uring_prep_timeout(sqe, &alarm, 0, IORING_TIMEOUT_ABS);
+    io_uring_sqe_set_data64(sqe, alarm_mark);
+}
+
+/// What waits for slots beyond its time ends.
+void Engine::Impl::expire() noexcept
+{
+    if (staged.empty() || alarmed)
+        return;
+    const auto now = from_now(std::chrono::nanoseconds(0));
+    for (std::size_t i = 0; i < staged.size();) {
+        const auto index = staged[i];
+        auto& op = ops[index];
+        if (!op.io.deadline || is_before(now, op.until)) {
+            i++;
+            continue;
+        }
+        staged.erase(staged.begin() + static_cast<std::ptrdiff_t>(i));
+        op.result = -ETIME;
+        op.assigned = op.io.length;
+        if (!op.slots)
+            failed.push_back(index);
+    }
+    set_alarm();
 }
 
 /// What waits for slots ends now; pieces that are read or written are for the kernel to end.
@@ -282,9 +338,12 @@ void Engine::Impl::poll_copies(bool wait, std::optional<std::chrono::nanoseconds
     if (wait && !timeout)
         cuda->stream_synchronize(staging.stream);
     // CUDA waits without an end only.
-    const auto until = std::chrono::steady_clock::now() + timeout.value_or(std::chrono::nanoseconds(0));
-    while (wait && timeout && !any() && std::chrono::steady_clock::now() < until)
+    const auto start = std::chrono::steady_clock::now();
+    while (wait && timeout && !any() && !io_uring_cq_ready(&ring) &&
+           std::chrono::steady_clock::now() - start < *timeout) {
         std::this_thread::sleep_for(std::chrono::microseconds(50));
+        io_uring_get_events(&ring);
+    }
     for (auto& slot : staging.slots) {
         if (slot.state != Slot::State::copying)
             continue;

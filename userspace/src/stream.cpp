@@ -95,6 +95,12 @@ struct Window {
         while (flying)
             static_cast<void>(engine.wait({}));
     }
+    /// The engine is full of what is others', who do not poll meanwhile.
+    [[nodiscard]] bool is_blocked() const noexcept { return engine.undelivered() == engine.entries(); }
+    [[nodiscard]] static std::unexpected<Error> blocked()
+    {
+        return failure(EBUSY, "the engine is full of completions that its poll() has not handed over");
+    }
 
     Engine& engine;
     const Target& target;
@@ -130,7 +136,7 @@ struct ReadStream::Impl final : Window, Sink {
             if (!engine.read(target, memory,
                              {pending.offset, pending.memory_offset, plan.whole(pending.length)}, index,
                              this))
-                return flying != 0;
+                return flying != 0 || begun != taken;
             place = {pending, 0, true};
             pending = {};
             begun++;
@@ -171,8 +177,8 @@ Result<Piece> ReadStream::next()
         impl.given = false;
     }
     while (!impl.ahead()) {
-        if (impl.engine.undelivered() == impl.engine.entries())
-            return failure(EBUSY, "the engine is full of completions that its poll() has not handed over");
+        if (impl.is_blocked())
+            return impl.blocked();
         static_cast<void>(impl.engine.wait({}));
     }
     impl.engine.submit();
@@ -266,14 +272,11 @@ Result<void> WriteStream::put(std::uint32_t length)
     place = {impl.given, length, true};
     while (!impl.engine.write(impl.target, impl.memory, {impl.given.offset, impl.given.memory_offset, length},
                               index, &impl)) {
-        // It is full of what is others' alone, who do not poll meanwhile.
-        if (!impl.flying && !impl.engine.wait({}, std::chrono::milliseconds(1)) &&
-            impl.engine.in_flight() == impl.engine.entries()) {
+        if (impl.is_blocked()) {
             place.in_flight = false;
-            return failure(EBUSY, "the engine has no room, and nothing of this stream is in flight");
+            return impl.blocked();
         }
-        if (impl.flying)
-            static_cast<void>(impl.engine.wait({}));
+        static_cast<void>(impl.engine.wait({}));
     }
     impl.flying++;
     impl.number++;
@@ -289,8 +292,11 @@ Result<void> WriteStream::finish()
     impl.ended = true;
     if (impl.error)
         return impl.why();
-    if (!impl.engine.flush(impl.target, Impl::flush_token, &impl))
-        return failure(EBUSY, "the engine has no room for a flush");
+    while (!impl.engine.flush(impl.target, Impl::flush_token, &impl)) {
+        if (impl.is_blocked())
+            return impl.blocked();
+        static_cast<void>(impl.engine.wait({}));
+    }
     impl.flying++;
     impl.drain();
     if (impl.flushed < 0)

@@ -173,8 +173,8 @@ Result<Registration> Target::add(const Memory& memory, const Policy& policy) con
         request.fd = pages ? -1 : impl.dmabuf.get();
         request.start = pages ? reinterpret_cast<std::uintptr_t>(impl.data) : impl.dmabuf_offset;
         request.length = impl.size;
-        // Strictly first, so that it is known why there is no direct route where there is none.
-        const auto allowed = request.flags & (WEFT_MEM_ALLOW_VMAP | WEFT_MEM_ALLOW_BOUNCE);
+        // A dma-buf strictly first, so that it is known why there is no direct route where there is none.
+        const auto allowed = pages ? 0U : request.flags & (WEFT_MEM_ALLOW_VMAP | WEFT_MEM_ALLOW_BOUNCE);
         request.flags &= ~allowed;
         int code = ::ioctl(mem_, WEFT_MEM_IOC_REGISTER, &request) ? errno : 0;
         if (code)
@@ -189,7 +189,8 @@ Result<Registration> Target::add(const Memory& memory, const Policy& policy) con
             Registration registration(memory, route_of(request.route));
             registration.mem_ = mem_;
             registration.id_ = request.id;
-            registration.reason_ = std::move(reason);
+            if (registration.route() != Route::direct)
+                registration.reason_ = std::move(reason);
             return registration;
         }
         // What is the caller's no other route mends.

@@ -151,6 +151,9 @@ TEST_F(EngineTest, ADeadlineEndsWhatDoesNotComeBack)
     const auto start = std::chrono::steady_clock::now();
     EXPECT_EQ(one(engine).result, -ETIME);
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(500));
+    // And as long as anybody may want.
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096, std::chrono::nanoseconds::max()}, 4));
+    EXPECT_EQ(one(engine).result, 4096);
 }
 
 TEST_F(EngineTest, ACancelledOneEnds)
@@ -222,6 +225,42 @@ TEST_F(EngineTest, TellsByADescriptor)
         ASSERT_EQ(engine.poll({&completion, 1}), 1U);
         EXPECT_EQ(completion.result, -EINVAL);
     }
+    // Of what there was before there was a descriptor, and of what submit() finds out.
+    auto other = must(Engine::create({.staging_slots = 0}));
+    const auto staged = must(volume.add(memory, {.direct = false, .staged = true}));
+    ASSERT_TRUE(other.read(volume, registration, {1, 0, 4096}, 6));
+    waiting.fd = must(other.event_fd());
+    ASSERT_EQ(::poll(&waiting, 1, 5000), 1);
+    ASSERT_EQ(other.poll({&completion, 1}), 1U);
+    ASSERT_TRUE(other.read(volume, staged, {0, 0, 4096}, 7));
+    EXPECT_EQ(other.submit(), 0);
+    ASSERT_EQ(::poll(&waiting, 1, 5000), 1);
+    ASSERT_EQ(other.poll({&completion, 1}), 1U);
+    EXPECT_EQ(completion.result, -ENOBUFS);
+}
+
+struct Counter final : Sink {
+    void complete(std::uint64_t, const Completion& completion) noexcept override
+    {
+        count++;
+        result = completion.result;
+    }
+    unsigned count = 0;
+    std::int64_t result = 0;
+};
+
+TEST_F(EngineTest, SinksAloneArePolledFor)
+{
+    const OpenFile opened(64 * kib, 64 * kib);
+    const auto& [file, volume, memory, registration] = opened;
+    auto engine = must(Engine::create({.entries = 2}));
+    Counter counter;
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096}, 0, &counter));
+    for (int i = 0; i < 5000 && !counter.count; i++) {
+        EXPECT_EQ(engine.poll({}), 0U);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_EQ(counter.result, 4096);
 }
 
 /// A coroutine that nobody waits for.
@@ -329,6 +368,25 @@ TEST_F(Staged, ReadsAndWrites)
     EXPECT_EQ(now[3 * mib], file.data()[3 * mib]);
 }
 
+TEST_F(Staged, CoroutinesInTurn)
+{
+    const TemporaryFile file(64 * kib);
+    const auto volume = must(Volume::open(file.path()));
+    const auto memory = must(Memory::allocate(64 * kib));
+    const auto registration = must(volume.add(memory, {.direct = false, .staged = true}));
+    for (const bool sqpoll : {false, true}) {
+        auto engine = must(Engine::create({.entries = 1, .sqpoll = sqpoll, .staging_slots = 1}));
+        pollfd waiting{must(engine.event_fd()), POLLIN, 0};
+        unsigned done = 0;
+        for (std::size_t i = 0; i < 8; i++)
+            read_twice(engine, volume, registration, i * 4096, done);
+        while (done < 8) {
+            ASSERT_EQ(::poll(&waiting, 1, 5000), 1) << done;
+            engine.poll({});
+        }
+    }
+}
+
 TEST_F(Staged, AnErrorEndsIt)
 {
     const TemporaryFile file(mib);
@@ -375,6 +433,28 @@ TEST_F(Staged, DeadlinesAndCancellation)
     EXPECT_EQ(completion.token, 2U);
     EXPECT_EQ(completion.result, -ECANCELED);
     EXPECT_EQ(engine.in_flight(), 0U);
+    // Of one that never had a slot.
+    faults.stalled = 2;
+    const auto third = engine.read(volume, registration, {0, 0, mib}, 5);
+    ASSERT_TRUE(third);
+    in_flight(5);
+    ASSERT_TRUE(engine.read(volume, registration, {mib, mib, mib, std::chrono::milliseconds(200)}, 6));
+    ASSERT_TRUE(engine.read(volume, registration, {mib, mib, mib, std::chrono::milliseconds(50)}, 7));
+    completion = one(engine);
+    EXPECT_EQ(completion.token, 7U);
+    EXPECT_EQ(completion.result, -ETIME);
+    completion = one(engine);
+    EXPECT_EQ(completion.token, 6U);
+    EXPECT_EQ(completion.result, -ETIME);
+    engine.cancel(*third);
+    EXPECT_EQ(one(engine).result, -ECANCELED);
+    // And in an engine that has room for one.
+    auto small = must(Engine::create({.entries = 1, .staging_slots = 1, .staging_bytes = 64 * kib}));
+    ASSERT_TRUE(small.read(volume, registration, {0, 0, mib, std::chrono::seconds(60)}, 8));
+    EXPECT_EQ(one(small).result, static_cast<std::int64_t>(mib));
+    faults.stalled = 1;
+    ASSERT_TRUE(small.read(volume, registration, {0, 0, mib, std::chrono::milliseconds(50)}, 9));
+    EXPECT_EQ(one(small).result, -ETIME);
     ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4 * mib}, 4));
     EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(4 * mib));
     EXPECT_EQ(std::memcmp(memory.data(), file.data().data(), 4 * mib), 0);

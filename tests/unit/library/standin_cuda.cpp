@@ -231,7 +231,10 @@ int cuMemFree_v2(std::uint64_t pointer)
     const auto found = allocations.find(pointer);
     if (found == allocations.end())
         return invalid_value;
-    pending.clear();
+    const auto* start = reinterpret_cast<const std::byte*>(pointer & ~device_bit);
+    std::erase_if(pending, [&](const Pending& copy) {
+        return copy.to >= start && copy.to < start + found->second.size;
+    });
     munmap(reinterpret_cast<void*>(pointer & ~device_bit), found->second.size);
     close(found->second.fd);
     allocations.erase(found);

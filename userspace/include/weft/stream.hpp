@@ -39,7 +39,8 @@ public:
     /// Waits for what is in flight.
     ~ReadStream();
     /// The next piece, which is the caller's until the next call; one of length 0 is the end. An error is
-    /// that piece's, and ends the stream.
+    /// that piece's, and ends the stream; but for EBUSY, where the engine is full of completions that its
+    /// poll() has to hand over first.
     [[nodiscard]] Result<Piece> next();
 
 private:
