@@ -14,6 +14,9 @@ property() { udevadm info -q property --property="$1" --value /dev/weft/data; }
 # --- udev and what lists disks
 ok "a volume" weftctl create data /dev/nvme1n1 /dev/nvme2n1 /dev/nvme3n1 /dev/nvme4n1
 ok "XFS on it" mkfs.xfs -q -L feed /dev/weft/data
+# udev hears by inotify that the device was closed: there may be nothing to settle yet.
+is_xfs() { [ "$(property ID_FS_TYPE)" = xfs ]; }
+until_true 60 is_xfs
 udevadm settle
 is "udev knows the filesystem" "$(property ID_FS_TYPE)" xfs
 is "by-id, by-label and by-uuid lead to it" "$(for l in "by-id/weft-$(cat '/sys/block/weft!data/weft/uuid')" by-label/feed "by-uuid/$(property ID_FS_UUID)"; do readlink -f "/dev/disk/$l"; done | uniq)" /dev/weft/data
