@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <fmt/format.h>
 #include <fstream>
+#include <optional>
+#include <shim/cuda.hpp>
 #include <unistd.h>
 
 namespace
@@ -103,6 +105,10 @@ int main(int argc, char** argv)
         job.gpu ? weft::Memory::allocate_cuda(*job.gpu, bytes) : weft::Memory::allocate(bytes);
     if (!memory)
         return give_up(memory.error().text);
+    // What pins pages and registers buffers by itself takes it to be there, as any program with CUDA has one.
+    std::optional<weft::shim::CurrentContext> current;
+    if (job.gpu)
+        current.emplace(*weft::shim::cuda(), memory->cuda_context());
     std::vector<bench::Figures> all;
     for (const auto& route : options.routes) {
         Bar bar(route, job.length);

@@ -133,7 +133,7 @@ Figures run_pread(const Job& job, const weft::Memory& memory, const Progress& pr
 
     Figures figures;
     figures.name = name;
-    figures.route = "host memory, and a copy";
+    figures.route = pinned ? "pinned host memory, and a copy" : "host memory, and a copy";
     using Moved = std::expected<std::size_t, std::string>;
     move_one_by_one(figures, job, progress, [&](std::uint32_t length, off_t offset) -> Moved {
         if (job.write && !copy(length))

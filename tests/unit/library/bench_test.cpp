@@ -56,6 +56,7 @@ TEST(Bench, GpuMemory)
     EXPECT_NE(route(all, "direct")["why"].get<std::string>().find("no dma-buf"), std::string::npos);
     EXPECT_EQ(route(all, "staged")["bytes"], 4 * mib);
     EXPECT_EQ(route(all, "pread")["bytes"], 4 * mib);
+    EXPECT_EQ(route(all, "pread")["route"], "pinned host memory, and a copy");
     EXPECT_EQ(route(all, "cufile")["bytes"], 4 * mib) << route(all, "cufile");
     EXPECT_EQ(route(all, "cufile")["route"], "cuFile's own choice, 4 threads");
     EXPECT_EQ(all["memory"], "gpu");
