@@ -34,6 +34,20 @@ std::string value_of(const CLI::Option& option)
     return upper(name);
 }
 
+/// "[OPTIONS] SOURCE", for behind a command.
+void write_operands(std::ostream& page, const CLI::App& app)
+{
+    page << "[\\fIOPTIONS\\fR]";
+    for (const auto* option : app.get_options())
+        if (option->get_positional()) {
+            const auto value = roff(option->get_name(true));
+            const bool many = option->get_items_expected_max() > 1;
+            page << (option->get_required() ? " \\fI" : " [\\fI") << value << "\\fR" << (many ? "..." : "")
+                 << (option->get_required() ? "" : "]");
+        }
+    page << '\n';
+}
+
 } // namespace
 
 std::string roff(const std::string& text)
@@ -112,34 +126,20 @@ void write_footer(std::ostream& page, const std::string& footer)
         page << ".fi\n.RE\n";
 }
 
-void write_head(std::ostream& page, const std::string& command, int section, const std::string& description,
-                const std::string& version)
+void write_head(std::ostream& page, const std::string& command, int section, const std::string& description)
 {
     auto name = command;
     std::replace(name.begin(), name.end(), ' ', '-');
     page << ".\\\" Made of what '" << command << " --help' says.\n";
-    page << ".TH " << upper(name) << ' ' << section << " \"\" \"weft " << version << "\" \"weft\"\n";
+    page << ".TH " << upper(name) << ' ' << section << " \"\" \"weft " << WEFT_VERSION << "\" \"weft\"\n";
     page << ".SH NAME\n" << roff(name) << " \\- " << roff(description) << '\n';
 }
 
-void write_operands(std::ostream& page, const CLI::App& app)
-{
-    page << "[\\fIOPTIONS\\fR]";
-    for (const auto* option : app.get_options())
-        if (option->get_positional()) {
-            const auto value = roff(option->get_name(true));
-            const bool many = option->get_items_expected_max() > 1;
-            page << (option->get_required() ? " \\fI" : " [\\fI") << value << "\\fR" << (many ? "..." : "")
-                 << (option->get_required() ? "" : "]");
-        }
-    page << '\n';
-}
-
 void write_command(std::ostream& page, const CLI::App& app, const std::string& command, int section,
-                   const std::string& description, const std::string& version)
+                   const std::string& description)
 {
     const auto examples = std::min(app.get_footer().find("Examples:"), app.get_footer().size());
-    write_head(page, command, section, description, version);
+    write_head(page, command, section, description);
     page << ".SH SYNOPSIS\n.B " << roff(command) << '\n';
     write_operands(page, app);
     write_footer(page, app.get_footer().substr(0, examples));

@@ -8,12 +8,10 @@
 #include <shim/library.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <memory>
-#include <thread>
 
 namespace bench
 {
@@ -59,13 +57,6 @@ struct CuFile {
     }
 };
 
-/// What a thread did of it.
-struct Share {
-    std::vector<std::uint32_t> latencies;
-    std::uint64_t bytes = 0;
-    std::string why;
-};
-
 /// cuFile's calls wait: as many threads as I/O is to be in flight, up to what helps.
 constexpr std::uint32_t most_threads = 16;
 
@@ -100,49 +91,17 @@ Figures run_cufile(const Job& job, const weft::Memory& memory, const Progress& p
     figures.name = name;
     const auto count = std::min(job.depth, most_threads);
     figures.route = "cuFile's own choice, " + std::to_string(count) + " threads";
-    const auto pieces = pieces_of(job);
-    std::vector<Share> shares(count);
-    std::atomic<std::uint64_t> next = 0, moved_by_all = 0;
-    std::atomic<bool> failed = false;
-    const auto work = [&](std::uint32_t number) {
-        auto& share = shares[number];
+    using Moved = std::expected<std::size_t, std::string>;
+    const auto move = [&](std::uint32_t number, std::uint32_t length, off_t offset) -> Moved {
         const weft::shim::CurrentContext current(*weft::shim::cuda(), memory.cuda_context());
-        for (auto i = next++; i < pieces && !failed; i = next++) {
-            const auto start = clock::now();
-            const auto length = length_of(job, i);
-            const auto offset = static_cast<off_t>(job.offset + i * job.piece);
-            const auto at = static_cast<off_t>(std::uint64_t{number} * job.piece);
-            const auto moved = job.write ? api.write(handle.get(), pointer, length, offset, at)
-                                         : api.read(handle.get(), pointer, length, offset, at);
-            if (moved <= 0) {
-                share.why = "its I/O fails with " + std::to_string(moved);
-                failed = true;
-                return;
-            }
-            share.latencies.push_back(microseconds_since(start));
-            share.bytes += static_cast<std::uint64_t>(moved);
-            moved_by_all += static_cast<std::uint64_t>(moved);
-            if (!number)
-                progress(moved_by_all);
-        }
+        const auto at = static_cast<off_t>(std::uint64_t{number} * job.piece);
+        const auto moved = job.write ? api.write(handle.get(), pointer, length, offset, at)
+                                     : api.read(handle.get(), pointer, length, offset, at);
+        if (moved <= 0)
+            return std::unexpected("its I/O fails with " + std::to_string(moved));
+        return static_cast<std::size_t>(moved);
     };
-    {
-        for (auto& share : shares)
-            share.latencies.reserve(pieces);
-        Watch watch(figures, pieces);
-        std::vector<std::jthread> threads;
-        for (std::uint32_t i = 1; i < count; i++)
-            threads.emplace_back(work, i);
-        work(0);
-        threads.clear();
-        for (const auto& share : shares) {
-            figures.latencies.insert(figures.latencies.end(), share.latencies.begin(), share.latencies.end());
-            figures.bytes += share.bytes;
-            if (figures.why.empty())
-                figures.why = share.why;
-        }
-        watch.finish();
-    }
+    move_pieces(figures, job, count, progress, move);
     if (known)
         api.buffer_deregister(pointer);
     return figures;

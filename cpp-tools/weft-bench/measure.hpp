@@ -5,9 +5,11 @@
 #include "bench.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <expected>
 #include <sys/resource.h>
+#include <thread>
 
 namespace bench
 {
@@ -73,24 +75,50 @@ private:
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(job.piece, job.length - number * job.piece));
 }
 
-/// Piece after piece; `move` is given a length and an offset, and gives the bytes it moved, or why it did
-/// not.
+/// All pieces, by threads that each take the next one. `move` is given a thread's number, a length and an
+/// offset, and gives the bytes it moved, or why it did not, and then all end.
 template <typename Move>
-void move_one_by_one(Figures& figures, const Job& job, const Progress& progress, Move move)
+void move_pieces(Figures& figures, const Job& job, std::uint32_t threads, const Progress& progress, Move move)
 {
+    struct Share {
+        std::vector<std::uint32_t> latencies;
+        std::string why;
+    };
     const auto pieces = pieces_of(job);
-    Watch watch(figures, pieces);
-    for (std::uint64_t i = 0; i < pieces; i++) {
-        const auto start = clock::now();
-        const std::expected<std::size_t, std::string> moved =
-            move(length_of(job, i), static_cast<off_t>(job.offset + i * job.piece));
-        if (!moved) {
-            figures.why = moved.error();
-            return;
+    std::vector<Share> shares(threads);
+    for (auto& share : shares)
+        share.latencies.reserve(pieces / threads + 1);
+    std::atomic<std::uint64_t> next = 0, bytes = 0;
+    std::atomic<bool> failed = false;
+    const auto work = [&](std::uint32_t number) {
+        auto& share = shares[number];
+        for (auto i = next++; i < pieces && !failed; i = next++) {
+            const auto start = clock::now();
+            const std::expected<std::size_t, std::string> moved =
+                move(number, length_of(job, i), static_cast<off_t>(job.offset + i * job.piece));
+            if (!moved) {
+                share.why = moved.error();
+                failed = true;
+                return;
+            }
+            share.latencies.push_back(microseconds_since(start));
+            bytes += *moved;
+            if (!number)
+                progress(bytes);
         }
-        figures.latencies.push_back(microseconds_since(start));
-        figures.bytes += *moved;
-        progress(figures.bytes);
+    };
+    Watch watch(figures, pieces);
+    {
+        std::vector<std::jthread> others;
+        for (std::uint32_t i = 1; i < threads; i++)
+            others.emplace_back(work, i);
+        work(0);
+    }
+    figures.bytes = bytes;
+    for (const auto& share : shares) {
+        figures.latencies.insert(figures.latencies.end(), share.latencies.begin(), share.latencies.end());
+        if (figures.why.empty())
+            figures.why = share.why;
     }
     watch.finish();
 }

@@ -10,6 +10,6 @@ int main()
     CLI::App app;
     bench::Options options;
     bench::add_options(app, options);
-    man::write_command(std::cout, app, "weft-bench", 1, bench::description, WEFT_VERSION);
+    man::write_command(std::cout, app, "weft-bench", 1, bench::description);
     return std::cout.flush().good() ? 0 : 1;
 }

@@ -135,7 +135,7 @@ Figures run_pread(const Job& job, const weft::Memory& memory, const Progress& pr
     figures.name = name;
     figures.route = pinned ? "pinned host memory, and a copy" : "host memory, and a copy";
     using Moved = std::expected<std::size_t, std::string>;
-    move_one_by_one(figures, job, progress, [&](std::uint32_t length, off_t offset) -> Moved {
+    move_pieces(figures, job, 1, progress, [&](std::uint32_t, std::uint32_t length, off_t offset) -> Moved {
         if (job.write && !copy(length))
             return std::unexpected("the copy fails");
         const auto moved = job.write ? ::pwrite(fd.get(), buffer->data(), length, offset)

@@ -22,8 +22,7 @@ std::vector<const CLI::App*> shown(const CLI::App& app)
 
 void write_main(std::ostream& page, const CLI::App& app)
 {
-    man::write_head(page, "weftctl", 8, app.get_description().substr(app.get_description().find(": ") + 2),
-                    WEFT_VERSION);
+    man::write_head(page, "weftctl", 8, app.get_description().substr(app.get_description().find(": ") + 2));
     page << ".SH SYNOPSIS\n.B weftctl\n[\\fIOPTIONS\\fR] \\fIVERB\\fR [...]\n";
     page << ".SH VERBS\n";
     for (const auto* verb : shown(app))
@@ -114,8 +113,7 @@ int main(int argc, char** argv)
     bool good = page.flush().good();
     for (const auto* verb : shown(app)) {
         std::ofstream verb_page(folder / ("weftctl-" + verb->get_name() + ".8"));
-        man::write_command(verb_page, *verb, "weftctl " + verb->get_name(), 8, verb->get_description(),
-                           WEFT_VERSION);
+        man::write_command(verb_page, *verb, "weftctl " + verb->get_name(), 8, verb->get_description());
         verb_page << ".SH \"SEE ALSO\"\n.BR weftctl (8)\n";
         good &= verb_page.flush().good();
     }

@@ -155,8 +155,6 @@ static const char *not_there(struct thread_data *td)
 {
 	const struct engine_options *options = td->eo;
 
-	if (read_allow(options->allow) < 0)
-		return "weft_allow takes some of vmap, bounce and staged, separated by commas";
 	if (td->o.sync_io)
 		return "sync= is not there; fsync= and end_fsync= are";
 	if (td_trim(td))
@@ -187,7 +185,9 @@ static void engine_cleanup(struct thread_data *td)
 static int engine_init(struct thread_data *td)
 {
 	const struct engine_options *options = td->eo;
-	const char *wrong = not_there(td);
+	int policy = read_allow(options->allow);
+	const char *wrong = policy < 0 ? "weft_allow takes some of vmap, bounce and staged, separated by commas" :
+					 not_there(td);
 	struct engine_data *data;
 	struct weft_error error;
 
@@ -197,7 +197,7 @@ static int engine_init(struct thread_data *td)
 	if (!data)
 		return give_up(td, ENOMEM, td->o.name, "there is no memory");
 	td->io_ops_data = data;
-	data->policy = read_allow(options->allow) | options->mr;
+	data->policy = policy | options->mr;
 	data->told = -1;
 	data->completions = calloc(td->o.iodepth, sizeof(*data->completions));
 	data->queued = calloc(td->o.iodepth, sizeof(*data->queued));
@@ -362,7 +362,6 @@ static int engine_open_file(struct thread_data *td, struct fio_file *f)
 			 geometry.block_size);
 		goto refuse;
 	}
-	/* Reads write the memory, and so does verify. */
 	file->registration = file->file ? weft_file_add(file->file, data->memory, data->policy, &error) :
 					  weft_volume_add(file->volume, data->memory, data->policy, &error);
 	if (!file->registration)

@@ -156,6 +156,7 @@ struct Engine::Impl {
     // Staged operations: staging.cpp.
     void pump() noexcept;
     bool fill_slot(Slot& slot, std::uint32_t index) noexcept;
+    void withdraw(std::uint32_t index, std::int64_t error) noexcept;
     void cancel_staged(std::uint32_t index) noexcept;
     void set_alarm() noexcept;
     void expire() noexcept;
@@ -164,6 +165,7 @@ struct Engine::Impl {
     int copy(Slot& slot) noexcept;
     void copied(Slot& slot) noexcept;
     void release(Slot& slot, std::int64_t error) noexcept;
+    void wait_for_copy(std::optional<std::chrono::nanoseconds> timeout) noexcept;
     void poll_copies(bool wait, std::optional<std::chrono::nanoseconds> timeout) noexcept;
 
     EngineOptions options;

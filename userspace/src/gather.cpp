@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "failure.hpp"
+#include "room.hpp"
 
 #include <weft/gather.hpp>
 
@@ -44,7 +44,7 @@ struct Gather::Impl final : Sink {
     }
 
     void arrange(const Target& target, std::span<const Extent> wanted);
-    std::uint32_t refill(const Target& target, const Registration& memory) noexcept;
+    void refill(const Target& target, const Registration& memory) noexcept;
     void complete(std::uint64_t token, const Completion& completion) noexcept override;
 
     Engine& engine;
@@ -104,10 +104,9 @@ void Gather::Impl::arrange(const Target& target, std::span<const Extent> wanted)
 }
 
 /// Each member in turn gets one, as long as its share of the depth is not in flight.
-std::uint32_t Gather::Impl::refill(const Target& target, const Registration& memory) noexcept
+void Gather::Impl::refill(const Target& target, const Registration& memory) noexcept
 {
     const auto share = std::max<std::uint32_t>(1, options.depth / static_cast<std::uint32_t>(queues.size()));
-    std::uint32_t sent = 0;
     for (bool any = true; any;) {
         any = false;
         for (auto& queue : queues) {
@@ -117,14 +116,12 @@ std::uint32_t Gather::Impl::refill(const Target& target, const Registration& mem
             const auto& extent = extents[sorted[read.first]];
             if (!engine.read(target, memory, {extent.offset, extent.memory_offset, read.length}, queue.next,
                              this))
-                return sent;
+                return;
             queue.next++;
             queue.in_flight++;
-            sent++;
             any = true;
         }
     }
-    return sent;
 }
 
 void Gather::Impl::complete(std::uint64_t token, const Completion& completion) noexcept
@@ -179,10 +176,9 @@ Result<Gathered> Gather::run(const Target& target, const Registration& memory,
     impl.left = impl.read_count;
     impl.done.reads = impl.read_count;
     while (impl.left) {
-        if (!impl.refill(target, memory) && impl.engine.undelivered() == impl.engine.entries())
-            return failure(EBUSY, "the engine is full of completions that its poll() has not handed over");
-        // What is not ours stays for the engine's own callers.
-        static_cast<void>(impl.engine.wait({}));
+        impl.refill(target, memory);
+        if (auto waited = wait_beside(impl.engine); !waited)
+            return std::unexpected(std::move(waited.error()));
     }
     return impl.done;
 }

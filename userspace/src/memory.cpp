@@ -69,11 +69,7 @@ int Memory::Impl::reach(std::size_t offset, std::size_t bytes) const noexcept
 {
     if (offset > size || bytes > size - offset)
         return EINVAL;
-    if (data)
-        return 0;
-    if (!device_pointer)
-        return EOPNOTSUPP;
-    return 0;
+    return data || device_pointer ? 0 : EOPNOTSUPP;
 }
 
 Memory::Memory(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}

@@ -124,13 +124,20 @@ void Engine::Impl::pump() noexcept
         if (!staged.empty() && staged.front() == index && (op.result || op.assigned == op.io.length))
             staged.erase(staged.begin());
     }
-    if (staging.slots.empty()) {
-        for (const auto index : staged) {
-            ops[index].result = -ENOBUFS;
-            failed.push_back(index);
-        }
-        staged.clear();
-    }
+    while (staging.slots.empty() && !staged.empty())
+        withdraw(staged.front(), -ENOBUFS);
+}
+
+/// An operation gets no more slots: what is not begun is not. It fails where it has none, and with the last
+/// of those that it has.
+void Engine::Impl::withdraw(std::uint32_t index, std::int64_t error) noexcept
+{
+    auto& op = ops[index];
+    if (!op.result)
+        op.result = error;
+    op.assigned = op.io.length;
+    if (std::erase(staged, index) && !op.slots)
+        failed.push_back(index);
 }
 
 /// The next piece of an operation begins; false where the ring has no room now.
@@ -138,9 +145,7 @@ bool Engine::Impl::fill_slot(Slot& slot, std::uint32_t index) noexcept
 {
     auto& op = ops[index];
     if (const int wrong = staging.prepare(*op.memory)) {
-        op.result = wrong;
-        if (!op.slots)
-            failed.push_back(index);
+        withdraw(index, wrong);
         return true;
     }
     slot.op = index;
@@ -276,16 +281,12 @@ void Engine::Impl::expire() noexcept
     const auto now = from_now(std::chrono::nanoseconds(0));
     for (std::size_t i = 0; i < staged.size();) {
         const auto index = staged[i];
-        auto& op = ops[index];
+        const auto& op = ops[index];
         if (!op.io.deadline || is_before(now, op.until)) {
             i++;
             continue;
         }
-        staged.erase(staged.begin() + static_cast<std::ptrdiff_t>(i));
-        op.result = -ETIME;
-        op.assigned = op.io.length;
-        if (!op.slots)
-            failed.push_back(index);
+        withdraw(index, -ETIME);
     }
     set_alarm();
 }
@@ -293,14 +294,8 @@ void Engine::Impl::expire() noexcept
 /// What waits for slots ends now; pieces that are read or written are for the kernel to end.
 void Engine::Impl::cancel_staged(std::uint32_t index) noexcept
 {
-    auto& op = ops[index];
-    if (!op.result)
-        op.result = -ECANCELED;
-    if (std::erase(staged, index) && !op.slots) {
-        failed.push_back(index);
-        tell();
-    }
-    op.assigned = op.io.length;
+    withdraw(index, -ECANCELED);
+    tell();
     for (std::size_t i = 0; i < staging.slots.size(); i++)
         if (staging.slots[i].state == Slot::State::io && staging.slots[i].op == index)
             cancel(slot_mark | i);
@@ -312,16 +307,32 @@ void Engine::Impl::release(Slot& slot, std::int64_t error) noexcept
     auto& op = ops[slot.op];
     const auto index = slot.op;
     slot.state = Slot::State::free;
+    if (error)
+        withdraw(index, error);
+    else
+        op.done += slot.done;
     op.slots--;
-    op.done += error ? 0 : slot.done;
-    if (error && !op.result) {
-        op.result = error;
-        // What is not begun is not.
-        std::erase(staged, index);
-        op.assigned = op.io.length;
-    }
     if (!op.slots && op.assigned == op.io.length)
         finish(index, op.result ? op.result : op.done);
+}
+
+/// For all of them, or, as CUDA waits without an end only, until one is done, I/O is, or the time is over.
+void Engine::Impl::wait_for_copy(std::optional<std::chrono::nanoseconds> timeout) noexcept
+{
+    const auto* cuda = shim::cuda();
+    if (!timeout) {
+        cuda->stream_synchronize(staging.stream);
+        return;
+    }
+    const auto is_done = [cuda](const Slot& slot) {
+        return slot.state == Slot::State::copying && cuda->event_query(slot.event) != shim::cu_not_ready;
+    };
+    const auto start = std::chrono::steady_clock::now();
+    while (std::none_of(staging.slots.begin(), staging.slots.end(), is_done) && !io_uring_cq_ready(&ring) &&
+           std::chrono::steady_clock::now() - start < *timeout) {
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+        io_uring_get_events(&ring);
+    }
 }
 
 void Engine::Impl::poll_copies(bool wait, std::optional<std::chrono::nanoseconds> timeout) noexcept
@@ -330,20 +341,8 @@ void Engine::Impl::poll_copies(bool wait, std::optional<std::chrono::nanoseconds
         return;
     const auto* cuda = shim::cuda();
     const shim::CurrentContext current(*cuda, staging.context());
-    const auto any = [&] {
-        return std::any_of(staging.slots.begin(), staging.slots.end(), [&](const Slot& slot) {
-            return slot.state == Slot::State::copying && cuda->event_query(slot.event) != shim::cu_not_ready;
-        });
-    };
-    if (wait && !timeout)
-        cuda->stream_synchronize(staging.stream);
-    // CUDA waits without an end only.
-    const auto start = std::chrono::steady_clock::now();
-    while (wait && timeout && !any() && !io_uring_cq_ready(&ring) &&
-           std::chrono::steady_clock::now() - start < *timeout) {
-        std::this_thread::sleep_for(std::chrono::microseconds(50));
-        io_uring_get_events(&ring);
-    }
+    if (wait)
+        wait_for_copy(timeout);
     for (auto& slot : staging.slots) {
         if (slot.state != Slot::State::copying)
             continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "failure.hpp"
+#include "room.hpp"
 
 #include <weft/stream.hpp>
 
@@ -95,12 +95,6 @@ struct Window {
         while (flying)
             static_cast<void>(engine.wait({}));
     }
-    /// The engine is full of what is others', who do not poll meanwhile.
-    [[nodiscard]] bool is_blocked() const noexcept { return engine.undelivered() == engine.entries(); }
-    [[nodiscard]] static std::unexpected<Error> blocked()
-    {
-        return failure(EBUSY, "the engine is full of completions that its poll() has not handed over");
-    }
 
     Engine& engine;
     const Target& target;
@@ -176,11 +170,9 @@ Result<Piece> ReadStream::next()
         impl.taken++;
         impl.given = false;
     }
-    while (!impl.ahead()) {
-        if (impl.is_blocked())
-            return impl.blocked();
-        static_cast<void>(impl.engine.wait({}));
-    }
+    while (!impl.ahead())
+        if (auto waited = wait_beside(impl.engine); !waited)
+            return std::unexpected(std::move(waited.error()));
     impl.engine.submit();
     if (impl.taken == impl.begun)
         return Piece{};
@@ -272,11 +264,10 @@ Result<void> WriteStream::put(std::uint32_t length)
     place = {impl.given, length, true};
     while (!impl.engine.write(impl.target, impl.memory, {impl.given.offset, impl.given.memory_offset, length},
                               index, &impl)) {
-        if (impl.is_blocked()) {
+        if (auto waited = wait_beside(impl.engine); !waited) {
             place.in_flight = false;
-            return impl.blocked();
+            return waited;
         }
-        static_cast<void>(impl.engine.wait({}));
     }
     impl.flying++;
     impl.number++;
@@ -292,11 +283,9 @@ Result<void> WriteStream::finish()
     impl.ended = true;
     if (impl.error)
         return impl.why();
-    while (!impl.engine.flush(impl.target, Impl::flush_token, &impl)) {
-        if (impl.is_blocked())
-            return impl.blocked();
-        static_cast<void>(impl.engine.wait({}));
-    }
+    while (!impl.engine.flush(impl.target, Impl::flush_token, &impl))
+        if (auto waited = wait_beside(impl.engine); !waited)
+            return waited;
     impl.flying++;
     impl.drain();
     if (impl.flushed < 0)

@@ -370,10 +370,8 @@ TEST_F(Staged, ReadsAndWrites)
 
 TEST_F(Staged, CoroutinesInTurn)
 {
-    const TemporaryFile file(64 * kib);
-    const auto volume = must(Volume::open(file.path()));
-    const auto memory = must(Memory::allocate(64 * kib));
-    const auto registration = must(volume.add(memory, {.direct = false, .staged = true}));
+    const OpenFile opened(64 * kib, 64 * kib, Access::read, {.direct = false, .staged = true});
+    const auto& [file, volume, memory, registration] = opened;
     for (const bool sqpoll : {false, true}) {
         auto engine = must(Engine::create({.entries = 1, .sqpoll = sqpoll, .staging_slots = 1}));
         pollfd waiting{must(engine.event_fd()), POLLIN, 0};
@@ -405,10 +403,8 @@ TEST_F(Staged, AnErrorEndsIt)
 
 TEST_F(Staged, DeadlinesAndCancellation)
 {
-    const TemporaryFile file(4 * mib);
-    const auto volume = must(Volume::open(file.path()));
-    const auto memory = must(Memory::allocate(4 * mib));
-    const auto registration = must(volume.add(memory, {.direct = false, .staged = true}));
+    const OpenFile opened(4 * mib, 4 * mib, Access::read, {.direct = false, .staged = true});
+    const auto& [file, volume, memory, registration] = opened;
     auto engine = must(Engine::create({.entries = 8, .staging_slots = 2, .staging_bytes = 64 * kib}));
     const auto in_flight = [&](std::uint64_t token) {
         Completion completion;

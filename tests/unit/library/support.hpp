@@ -70,9 +70,10 @@ T must(Result<T> result)
 
 /// A file, open as a volume, and memory that is registered with it.
 struct OpenFile {
-    explicit OpenFile(std::size_t bytes, std::size_t memory_bytes, Access access = Access::read)
+    explicit OpenFile(std::size_t bytes, std::size_t memory_bytes, Access access = Access::read,
+                      const Policy& policy = {})
         : file(bytes), volume(must(Volume::open(file.path(), access))),
-          memory(must(Memory::allocate(memory_bytes))), registration(must(volume.add(memory, {})))
+          memory(must(Memory::allocate(memory_bytes))), registration(must(volume.add(memory, policy)))
     {
     }
     TemporaryFile file;
