@@ -4,11 +4,9 @@
 # lab-kernel: debian12 debian13 backports lab
 . "${0%/*}/lib.sh"
 
-modprobe loop
-truncate -s 160M /tmp/loop
-loop=$(losetup --find --show --direct-io=on /tmp/loop)
-tap "a loop device" weft-libtest "$loop"
-losetup -d "$loop"
+make_loop l 160
+tap "a loop device" weft-libtest /dev/l
+remove_loop l
 load_weft
 for n in a b c; do make_null "$n" 160; done
 modprobe -q udmabuf
