@@ -470,28 +470,41 @@ static int weft_mapping_start(struct weft_mapping *mapping, struct weft_why *why
 	return ret;
 }
 
-static void weft_mapping_remap(struct work_struct *work)
+/**
+ * weft_mapping_try() - map and register what is not yet
+ * @mapping: the mapping; where that fails it is tried again by itself
+ * @why: gets the reason of a failure
+ *
+ * Context: process context; takes the lock.
+ * Return: 0, also where there is no queue yet to register it by; or a negative errno.
+ */
+int weft_mapping_try(struct weft_mapping *mapping, struct weft_why *why)
 {
-	struct weft_mapping *mapping = container_of(to_delayed_work(work), struct weft_mapping,
-						    remap);
-	struct weft_why why = {};
 	int ret = 0;
 
 	weft_mapping_lock(mapping);
 	if (test_and_clear_bit(0, &mapping->key_lost))
 		weft_mapping_stop(mapping);
 	if (!mapping->closing)
-		ret = weft_mapping_start(mapping, &why);
+		ret = weft_mapping_start(mapping, why);
 	/* Of all else another try may have more luck. */
 	WRITE_ONCE(mapping->lost, ret == -ENODEV || ret == -EOPNOTSUPP);
 	if (ret && ret != -EAGAIN)
 		pr_warn_ratelimited("registered memory on %s is %s: %s\n",
 				    dev_name(&mapping->domain->ib->dev),
-				    mapping->lost ? "lost" : "tried again", why.text);
+				    mapping->lost ? "lost" : "tried again", why->text);
 	if (ret && !mapping->lost && !mapping->closing)
 		queue_delayed_work(weft_peer_wq, &mapping->remap,
 				   ret == -EAGAIN ? HZ / 20 : HZ);
 	weft_mapping_unlock(mapping);
+	return ret == -EAGAIN ? 0 : ret;
+}
+
+static void weft_mapping_remap(struct work_struct *work)
+{
+	struct weft_why why = {};
+
+	weft_mapping_try(container_of(to_delayed_work(work), struct weft_mapping, remap), &why);
 }
 
 static struct weft_import *weft_mapping_attach(struct weft_mapping *mapping, struct weft_why *why)

@@ -141,6 +141,32 @@ static int weft_peers_map(struct weft_domain *domain, struct weft_peer *wanted,
 	return ret;
 }
 
+/*
+ * What waited for a queue to be registered by: who prepares a path means to use
+ * it at once. The error is that of @wanted.
+ */
+static int weft_peers_register(struct weft_domain *domain, struct weft_peer *wanted,
+			       struct weft_why *why)
+{
+	struct weft_mapping *mapping;
+	struct weft_peer *peer;
+	int ret = 0, err;
+
+	mutex_lock(&weft_peers_lock);
+	list_for_each_entry(peer, &weft_peers, list) {
+		struct weft_why other = {};
+
+		mapping = peer->req.persistent ? weft_mapping_find(peer, domain) : NULL;
+		if (!mapping || READ_ONCE(mapping->lost))
+			continue;
+		err = weft_mapping_try(mapping, peer == wanted ? why : &other);
+		if (peer == wanted)
+			ret = err;
+	}
+	mutex_unlock(&weft_peers_lock);
+	return ret;
+}
+
 static void weft_peer_queues_free(struct weft_rdma_ctrl *ctrl)
 {
 	u32 i;
@@ -227,6 +253,9 @@ static int weft_peer_up(struct weft_rdma_ctrl *ctrl, struct weft_peer *wanted,
 			WRITE_ONCE(ctrl->mem_up, true);
 	}
 	mutex_unlock(&ctrl->mem_lock);
+	/* Nor this: it takes the lock of any controller of the domain. */
+	if (!ret)
+		ret = weft_peers_register(domain, wanted, why);
 	weft_domain_put(domain);
 out_noio:
 	memalloc_noio_restore(noio);
