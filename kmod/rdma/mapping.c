@@ -476,12 +476,14 @@ static int weft_mapping_start(struct weft_mapping *mapping, struct weft_why *why
  * @why: gets the reason of a failure
  *
  * Context: process context; takes the lock.
- * Return: 0, also where there is no queue yet to register it by; or a negative errno.
+ * Return: 0, also where there is no queue yet to register it by, or others are
+ * just at those that there are; or a negative errno.
  */
 int weft_mapping_try(struct weft_mapping *mapping, struct weft_why *why)
 {
 	int ret = 0;
 
+	why->text[0] = 0;
 	weft_mapping_lock(mapping);
 	if (test_and_clear_bit(0, &mapping->key_lost))
 		weft_mapping_stop(mapping);
@@ -505,6 +507,17 @@ static void weft_mapping_remap(struct work_struct *work)
 	struct weft_why why = {};
 
 	weft_mapping_try(container_of(to_delayed_work(work), struct weft_mapping, remap), &why);
+}
+
+/**
+ * weft_mapping_kick() - look now at what is not mapped or registered yet
+ * @mapping: the mapping
+ *
+ * Context: any; it is there until weft_mapping_end().
+ */
+void weft_mapping_kick(struct weft_mapping *mapping)
+{
+	mod_delayed_work(weft_peer_wq, &mapping->remap, 0);
 }
 
 static struct weft_import *weft_mapping_attach(struct weft_mapping *mapping, struct weft_why *why)
@@ -637,7 +650,7 @@ void weft_mapping_end(struct weft_mapping *mapping)
 void weft_mapping_register_anew(struct weft_mapping *mapping)
 {
 	set_bit(0, &mapping->key_lost);
-	queue_delayed_work(weft_peer_wq, &mapping->remap, 0);
+	weft_mapping_kick(mapping);
 }
 
 /**

@@ -142,26 +142,26 @@ static int weft_peers_map(struct weft_domain *domain, struct weft_peer *wanted,
 }
 
 /*
- * What waited for a queue to be registered by: who prepares a path means to use
- * it at once. The error is that of @wanted.
+ * What waited for a queue to be registered by. @wanted is to be used at once, so
+ * that is done here; the others, whose exporters may be at anything, and what has
+ * to be fenced first, by their own works, now instead of a while later.
  */
 static int weft_peers_register(struct weft_domain *domain, struct weft_peer *wanted,
 			       struct weft_why *why)
 {
 	struct weft_mapping *mapping;
 	struct weft_peer *peer;
-	int ret = 0, err;
+	int ret = 0;
 
 	mutex_lock(&weft_peers_lock);
 	list_for_each_entry(peer, &weft_peers, list) {
-		struct weft_why other = {};
-
 		mapping = peer->req.persistent ? weft_mapping_find(peer, domain) : NULL;
-		if (!mapping || READ_ONCE(mapping->lost))
+		if (!mapping)
 			continue;
-		err = weft_mapping_try(mapping, peer == wanted ? why : &other);
-		if (peer == wanted)
-			ret = err;
+		if (peer == wanted && !test_bit(0, &mapping->key_lost))
+			ret = weft_mapping_try(mapping, why);
+		else
+			weft_mapping_kick(mapping);
 	}
 	mutex_unlock(&weft_peers_lock);
 	return ret;
@@ -253,7 +253,7 @@ static int weft_peer_up(struct weft_rdma_ctrl *ctrl, struct weft_peer *wanted,
 			WRITE_ONCE(ctrl->mem_up, true);
 	}
 	mutex_unlock(&ctrl->mem_lock);
-	/* Nor this: it takes the lock of any controller of the domain. */
+	/* Nor this, which needs the lock of a controller of the domain, and does not wait for it. */
 	if (!ret)
 		ret = weft_peers_register(domain, wanted, why);
 	weft_domain_put(domain);
