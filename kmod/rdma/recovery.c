@@ -25,6 +25,7 @@
 #include "rdma.h"
 
 #include <linux/random.h>
+#include <linux/sched/mm.h>
 
 /**
  * weft_rdma_error() - an association cannot go on
@@ -176,6 +177,7 @@ void weft_rdma_connect_work(struct work_struct *work)
 	struct weft_rdma_ctrl *ctrl = container_of(to_delayed_work(work),
 						   struct weft_rdma_ctrl, connect_work);
 	struct weft_why why = {};
+	unsigned int noio;
 	bool live;
 	int ret;
 
@@ -190,7 +192,10 @@ void weft_rdma_connect_work(struct work_struct *work)
 	ctrl->attempts++;
 	/* Nothing is sent before the scan has seen that it is the same disk. */
 	weft_rdma_pause(ctrl);
+	/* To free memory may take I/O that waits for just this. */
+	noio = memalloc_noio_save();
 	ret = weft_rdma_setup(ctrl, &why);
+	memalloc_noio_restore(noio);
 	live = !ret && weft_rdma_set_state(ctrl, WEFT_RDMA_LIVE);
 	if (!live) {
 		weft_rdma_teardown(ctrl, false);
