@@ -9,11 +9,6 @@
 #include "../compat/compat.h"
 #include "../include/weft_why.h"
 
-/* SGL descriptor types and subtypes (NVMe base 2.1, figures 114 to 120). */
-#define WEFT_SGL_INLINE		0x01	/* data block, offset */
-#define WEFT_SGL_KEYED		0x40
-#define WEFT_SGL_KEYED_INVAL	0x4f
-
 /* NVMe/RDMA transport 1.1, figure 11; the kernel's enum lacks it on 6.1. */
 #define WEFT_CM_INVALID_CNTLID	0x0a
 
@@ -73,27 +68,6 @@ const char *weft_capsule_reject(const void *data, u8 len)
 	default:
 		return "the target refuses the queue for a reason unknown here";
 	}
-}
-
-/**
- * weft_capsule_rw() - Read or Write (NVM command set 1.1, 3.2.4, 3.2.6)
- * @cmd: set, all but its id and data pointer
- * @nsid: namespace
- * @write: or read
- * @fua: past the controller's cache
- * @lba: first block
- * @blocks: 1 to 65536
- */
-void weft_capsule_rw(struct nvme_command *cmd, u32 nsid, bool write, bool fua,
-		     u64 lba, u32 blocks)
-{
-	memset(cmd, 0, sizeof(*cmd));
-	cmd->rw.opcode = write ? nvme_cmd_write : nvme_cmd_read;
-	cmd->rw.nsid = cpu_to_le32(nsid);
-	cmd->rw.slba = cpu_to_le64(lba);
-	cmd->rw.length = cpu_to_le16(blocks - 1);
-	if (fua)
-		cmd->rw.control = cpu_to_le16(NVME_RW_FUA);
 }
 
 /**
@@ -249,26 +223,6 @@ void weft_sgl_inline(struct nvme_command *cmd, u32 len)
 	sgl->length = cpu_to_le32(len);
 	memset(sgl->rsvd, 0, sizeof(sgl->rsvd));
 	sgl->type = WEFT_SGL_INLINE;
-}
-
-/**
- * weft_sgl_keyed() - data are fetched or put by RDMA
- * @cmd: its data pointer is set
- * @addr: as registered
- * @len: bytes, less than 16 MiB
- * @key: remote key
- * @invalidate: the target is to invalidate the key with its response
- */
-void weft_sgl_keyed(struct nvme_command *cmd, u64 addr, u32 len, u32 key,
-		    bool invalidate)
-{
-	struct nvme_keyed_sgl_desc *sgl = &cmd->common.dptr.ksgl;
-
-	cmd->common.flags |= NVME_CMD_SGL_METABUF;
-	sgl->addr = cpu_to_le64(addr);
-	put_unaligned_le24(len, sgl->length);
-	put_unaligned_le32(key, sgl->key);
-	sgl->type = invalidate ? WEFT_SGL_KEYED_INVAL : WEFT_SGL_KEYED;
 }
 
 /* The wire's strings are padded with spaces, and may hold anything. */

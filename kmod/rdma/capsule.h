@@ -11,6 +11,8 @@
 #include <linux/nvme-rdma.h>
 #include <linux/types.h>
 
+#include "../compat/compat.h"
+
 struct weft_why;
 
 /*
@@ -25,6 +27,11 @@ struct weft_cm_request {
 	__le16	cntlid;
 	u8	rsvd[22];
 };
+
+/* SGL descriptor types and subtypes (NVMe base 2.1, figures 114 to 120). */
+#define WEFT_SGL_INLINE		0x01	/* data block, offset */
+#define WEFT_SGL_KEYED		0x40
+#define WEFT_SGL_KEYED_INVAL	0x4f
 
 /* Bits of SGLS in Identify Controller (NVMe base 2.1, figure 313). */
 #define WEFT_SGLS_KEYED		BIT(2)
@@ -106,8 +113,6 @@ void weft_capsule_cm_request(struct weft_cm_request *req, u16 qid,
 			     u16 queue_size, u16 cntlid);
 const char *weft_capsule_reject(const void *data, u8 len);
 
-void weft_capsule_rw(struct nvme_command *cmd, u32 nsid, bool write, bool fua,
-		     u64 lba, u32 blocks);
 void weft_capsule_flush(struct nvme_command *cmd, u32 nsid);
 void weft_capsule_discard(struct nvme_command *cmd, u32 nsid,
 			  struct nvme_dsm_range *range, u64 lba, u32 blocks);
@@ -122,8 +127,6 @@ void weft_capsule_log_page(struct nvme_command *cmd, u8 lid, u32 bytes);
 
 void weft_sgl_none(struct nvme_command *cmd);
 void weft_sgl_inline(struct nvme_command *cmd, u32 len);
-void weft_sgl_keyed(struct nvme_command *cmd, u64 addr, u32 len, u32 key,
-		    bool invalidate);
 
 int weft_info_controller(const struct nvme_id_ctrl *id, u64 cap, u32 page_bytes,
 			 struct weft_ctrl_info *info, struct weft_why *why);
@@ -131,5 +134,53 @@ int weft_info_namespace(const struct nvme_id_ns *id, struct weft_ns_info *info,
 			struct weft_why *why);
 int weft_info_descriptors(const void *list, struct weft_ns_id *id,
 			  struct weft_why *why);
+
+/**
+ * weft_capsule_rw() - Read or Write (NVM command set 1.1, 3.2.4, 3.2.6)
+ * @cmd: set, all but its id and data pointer
+ * @nsid: namespace
+ * @write: or read
+ * @fua: past the controller's cache
+ * @lba: first block
+ * @blocks: 1 to 65536
+ *
+ * Inline, as weft_sgl_keyed(), and word by word because it runs for every I/O.
+ */
+static inline void weft_capsule_rw(struct nvme_command *cmd, u32 nsid, bool write, bool fua,
+				   u64 lba, u32 blocks)
+{
+	cmd->rw.opcode = write ? nvme_cmd_write : nvme_cmd_read;
+	cmd->rw.flags = 0;
+	cmd->rw.nsid = cpu_to_le32(nsid);
+	cmd->common.cdw2[0] = 0;
+	cmd->common.cdw2[1] = 0;
+	cmd->rw.metadata = 0;
+	cmd->rw.slba = cpu_to_le64(lba);
+	cmd->rw.length = cpu_to_le16(blocks - 1);
+	cmd->rw.control = fua ? cpu_to_le16(NVME_RW_FUA) : 0;
+	cmd->common.cdw13 = 0;
+	cmd->common.cdw14 = 0;
+	cmd->common.cdw15 = 0;
+}
+
+/**
+ * weft_sgl_keyed() - data are fetched or put by RDMA
+ * @cmd: its data pointer is set
+ * @addr: as registered
+ * @len: bytes, less than 16 MiB
+ * @key: remote key
+ * @invalidate: the target is to invalidate the key with its response
+ */
+static inline void weft_sgl_keyed(struct nvme_command *cmd, u64 addr, u32 len, u32 key,
+				  bool invalidate)
+{
+	struct nvme_keyed_sgl_desc *sgl = &cmd->common.dptr.ksgl;
+
+	cmd->common.flags |= NVME_CMD_SGL_METABUF;
+	sgl->addr = cpu_to_le64(addr);
+	put_unaligned_le24(len, sgl->length);
+	put_unaligned_le32(key, sgl->key);
+	sgl->type = invalidate ? WEFT_SGL_KEYED_INVAL : WEFT_SGL_KEYED;
+}
 
 #endif /* WEFT_RDMA_CAPSULE_H */

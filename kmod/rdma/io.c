@@ -28,7 +28,7 @@
  * begins recovery, which drains the queue pair first. Requests are cancelled
  * there, by weft_rdma_cancel_all().
  */
-#include "rdma.h"
+#include "mapping.h"
 
 static void weft_rdma_complete(struct request *rq);
 
@@ -48,18 +48,7 @@ static struct weft_rdma_slot *weft_slot(struct weft_rdma_queue *queue,
  */
 int weft_rdma_post_recv(struct weft_rdma_queue *queue, struct weft_rdma_recv *recv)
 {
-	struct ib_sge sge = {
-		.addr	= recv->addr,
-		.length	= sizeof(*recv->nvme),
-		.lkey	= queue->pd->local_dma_lkey,
-	};
-	struct ib_recv_wr wr = {
-		.wr_cqe		= &recv->cqe,
-		.sg_list	= &sge,
-		.num_sge	= 1,
-	};
-
-	return ib_post_recv(queue->qp, &wr, NULL);
+	return ib_post_recv(queue->qp, &recv->wr, NULL);
 }
 
 /* The slot waits for one thing less; the last one ends the request. */
@@ -122,8 +111,8 @@ void weft_rdma_inv_done(struct ib_cq *cq, struct ib_wc *wc)
 }
 
 /* The target did not invalidate the key with its response: do it here. */
-static int weft_slot_invalidate(struct weft_rdma_queue *queue,
-				struct weft_rdma_slot *slot)
+static noinline int weft_slot_invalidate(struct weft_rdma_queue *queue,
+					 struct weft_rdma_slot *slot)
 {
 	struct ib_send_wr wr = {
 		.opcode			= IB_WR_LOCAL_INV,
@@ -195,7 +184,6 @@ void weft_rdma_recv_done(struct ib_cq *cq, struct ib_wc *wc)
 	struct weft_rdma_queue *queue = cq->cq_context;
 	struct weft_rdma_recv *recv = container_of(wc->wr_cqe, struct weft_rdma_recv,
 						   cqe);
-	struct ib_device *ib = queue->ctrl->ib;
 
 	if (unlikely(wc->status != IB_WC_SUCCESS)) {
 		weft_wc_failed(queue, wc, "RECV");
@@ -207,11 +195,7 @@ void weft_rdma_recv_done(struct ib_cq *cq, struct ib_wc *wc)
 				sizeof(struct nvme_completion));
 		return;
 	}
-	ib_dma_sync_single_for_cpu(ib, recv->addr, sizeof(*recv->nvme),
-				   DMA_FROM_DEVICE);
 	weft_response(queue, wc, recv->nvme);
-	ib_dma_sync_single_for_device(ib, recv->addr, sizeof(*recv->nvme),
-				      DMA_FROM_DEVICE);
 	if (unlikely(weft_rdma_post_recv(queue, recv)))
 		weft_rdma_error(queue->ctrl, "queue %u: a receive cannot be posted",
 				queue->index);
@@ -220,8 +204,6 @@ void weft_rdma_recv_done(struct ib_cq *cq, struct ib_wc *wc)
 static void weft_unmap_data(struct weft_rdma_queue *queue, struct request *rq,
 			    struct weft_rdma_pdu *pdu)
 {
-	if (!pdu->nents)
-		return;
 	/* Peer memory stays mapped. */
 	if (!pdu->mapping)
 		ib_dma_unmap_sg(queue->ctrl->ib, pdu->table.sgl, pdu->nents,
@@ -230,11 +212,10 @@ static void weft_unmap_data(struct weft_rdma_queue *queue, struct request *rq,
 	pdu->nents = 0;
 }
 
-/* Register what is mapped; the chain's first work request is set. */
+/* Register what is mapped, by the work request before the SEND. */
 static int weft_map_register(struct weft_rdma_queue *queue,
 			     struct weft_rdma_slot *slot, struct request *rq,
-			     struct weft_rdma_pdu *pdu, struct nvme_command *cmd,
-			     struct ib_reg_wr *reg)
+			     struct weft_rdma_pdu *pdu, struct nvme_command *cmd)
 {
 	struct ib_mr *mr = slot->mr;
 	int nr;
@@ -244,24 +225,18 @@ static int weft_map_register(struct weft_rdma_queue *queue,
 	if (unlikely(nr != pdu->dma_nents))
 		return nr < 0 ? nr : -EINVAL;
 	ib_update_fast_reg_key(mr, ib_inc_rkey(mr->rkey));
-	*reg = (struct ib_reg_wr) {
-		.wr.opcode	= IB_WR_REG_MR,
-		.wr.wr_cqe	= &slot->reg_cqe,
-		.mr		= mr,
-		.key		= mr->rkey,
-		.access		= rq_data_dir(rq) == WRITE ?
-				  IB_ACCESS_REMOTE_READ :
-				  IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE,
-	};
+	slot->reg.mr = mr;
+	slot->reg.key = mr->rkey;
+	slot->reg.access = rq_data_dir(rq) == WRITE ? IB_ACCESS_REMOTE_READ :
+			   IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE;
 	weft_sgl_keyed(cmd, mr->iova, mr->length, mr->rkey, true);
 	slot->mapped = true;
 	return 0;
 }
 
 /* Data go behind the command where they fit. Returns how many pieces. */
-static int weft_map_inline(struct weft_rdma_queue *queue, struct request *rq,
-			   struct weft_rdma_pdu *pdu, struct nvme_command *cmd,
-			   struct ib_sge *sge)
+static int weft_map_inline(struct request *rq, struct weft_rdma_pdu *pdu,
+			   struct nvme_command *cmd, struct ib_sge *sge)
 {
 	struct scatterlist *sg;
 	int i;
@@ -269,7 +244,6 @@ static int weft_map_inline(struct weft_rdma_queue *queue, struct request *rq,
 	for_each_sg(pdu->table.sgl, sg, pdu->dma_nents, i) {
 		sge[i].addr = sg_dma_address(sg);
 		sge[i].length = sg_dma_len(sg);
-		sge[i].lkey = queue->pd->local_dma_lkey;
 	}
 	weft_sgl_inline(cmd, blk_rq_payload_bytes(rq));
 	return pdu->dma_nents;
@@ -306,38 +280,6 @@ static int weft_map_sg(struct weft_rdma_queue *queue, struct request *rq,
 	 * and trying again changes nothing.
 	 */
 	return rq->bio && weft_bio_is_peer(rq->bio) ? -EREMOTEIO : -ENOMEM;
-}
-
-/*
- * An operation on registered memory, as a command. Returns whether its part of
- * the memory is to be registered for it, or a negative errno.
- */
-static int weft_build_peer(struct weft_rdma_queue *queue, struct request *rq,
-			   struct weft_rdma_pdu *pdu, struct nvme_command *cmd)
-{
-	struct weft_rdma_ns *ns = rq->q->queuedata;
-	struct weft_mem_op *op = rq->end_io_data;
-	u8 shift = ns->info.lba_shift;
-	u64 address;
-	int count;
-	u32 key;
-
-	/* What its number leads to is another disk now, or none; or the device is another. */
-	if (unlikely(READ_ONCE(ns->dead) || !weft_rdma_peer_fits(pdu->mapping, queue)))
-		return -ENOTCONN;
-	weft_capsule_rw(cmd, ns->nsid, op->write, false, op->sector >> (shift - SECTOR_SHIFT),
-			op->length >> shift);
-	if (weft_rdma_peer_key(pdu->mapping, op->at, &address, &key)) {
-		weft_sgl_keyed(cmd, address, op->length, key, false);
-		return 0;
-	}
-	count = weft_rdma_peer_sg(pdu->mapping, op->at, op->length, &pdu->table, pdu->sgl,
-				  WEFT_RDMA_PDU_SEGS);
-	if (count < 0)
-		return count;
-	pdu->nents = count;
-	pdu->dma_nents = count;
-	return 1;
 }
 
 /* The block layer's request as a command. Returns a blk_status_t. */
@@ -384,70 +326,118 @@ static void weft_cleanup(struct request *rq)
 	}
 }
 
-static int weft_post(struct weft_rdma_queue *queue, struct weft_rdma_slot *slot,
-		     struct ib_sge *sge, int num_sge, struct ib_reg_wr *reg)
+/* A use of a slot begins. */
+static void weft_slot_begin(struct weft_rdma_slot *slot, struct request *rq,
+			    struct weft_rdma_pdu *pdu, struct nvme_command *cmd)
 {
-	struct ib_send_wr send = {
-		.opcode		= IB_WR_SEND,
-		.send_flags	= IB_SEND_SIGNALED,
-		.wr_cqe		= &slot->send_cqe,
-		.sg_list	= sge,
-		.num_sge	= num_sge,
-	};
-
-	if (!reg)
-		return ib_post_send(queue->qp, &send, NULL);
-	reg->wr.next = &send;
-	return ib_post_send(queue->qp, &reg->wr, NULL);
+	pdu->status = WEFT_SC_HOST_ABORTED;
+	cmd->common.command_id = WEFT_CID(rq->tag, ++slot->generation);
+	slot->aborted = false;
+	slot->mapped = false;
 }
 
-static struct weft_rdma_queue *weft_request_queue(struct blk_mq_hw_ctx *hctx, struct request *rq,
-						  struct weft_rdma_pdu *pdu)
+/* Sends what a slot's capsule holds, behind the registration of what it has mapped. */
+static inline void weft_slot_send(struct weft_rdma_queue *queue, struct weft_rdma_slot *slot,
+				  struct request *rq, int num_sge)
 {
-	struct weft_rdma_queue *queue = hctx->driver_data;
+	int ret;
 
-	if (unlikely(blk_rq_is_passthrough(rq) && pdu->mem))
-		queue = &queue->ctrl->queues[queue->ctrl->mem_first + hctx->queue_num];
-	pdu->queue = queue;
-	return queue;
+	blk_mq_start_request(rq);
+	slot->pending = WEFT_SLOT_SEND | WEFT_SLOT_RESPONSE;
+	/* Read where responses come in, which is after this is sent. */
+	WRITE_ONCE(slot->rq, rq);
+	slot->send.num_sge = num_sge;
+	ret = ib_post_send(queue->qp, slot->mapped ? &slot->reg.wr : &slot->send, NULL);
+	/*
+	 * Part of the chain may be on its way, so the request is not given
+	 * back: recovery ends it with the others.
+	 */
+	if (unlikely(ret))
+		weft_rdma_error(queue->ctrl, "queue %u: a command cannot be posted (error %d)",
+				queue->index, -ret);
 }
 
-static blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx,
-				       const struct blk_mq_queue_data *bd)
+/* Of what hinders a request before it is sent. */
+static blk_status_t weft_refused(int error)
 {
-	struct request *rq = bd->rq;
-	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
-	struct weft_rdma_queue *queue = weft_request_queue(hctx, rq, pdu);
-	struct ib_sge sge[1 + WEFT_RDMA_INLINE_SEGS];
-	struct weft_rdma_slot *slot;
-	struct nvme_command *cmd;
-	struct ib_reg_wr reg;
-	bool registered = false;
+	switch (error) {
+	case -ENOMEM:
+	case -EAGAIN:
+		return BLK_STS_RESOURCE;
+	case -EREMOTEIO:
+		return BLK_STS_INVAL;
+	default:
+		return BLK_STS_IOERR;
+	}
+}
+
+/*
+ * Registered memory that has no key of its own gets one for this command. Not
+ * inline, as weft_queue_block(): each of the three kinds pays for itself.
+ */
+static noinline blk_status_t weft_queue_peer_per_io(struct weft_rdma_queue *queue,
+						    struct request *rq,
+						    struct weft_rdma_pdu *pdu)
+{
+	struct weft_rdma_slot *slot = weft_slot(queue, rq);
+	struct nvme_command *cmd = &queue->capsules[rq->tag];
+	struct weft_mem_op *op = rq->end_io_data;
+	int ret;
+
+	ret = weft_rdma_peer_sg(pdu->mapping, op->at, op->length, &pdu->table, pdu->sgl,
+				WEFT_RDMA_PDU_SEGS);
+	if (unlikely(ret < 0))
+		return weft_refused(ret);
+	pdu->nents = ret;
+	pdu->dma_nents = ret;
+	weft_slot_begin(slot, rq, pdu, cmd);
+	ret = weft_map_register(queue, slot, rq, pdu, cmd);
+	if (unlikely(ret)) {
+		weft_unmap_data(queue, rq, pdu);
+		return weft_refused(ret);
+	}
+	weft_slot_send(queue, slot, rq, 1);
+	return BLK_STS_OK;
+}
+
+/* An operation on registered memory. */
+static blk_status_t weft_queue_peer(struct weft_rdma_queue *queue, struct request *rq,
+				    struct weft_rdma_pdu *pdu)
+{
+	struct weft_rdma_slot *slot = weft_slot(queue, rq);
+	struct nvme_command *cmd = &queue->capsules[rq->tag];
+	struct weft_rdma_ns *ns = rq->q->queuedata;
+	struct weft_mem_op *op = rq->end_io_data;
+	u8 shift = ns->info.lba_shift;
+	u64 address;
+	u32 key;
+
+	/* What its number leads to is another disk now, or none; or the device is another. */
+	if (unlikely(READ_ONCE(ns->dead) || !weft_mapping_fits(pdu->mapping, queue)))
+		return BLK_STS_TRANSPORT;
+	weft_capsule_rw(cmd, ns->nsid, op->write, false, op->sector >> (shift - SECTOR_SHIFT),
+			op->length >> shift);
+	pdu->nents = 0;
+	if (!weft_mapping_key(pdu->mapping, op->at, &address, &key))
+		return weft_queue_peer_per_io(queue, rq, pdu);
+	weft_slot_begin(slot, rq, pdu, cmd);
+	weft_sgl_keyed(cmd, address, op->length, key, false);
+	weft_slot_send(queue, slot, rq, 1);
+	return BLK_STS_OK;
+}
+
+/* A command of ours, as it is, or a request of the block layer's. */
+static noinline blk_status_t weft_queue_block(struct weft_rdma_queue *queue, struct request *rq,
+					      struct weft_rdma_pdu *pdu)
+{
+	struct weft_rdma_slot *slot = weft_slot(queue, rq);
+	struct nvme_command *cmd = &queue->capsules[rq->tag];
 	blk_status_t status;
 	int num_sge = 1, ret;
-	struct ib_device *ib;
 
-	/* Setup sends its own commands before the queue is live. */
-	if (unlikely(!test_bit(WEFT_QUEUE_LIVE, &queue->flags) &&
-		     !(blk_rq_is_passthrough(rq) && !pdu->mapping &&
-		       test_bit(WEFT_QUEUE_CONNECTED, &queue->flags)))) {
-		if (!blk_rq_is_passthrough(rq) &&
-		    weft_rdma_failover(rq, rq->rq_flags & RQF_DONTPREP))
-			return BLK_STS_OK;
-		return BLK_STS_TRANSPORT;
-	}
-	ib = queue->ctrl->ib;
-	slot = weft_slot(queue, rq);
-	cmd = &queue->capsules[rq->tag];
-	sge[0].addr = queue->capsules_addr + rq->tag * sizeof(*cmd);
-	sge[0].length = sizeof(*cmd);
-	sge[0].lkey = queue->pd->local_dma_lkey;
-
-	ib_dma_sync_single_for_cpu(ib, sge[0].addr, sizeof(*cmd), DMA_TO_DEVICE);
 	pdu->nents = 0;
 	if (blk_rq_is_passthrough(rq)) {
-		if (!pdu->mapping)
-			*cmd = *pdu->cmd;
+		*cmd = *pdu->cmd;
 	} else {
 		struct weft_rdma_ns *ns = rq->q->queuedata;
 
@@ -464,63 +454,65 @@ static blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx,
 		if (unlikely(status))
 			return status;
 	}
-	if (pdu->mapping) {
-		ret = weft_build_peer(queue, rq, pdu, cmd);
-		if (unlikely(ret < 0))
-			goto out_cleanup;
-		registered = ret;
-	}
-	pdu->status = WEFT_SC_HOST_ABORTED;
-	cmd->common.command_id = WEFT_CID(rq->tag, ++slot->generation);
-	slot->aborted = false;
-	slot->mapped = false;
+	weft_slot_begin(slot, rq, pdu, cmd);
 
-	if (pdu->mapping) {
-		ret = registered ? weft_map_register(queue, slot, rq, pdu, cmd, &reg) : 0;
-		if (unlikely(ret))
-			goto out_unmap;
-	} else if (blk_rq_nr_phys_segments(rq)) {
+	if (blk_rq_nr_phys_segments(rq)) {
 		ret = weft_map_sg(queue, rq, pdu);
 		if (unlikely(ret))
 			goto out_cleanup;
 		if (weft_fits_inline(queue, rq, pdu)) {
-			num_sge += weft_map_inline(queue, rq, pdu, cmd, sge + 1);
+			num_sge += weft_map_inline(rq, pdu, cmd, slot->sge + 1);
 		} else {
-			ret = weft_map_register(queue, slot, rq, pdu, cmd, &reg);
+			ret = weft_map_register(queue, slot, rq, pdu, cmd);
 			if (unlikely(ret))
 				goto out_unmap;
-			registered = true;
 		}
 	} else {
 		weft_sgl_none(cmd);
 	}
-	ib_dma_sync_single_for_device(ib, sge[0].addr, sizeof(*cmd), DMA_TO_DEVICE);
-
-	blk_mq_start_request(rq);
-	slot->pending = WEFT_SLOT_SEND | WEFT_SLOT_RESPONSE;
-	/* Read where responses come in, which is after this is sent. */
-	WRITE_ONCE(slot->rq, rq);
-	ret = weft_post(queue, slot, sge, num_sge, registered ? &reg : NULL);
-	if (likely(!ret))
-		return BLK_STS_OK;
-
-	/*
-	 * Part of the chain may be on its way, so the request is not given
-	 * back: recovery ends it with the others.
-	 */
-	weft_rdma_error(queue->ctrl, "queue %u: a command cannot be posted (error %d)",
-			queue->index, -ret);
+	weft_slot_send(queue, slot, rq, num_sge);
 	return BLK_STS_OK;
 
 out_unmap:
 	weft_unmap_data(queue, rq, pdu);
 out_cleanup:
 	weft_cleanup(rq);
-	if (ret == -ENOMEM || ret == -EAGAIN)
-		return BLK_STS_RESOURCE;
-	if (ret == -ENOTCONN)
-		return BLK_STS_TRANSPORT;
-	return ret == -EREMOTEIO ? BLK_STS_INVAL : BLK_STS_IOERR;
+	return weft_refused(ret);
+}
+
+static struct weft_rdma_queue *weft_request_queue(struct blk_mq_hw_ctx *hctx, struct request *rq,
+						  struct weft_rdma_pdu *pdu)
+{
+	struct weft_rdma_queue *queue = hctx->driver_data;
+
+	if (blk_rq_is_passthrough(rq) && pdu->mem)
+		queue = &queue->ctrl->queues[queue->ctrl->mem_first + hctx->queue_num];
+	pdu->queue = queue;
+	return queue;
+}
+
+/* Setup sends its own commands before the queue is live. */
+static bool weft_queue_takes(const struct weft_rdma_queue *queue, struct request *rq,
+			     const struct weft_rdma_pdu *pdu)
+{
+	return likely(test_bit(WEFT_QUEUE_LIVE, &queue->flags)) ||
+	       (blk_rq_is_passthrough(rq) && !pdu->mapping &&
+		test_bit(WEFT_QUEUE_CONNECTED, &queue->flags));
+}
+
+static blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx,
+				       const struct blk_mq_queue_data *bd)
+{
+	struct request *rq = bd->rq;
+	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
+	struct weft_rdma_queue *queue = weft_request_queue(hctx, rq, pdu);
+
+	if (unlikely(!weft_queue_takes(queue, rq, pdu)))
+		return !blk_rq_is_passthrough(rq) &&
+		       weft_rdma_failover(rq, rq->rq_flags & RQF_DONTPREP) ?
+		       BLK_STS_OK : BLK_STS_TRANSPORT;
+	return blk_rq_is_passthrough(rq) && pdu->mapping ? weft_queue_peer(queue, rq, pdu) :
+							   weft_queue_block(queue, rq, pdu);
 }
 
 static blk_status_t weft_status(u16 status)
@@ -574,7 +566,8 @@ static void weft_rdma_complete(struct request *rq)
 	u16 status = pdu->status;
 	bool aborted, lost;
 
-	weft_unmap_data(pdu->queue, rq, pdu);
+	if (pdu->nents)
+		weft_unmap_data(pdu->queue, rq, pdu);
 	weft_cleanup(rq);
 	if (likely(!status)) {
 		blk_mq_end_request(rq, BLK_STS_OK);

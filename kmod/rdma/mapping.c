@@ -305,9 +305,9 @@ static void weft_mapping_invalidate(void *owner)
 		queue_delayed_work(weft_peer_wq, &mapping->remap, 0);
 }
 
-/* A start within a page costs a page, and the border to the next region another. */
+/* See weft_mapping_regions() for the two. */
 #define WEFT_REGION_PAGES_MIN	(2 + WEFT_PEER_RUN / SZ_4K)
-#define WEFT_REGION_PAGES_MAX	4097
+#define WEFT_REGION_PAGES_MAX	4098
 
 static u32 weft_region_pages(struct ib_device *ib)
 {
@@ -363,7 +363,7 @@ static int weft_region_post(struct weft_mapping *mapping, struct weft_rdma_queue
 static struct ib_mr *weft_region_map(struct weft_mapping *mapping, u64 at, u32 pages)
 {
 	/* A block may lie across the border to the next. */
-	u32 length = min_t(u64, mapping->region_bytes + SZ_4K, mapping->req->length - at);
+	u32 length = min_t(u64, (1U << mapping->region_shift) + SZ_4K, mapping->req->length - at);
 	struct scatterlist first[4];
 	struct sg_table table;
 	struct ib_mr *mr;
@@ -391,13 +391,16 @@ static int weft_mapping_regions(struct weft_mapping *mapping, struct weft_rdma_q
 	u32 pages = weft_region_pages(mapping->domain->ib), count, i;
 	int ret = 0;
 
-	mapping->region_bytes = round_down((pages - 2) * SZ_4K, WEFT_PEER_RUN);
-	count = DIV_ROUND_UP_ULL(mapping->req->length, mapping->region_bytes);
+	mapping->region_shift = ilog2((pages - 2) * SZ_4K);
+	/* A start within a page costs a page, and the border to the next region another. */
+	pages = ((1U << mapping->region_shift) / SZ_4K) + 2;
+	count = DIV_ROUND_UP_ULL(mapping->req->length, 1U << mapping->region_shift);
 	mapping->regions = kvcalloc(count, sizeof(*mapping->regions), GFP_KERNEL);
 	if (!mapping->regions)
 		return -ENOMEM;
 	for (i = 0; i < count && !ret; i++) {
-		struct ib_mr *mr = weft_region_map(mapping, (u64)i * mapping->region_bytes, pages);
+		struct ib_mr *mr = weft_region_map(mapping, (u64)i << mapping->region_shift,
+						   pages);
 
 		if (IS_ERR(mr)) {
 			ret = PTR_ERR(mr);
@@ -689,30 +692,6 @@ int weft_rdma_peer_sg(struct weft_mapping *mapping, u64 at, u32 length, struct s
 }
 
 /**
- * weft_rdma_peer_key() - a key for a part of a mapping, where there is one for all commands
- * @mapping: held by a command
- * @at: in bytes
- * @address: set: what the key knows the part by
- * @key: set
- *
- * Context: any.
- * Return: false where a command needs a registration of its own.
- */
-bool weft_rdma_peer_key(const struct weft_mapping *mapping, u64 at, u64 *address, u32 *key)
-{
-	const struct ib_mr *mr;
-	u32 index;
-
-	if (!mapping->regions)
-		return false;
-	index = at / mapping->region_bytes;
-	mr = mapping->regions[index];
-	*address = mr->iova + (at - (u64)index * mapping->region_bytes);
-	*key = mr->rkey;
-	return true;
-}
-
-/**
  * weft_rdma_peer_keys_lost() - a target invalidated what was not its to invalidate
  * @queue: connected
  *
@@ -723,16 +702,4 @@ void weft_rdma_peer_keys_lost(struct weft_rdma_queue *queue)
 {
 	if (queue->mem)
 		set_bit(0, &queue->ctrl->domain->keys_lost);
-}
-
-/**
- * weft_rdma_peer_fits() - does a queue reach a mapping?
- * @mapping: held by a command
- * @queue: connected
- *
- * Return: whether its keys are good on that queue.
- */
-bool weft_rdma_peer_fits(const struct weft_mapping *mapping, const struct weft_rdma_queue *queue)
-{
-	return mapping->domain->pd == queue->pd;
 }

@@ -44,7 +44,7 @@ struct weft_domain {
  * @idle: the last of these is back
  * @regions: registrations, where they are persistent
  * @region_count: of @regions
- * @region_bytes: from one to the next
+ * @region_shift: log2 of the bytes from one to the next
  * @mapped: there are addresses; under the lock, as all that follows
  * @live: @ref is
  * @lost: there will be no addresses any more
@@ -67,7 +67,7 @@ struct weft_mapping {
 	struct completion		idle;
 	struct ib_mr			**regions;
 	u32				region_count;
-	u32				region_bytes;
+	u32				region_shift;
 	bool				mapped;
 	bool				live;
 	bool				lost;
@@ -91,5 +91,44 @@ int weft_mapping_try(struct weft_mapping *mapping, struct weft_why *why);
 void weft_mapping_kick(struct weft_mapping *mapping);
 void weft_mapping_end(struct weft_mapping *mapping);
 void weft_mapping_register_anew(struct weft_mapping *mapping);
+
+/**
+ * weft_mapping_key() - a key for a part of a mapping, where there is one for all commands
+ * @mapping: held by a command
+ * @at: in bytes
+ * @address: set: what the key knows the part by
+ * @key: set
+ *
+ * Inline, as weft_mapping_fits(), because it runs for every I/O.
+ *
+ * Context: any.
+ * Return: false where a command needs a registration of its own.
+ */
+static inline bool weft_mapping_key(const struct weft_mapping *mapping, u64 at, u64 *address,
+				    u32 *key)
+{
+	const struct ib_mr *mr;
+
+	if (!mapping->regions)
+		return false;
+	mr = mapping->regions[at >> mapping->region_shift];
+	*address = mr->iova + (at & ((1ULL << mapping->region_shift) - 1));
+	*key = mr->rkey;
+	return true;
+}
+
+/**
+ * weft_mapping_fits() - does a queue reach a mapping?
+ * @mapping: held by a command
+ * @queue: connected
+ *
+ * Context: any.
+ * Return: whether its keys are good on that queue.
+ */
+static inline bool weft_mapping_fits(const struct weft_mapping *mapping,
+				     const struct weft_rdma_queue *queue)
+{
+	return mapping->domain->pd == queue->pd;
+}
 
 #endif /* WEFT_RDMA_MAPPING_H */

@@ -459,7 +459,7 @@ bool weft_rdma_peer_lost(struct weft_peer *peer)
 	return any && lost;
 }
 
-/* The memory as this controller reaches it, with a reference; or an ERR_PTR. */
+/* The memory as this controller reaches it, with a reference; or NULL. */
 static struct weft_mapping *weft_mapping_get(struct weft_peer *peer, struct weft_rdma_ctrl *ctrl)
 {
 	struct weft_domain *domain = READ_ONCE(ctrl->domain);
@@ -467,25 +467,24 @@ static struct weft_mapping *weft_mapping_get(struct weft_peer *peer, struct weft
 
 	rcu_read_lock();
 	list_for_each_entry_rcu(mapping, &peer->mappings, list) {
-		if (mapping->domain == domain && percpu_ref_tryget_live(&mapping->ref)) {
+		if (mapping->domain == domain && percpu_ref_tryget_live_rcu(&mapping->ref)) {
 			rcu_read_unlock();
 			return mapping;
 		}
 	}
 	rcu_read_unlock();
-	return ERR_PTR(weft_rdma_peer_lost(peer) ? -EFAULT : -ENOTCONN);
+	return NULL;
 }
 
 static WEFT_END_IO(weft_peer_end_io, rq)
 {
 	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
-	struct weft_rdma_ctrl *ctrl = pdu->queue->ctrl;
 	struct weft_mem_op *op = rq->end_io_data;
 	unsigned long after = jiffies;
 
 	/* It may have been sent, now or before. */
-	if (error == BLK_STS_TRANSPORT && op->write && (pdu->status || pdu->retries))
-		after = READ_ONCE(ctrl->quiet_at);
+	if (unlikely(error == BLK_STS_TRANSPORT) && op->write && (pdu->status || pdu->retries))
+		after = READ_ONCE(pdu->queue->ctrl->quiet_at);
 	percpu_ref_put(&pdu->mapping->ref);
 	op->done(op, error, after);
 	return RQ_END_IO_FREE;
@@ -515,10 +514,14 @@ int weft_rdma_peer_submit(struct weft_path *path, struct weft_mem_op *op)
 				  op->write ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN, 0);
 	if (IS_ERR(rq))
 		return -ENOTCONN;
-	mapping = READ_ONCE(ctrl->mem_up) ? weft_mapping_get(op->peer, ctrl) : ERR_PTR(-ENOTCONN);
-	if (IS_ERR(mapping)) {
+	if (unlikely(!READ_ONCE(ctrl->mem_up))) {
 		blk_mq_free_request(rq);
-		return PTR_ERR(mapping);
+		return -ENOTCONN;
+	}
+	mapping = weft_mapping_get(op->peer, ctrl);
+	if (unlikely(!mapping)) {
+		blk_mq_free_request(rq);
+		return weft_rdma_peer_lost(op->peer) ? -EFAULT : -ENOTCONN;
 	}
 	pdu = blk_mq_rq_to_pdu(rq);
 	pdu->mem = true;

@@ -184,6 +184,32 @@ static void weft_ctrl_put_device(struct weft_rdma_ctrl *ctrl)
 	WRITE_ONCE(ctrl->ib, NULL);
 }
 
+/* Zeroed memory that CPU and device see alike; software devices have the CPU's addresses. */
+static void *weft_queue_alloc_shared(struct ib_device *ib, size_t bytes, u64 *addr)
+{
+	dma_addr_t dma;
+	void *mem;
+
+	if (ib_uses_virt_dma(ib)) {
+		mem = kzalloc(bytes, GFP_KERNEL);
+		dma = (uintptr_t)mem;
+	} else {
+		mem = dma_alloc_coherent(ib->dma_device, bytes, &dma, GFP_KERNEL);
+	}
+	*addr = mem ? dma : 0;
+	return mem;
+}
+
+static void weft_queue_free_shared(struct ib_device *ib, size_t bytes, void *mem, u64 addr)
+{
+	if (!mem)
+		return;
+	if (ib_uses_virt_dma(ib))
+		kfree(mem);
+	else
+		dma_free_coherent(ib->dma_device, bytes, mem, addr);
+}
+
 static void weft_queue_free_memory(struct weft_rdma_queue *queue)
 {
 	struct ib_device *ib = queue->ctrl->ib;
@@ -192,81 +218,81 @@ static void weft_queue_free_memory(struct weft_rdma_queue *queue)
 	for (i = 0; i < queue->size; i++)
 		if (queue->slots && queue->slots[i].mr)
 			ib_dereg_mr(queue->slots[i].mr);
-	if (queue->capsules_addr)
-		ib_dma_unmap_single(ib, queue->capsules_addr,
-				    queue->size * sizeof(*queue->capsules),
-				    DMA_TO_DEVICE);
-	if (queue->responses_addr)
-		ib_dma_unmap_single(ib, queue->responses_addr,
-				    queue->size * sizeof(*queue->responses),
-				    DMA_FROM_DEVICE);
-	queue->capsules_addr = 0;
-	queue->responses_addr = 0;
 	kvfree(queue->slots);
 	kvfree(queue->recvs);
-	kfree(queue->capsules);
-	kfree(queue->responses);
+	weft_queue_free_shared(ib, queue->size * sizeof(*queue->capsules), queue->capsules,
+			       queue->capsules_addr);
+	weft_queue_free_shared(ib, queue->size * sizeof(*queue->responses), queue->responses,
+			       queue->responses_addr);
 	queue->slots = NULL;
 	queue->recvs = NULL;
 	queue->capsules = NULL;
 	queue->responses = NULL;
 }
 
-static int weft_queue_map(struct ib_device *ib, void *buf, size_t len,
-			  enum dma_data_direction dir, u64 *addr)
+/* What of a slot stays the same from one request to the next. */
+static int weft_queue_init_slot(struct weft_rdma_queue *queue, u32 index)
 {
-	u64 mapped = ib_dma_map_single(ib, buf, len, dir);
+	struct weft_rdma_slot *slot = &queue->slots[index];
+	struct ib_mr *mr;
+	u32 i;
 
-	if (ib_dma_mapping_error(ib, mapped))
-		return -ENOMEM;
-	*addr = mapped;
+	mr = ib_alloc_mr(queue->pd, IB_MR_TYPE_MEM_REG, queue->ctrl->mr_pages);
+	if (IS_ERR(mr))
+		return PTR_ERR(mr);
+	slot->mr = mr;
+	slot->send_cqe.done = weft_rdma_send_done;
+	slot->reg_cqe.done = weft_rdma_reg_done;
+	slot->inv_cqe.done = weft_rdma_inv_done;
+	slot->reg.wr.next = &slot->send;
+	slot->reg.wr.opcode = IB_WR_REG_MR;
+	slot->reg.wr.wr_cqe = &slot->reg_cqe;
+	slot->send.opcode = IB_WR_SEND;
+	slot->send.send_flags = IB_SEND_SIGNALED;
+	slot->send.wr_cqe = &slot->send_cqe;
+	slot->send.sg_list = slot->sge;
+	slot->sge[0].addr = queue->capsules_addr + index * sizeof(*queue->capsules);
+	slot->sge[0].length = sizeof(*queue->capsules);
+	for (i = 0; i < WEFT_RDMA_SGES; i++)
+		slot->sge[i].lkey = queue->pd->local_dma_lkey;
 	return 0;
+}
+
+static void weft_queue_init_recv(struct weft_rdma_queue *queue, u32 index)
+{
+	struct weft_rdma_recv *recv = &queue->recvs[index];
+
+	recv->cqe.done = weft_rdma_recv_done;
+	recv->nvme = &queue->responses[index];
+	recv->sge.addr = queue->responses_addr + index * sizeof(*queue->responses);
+	recv->sge.length = sizeof(*queue->responses);
+	recv->sge.lkey = queue->pd->local_dma_lkey;
+	recv->wr.wr_cqe = &recv->cqe;
+	recv->wr.sg_list = &recv->sge;
+	recv->wr.num_sge = 1;
 }
 
 static int weft_queue_alloc_memory(struct weft_rdma_queue *queue)
 {
 	struct ib_device *ib = queue->ctrl->ib;
 	u32 i, n = queue->size;
-	int ret;
+	int ret = 0;
 
 	queue->slots = kvcalloc(n, sizeof(*queue->slots), GFP_KERNEL);
 	queue->recvs = kvcalloc(n, sizeof(*queue->recvs), GFP_KERNEL);
-	queue->capsules = kcalloc(n, sizeof(*queue->capsules), GFP_KERNEL);
-	queue->responses = kcalloc(n, sizeof(*queue->responses), GFP_KERNEL);
-	ret = -ENOMEM;
+	queue->capsules = weft_queue_alloc_shared(ib, n * sizeof(*queue->capsules),
+						  &queue->capsules_addr);
+	queue->responses = weft_queue_alloc_shared(ib, n * sizeof(*queue->responses),
+						   &queue->responses_addr);
 	if (!queue->slots || !queue->recvs || !queue->capsules || !queue->responses)
-		goto out_free;
-	ret = weft_queue_map(ib, queue->capsules, n * sizeof(*queue->capsules),
-			     DMA_TO_DEVICE, &queue->capsules_addr);
-	if (!ret)
-		ret = weft_queue_map(ib, queue->responses,
-				     n * sizeof(*queue->responses),
-				     DMA_FROM_DEVICE, &queue->responses_addr);
-	if (ret)
-		goto out_free;
-	for (i = 0; i < n; i++) {
-		struct weft_rdma_slot *slot = &queue->slots[i];
-		struct weft_rdma_recv *recv = &queue->recvs[i];
-		struct ib_mr *mr;
-
-		mr = ib_alloc_mr(queue->pd, IB_MR_TYPE_MEM_REG,
-				 queue->ctrl->mr_pages);
-		if (IS_ERR(mr)) {
-			ret = PTR_ERR(mr);
-			goto out_free;
-		}
-		slot->mr = mr;
-		slot->send_cqe.done = weft_rdma_send_done;
-		slot->reg_cqe.done = weft_rdma_reg_done;
-		slot->inv_cqe.done = weft_rdma_inv_done;
-		recv->cqe.done = weft_rdma_recv_done;
-		recv->nvme = &queue->responses[i];
-		recv->addr = queue->responses_addr + i * sizeof(*queue->responses);
+		ret = -ENOMEM;
+	for (i = 0; i < n && !ret; i++) {
+		ret = weft_queue_init_slot(queue, i);
+		if (!ret)
+			weft_queue_init_recv(queue, i);
 	}
-	return 0;
-
-out_free:
-	weft_queue_free_memory(queue);
+	if (ret)
+		weft_queue_free_memory(queue);
 	return ret;
 }
 
@@ -282,7 +308,7 @@ static int weft_queue_alloc_qp(struct weft_rdma_queue *queue)
 			.max_send_wr	= WEFT_SEND_WRS * queue->size + 1,
 			.max_recv_wr	= queue->size + 1,
 			.max_recv_sge	= 1,
-			.max_send_sge	= min_t(u32, 1 + WEFT_RDMA_INLINE_SEGS,
+			.max_send_sge	= min_t(u32, WEFT_RDMA_SGES,
 						ctrl->ib->attrs.max_send_sge),
 		},
 	};

@@ -59,6 +59,8 @@ struct weft_rdma_ctrl;
 struct weft_rdma_path;
 struct weft_rdma_queue;
 
+#define WEFT_RDMA_SGES		(1 + WEFT_RDMA_INLINE_SEGS)
+
 /**
  * struct weft_rdma_slot - what a queue keeps for each of its command ids
  * @rq: the request in flight, NULL when the target owes nothing for this id
@@ -68,6 +70,10 @@ struct weft_rdma_queue;
  * @generation: of the command id, counts uses
  * @aborted: an Abort was sent for it
  * @mapped: @mr is registered with the target's knowledge
+ * @reg: the registration, all but @reg.mr, @reg.key and @reg.access made with
+ *	the queue; @send follows it
+ * @send: the SEND, all but @send.num_sge made with the queue
+ * @sge: of that: the capsule, and data that go with it
  * @send_cqe: completion of the SEND
  * @reg_cqe: completion of REG_MR, if it fails
  * @inv_cqe: completion of a local invalidation
@@ -79,6 +85,9 @@ struct weft_rdma_slot {
 	u8			generation;
 	bool			aborted;
 	bool			mapped;
+	struct ib_reg_wr	reg;
+	struct ib_send_wr	send;
+	struct ib_sge		sge[WEFT_RDMA_SGES];
 	struct ib_cqe		send_cqe;
 	struct ib_cqe		reg_cqe;
 	struct ib_cqe		inv_cqe;
@@ -91,12 +100,14 @@ struct weft_rdma_slot {
 /**
  * struct weft_rdma_recv - one posted receive
  * @cqe: its completion
- * @addr: of the buffer, for the device
+ * @wr: the work request
+ * @sge: of that: the buffer
  * @nvme: the buffer
  */
 struct weft_rdma_recv {
 	struct ib_cqe		cqe;
-	u64			addr;
+	struct ib_recv_wr	wr;
+	struct ib_sge		sge;
 	struct nvme_completion	*nvme;
 };
 
@@ -111,7 +122,8 @@ struct weft_rdma_recv {
  * @qp: queue pair
  * @cq: completion queue of sends and receives alike, so that they are handled
  *	in one context at a time
- * @capsules: commands, one for each slot
+ * @capsules: commands, one for each slot; coherent, as @responses are, so that
+ *	none is synchronized
  * @capsules_addr: for the device
  * @slots: by tag
  * @flags: WEFT_QUEUE_*
@@ -513,9 +525,7 @@ void weft_rdma_paths_tell(struct weft_rdma_ctrl *ctrl, bool up);
 /* mapping.c */
 int weft_rdma_peer_sg(struct weft_mapping *mapping, u64 at, u32 length, struct sg_table *table,
 		      struct scatterlist *first, unsigned int first_count);
-bool weft_rdma_peer_key(const struct weft_mapping *mapping, u64 at, u64 *address, u32 *key);
 void weft_rdma_peer_keys_lost(struct weft_rdma_queue *queue);
-bool weft_rdma_peer_fits(const struct weft_mapping *mapping, const struct weft_rdma_queue *queue);
 
 /* peer.c */
 struct weft_peer *weft_rdma_peer_add(const struct weft_peer_request *req);

@@ -8,7 +8,7 @@
 
 static void capsule_rw(struct kunit *test)
 {
-	struct nvme_command cmd;
+	struct nvme_command cmd, want;
 
 	weft_capsule_rw(&cmd, 7, true, true, 0x123456789abULL, 65536);
 	KUNIT_EXPECT_EQ(test, cmd.rw.opcode, nvme_cmd_write);
@@ -20,6 +20,19 @@ static void capsule_rw(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, cmd.rw.opcode, nvme_cmd_read);
 	KUNIT_EXPECT_EQ(test, le16_to_cpu(cmd.rw.length), 0);
 	KUNIT_EXPECT_EQ(test, cmd.rw.control, 0);
+	/* Nothing stays of what a capsule held before but the id. */
+	memset(&cmd, 0xff, sizeof(cmd));
+	weft_capsule_rw(&cmd, 1, false, false, 2, 3);
+	weft_sgl_keyed(&cmd, 0, 0, 0, false);
+	memset(&want, 0, sizeof(want));
+	want.rw.opcode = nvme_cmd_read;
+	want.rw.flags = NVME_CMD_SGL_METABUF;
+	want.rw.command_id = cmd.rw.command_id;
+	want.rw.nsid = cpu_to_le32(1);
+	want.rw.dptr.ksgl.type = 0x40;
+	want.rw.slba = cpu_to_le64(2);
+	want.rw.length = cpu_to_le16(2);
+	KUNIT_EXPECT_MEMEQ(test, &cmd, &want, sizeof(cmd));
 }
 
 static void capsule_ranges(struct kunit *test)

@@ -74,6 +74,7 @@ static int weft_mem_open(struct inode *inode, struct file *file)
 		return ret;
 	}
 	mf->node = node;
+	mf->block = queue_logical_block_size(mf->vol->disk->queue);
 	mf->owner = current->files;
 	xa_init_flags(&mf->memories, XA_FLAGS_ALLOC1);
 	xa_init_flags(&mf->targets, XA_FLAGS_ALLOC1);

@@ -73,6 +73,7 @@ struct weft_mem_node {
  * struct weft_mem_file - an open file of a device
  * @node: the device
  * @vol: the volume
+ * @block: its logical block, in bytes
  * @memories: struct weft_memory by id
  * @targets: struct weft_mem_target_ref by id
  * @in_flight: commands
@@ -83,6 +84,7 @@ struct weft_mem_node {
 struct weft_mem_file {
 	struct weft_mem_node	*node;
 	struct weft_volume	*vol;
+	u32			block;
 	struct xarray		memories;
 	struct xarray		targets;
 	atomic_t		in_flight;
@@ -118,9 +120,11 @@ struct weft_mem_ref {
  * @transport: of all paths, where they do I/O on it themselves
  * @peer: the memory as that one knows it, or NULL
  * @near: of each member the paths that are nearest to it, by index
- * @piece: how much one operation of any path moves, in bytes
+ * @piece: how much one operation of any path moves, in bytes, whole blocks
  * @list: in the volume's peers
  * @bytes: moved, per cpu
+ * @moved: of these, those by @route
+ * @moved_all: the same of all memories of the volume
  * @rcu: who looks it up
  */
 struct weft_memory {
@@ -141,6 +145,8 @@ struct weft_memory {
 	u32				piece;
 	struct list_head		list;
 	struct weft_mem_bytes __percpu	*bytes;
+	u64 __percpu			*moved;
+	u64 __percpu			*moved_all;
 	struct rcu_head			rcu;
 };
 
@@ -162,9 +168,10 @@ struct weft_mem_target_ref {
 	struct rcu_head		rcu;
 };
 
+/* Under RCU. */
 static inline bool weft_mem_get(struct weft_mem_ref *ref)
 {
-	return percpu_ref_tryget_live(&ref->count);
+	return percpu_ref_tryget_live_rcu(&ref->count);
 }
 
 static inline void weft_mem_put(struct weft_mem_ref *ref)

@@ -25,6 +25,7 @@
  * memory that the adapter does not reach, whatever was said of it. It fails.
  */
 #include "mem.h"
+#include "route.h"
 
 #include <linux/timekeeping.h>
 
@@ -68,7 +69,8 @@ struct weft_mem_part {
  * @pages: host pages that carry its bytes, where they are copied
  * @page_count: of @pages
  * @bounced: counted of them in @mf
- * @remaining: bios or parts, and one for who submits
+ * @remaining: bios, and one for who submits; or parts, of which the last one has
+ *	that one
  * @error: one of the errors, as a negative errno
  * @op: read, write, or flush as a write without a memory
  * @at: within the memory
@@ -101,16 +103,22 @@ static struct kmem_cache *weft_mem_io_cache;
 static struct kmem_cache *weft_mem_part_cache;
 static struct bio_set weft_mem_bios;
 
-/* Gives back what was registered: whoever waits for that may be the submitter itself. */
-static void weft_mem_io_release(struct weft_mem_io *io)
+/* Undoes weft_mem_bounce(), as far as that came. */
+static noinline void weft_mem_unbounce(struct weft_mem_io *io)
 {
 	u32 i;
 
 	for (i = 0; i < io->page_count; i++)
 		__free_page(io->pages[i]);
 	kvfree(io->pages);
-	if (io->bounced)
-		atomic_sub(io->bounced, &io->mf->bounced);
+	atomic_sub(io->bounced, &io->mf->bounced);
+}
+
+/* Gives back what was registered: whoever waits for that may be the submitter itself. */
+static inline void weft_mem_io_release(struct weft_mem_io *io)
+{
+	if (unlikely(io->bounced))
+		weft_mem_unbounce(io);
 	if (io->memory)
 		weft_mem_put(&io->memory->ref);
 	if (io->target)
@@ -134,13 +142,11 @@ static WEFT_URING_TW(weft_mem_io_done)
 }
 
 /* Context: any. */
-static void weft_mem_io_end(struct weft_mem_io *io)
+static __always_inline void weft_mem_io_end(struct weft_mem_io *io)
 {
 	if (!io->error && io->memory) {
-		enum weft_mem_route route = io->memory->route;
-
-		this_cpu_add(io->memory->bytes->route[route], io->length);
-		this_cpu_add(io->mf->node->bytes->route[route], io->length);
+		this_cpu_add(*io->memory->moved, io->length);
+		this_cpu_add(*io->memory->moved_all, io->length);
 	}
 	weft_mem_io_release(io);
 	weft_uring_in_task(io->cmd, weft_mem_io_done);
@@ -217,7 +223,11 @@ static u64 weft_mem_run(const struct weft_mem_io *io, u64 offset, u64 *at)
 	return U64_MAX;
 }
 
-static void weft_mem_submit(struct weft_mem_io *io, u64 offset)
+/*
+ * By bios. As the other ways it has the submitter's part in @io->remaining. Who
+ * has no bios does not pay for the plug on the stack.
+ */
+static noinline void weft_mem_submit(struct weft_mem_io *io, u64 offset)
 {
 	blk_opf_t opf = io->op == REQ_OP_WRITE ? REQ_SYNC | REQ_IDLE : REQ_SYNC;
 	struct page **pages = io->pages ?: io->memory->pages;
@@ -237,6 +247,13 @@ static void weft_mem_submit(struct weft_mem_io *io, u64 offset)
 		submit_bio(bio);
 	}
 	blk_finish_plug(&plug);
+	weft_mem_io_put(io);
+}
+
+static void weft_mem_submit_flush(struct weft_mem_io *io)
+{
+	submit_bio(weft_mem_bio(io, 0, 0, REQ_PREFLUSH | REQ_SYNC));
+	weft_mem_io_put(io);
 }
 
 /* Host pages for bytes that are copied; what is written is there before it is sent. */
@@ -261,15 +278,21 @@ static int weft_mem_bounce(struct weft_mem_io *io)
 	return 0;
 }
 
-static void weft_mem_part_end(struct weft_mem_part *part, int error)
+static __always_inline void weft_mem_part_end(struct weft_mem_part *part)
 {
 	struct weft_mem_io *io = part->io;
 
-	if (unlikely(error))
-		WRITE_ONCE(io->error, error);
 	if (part != &io->first)
 		kmem_cache_free(weft_mem_part_cache, part);
-	weft_mem_io_put(io);
+	/* No bytes of parts are copied. */
+	if (atomic_dec_and_test(&io->remaining))
+		weft_mem_io_end(io);
+}
+
+static noinline void weft_mem_part_fail(struct weft_mem_part *part, int error)
+{
+	WRITE_ONCE(part->io->error, error);
+	weft_mem_part_end(part);
 }
 
 static void weft_mem_part_hold(struct weft_mem_part *part, unsigned long not_before)
@@ -287,22 +310,31 @@ static void weft_mem_part_hold(struct weft_mem_part *part, unsigned long not_bef
 	spin_unlock_irqrestore(&node->held_lock, flags);
 }
 
+/* Its path was lost, or the target refused it. */
+static noinline void weft_mem_part_failed(struct weft_mem_part *part, blk_status_t status,
+					  unsigned long after)
+{
+	if (status == BLK_STS_TRANSPORT) {
+		part->losses++;
+		part->since = 0;
+		weft_mem_part_hold(part, after);
+		return;
+	}
+	weft_volume_member_failed(part->member);
+	weft_mem_part_fail(part, blk_status_to_errno(status));
+}
+
 /* Context: any; where requests complete. */
 static void weft_mem_part_done(struct weft_mem_op *op, blk_status_t status, unsigned long after)
 {
 	struct weft_mem_part *part = container_of(op, struct weft_mem_part, op);
-	struct weft_member *member = part->member;
 
-	this_cpu_add(member->stats->nsecs[op->write ? WEFT_STAT_WRITE : WEFT_STAT_READ],
+	this_cpu_add(part->member->stats->nsecs[op->write ? WEFT_STAT_WRITE : WEFT_STAT_READ],
 		     ktime_get_ns() - part->sent);
-	if (unlikely(status == BLK_STS_TRANSPORT)) {
-		part->losses++;
-		weft_mem_part_hold(part, after);
-		return;
-	}
 	if (unlikely(status))
-		weft_volume_member_failed(member);
-	weft_mem_part_end(part, blk_status_to_errno(status));
+		weft_mem_part_failed(part, status, after);
+	else
+		weft_mem_part_end(part);
 }
 
 /* Writes pass while the volume is ours for certain, as in weft_submit_bio(). */
@@ -311,28 +343,28 @@ static bool weft_mem_may_write(struct weft_volume *vol)
 	return !time_after(jiffies, READ_ONCE(vol->lease));
 }
 
-static void weft_mem_part_send(struct weft_mem_part *part)
+static __always_inline void weft_mem_part_send(struct weft_mem_part *part)
 {
 	struct weft_member *member = part->member;
 	enum weft_stat_group group = part->op.write ? WEFT_STAT_WRITE : WEFT_STAT_READ;
 	u32 sectors = part->op.length >> SECTOR_SHIFT;
-	unsigned long since = part->since;
 	int ret = -ENOTCONN;
 
-	part->since = 0;
 	part->sent = ktime_get_ns();
 	if (likely(!part->op.write || weft_mem_may_write(member->volume)))
 		ret = weft_route_peer(member, &part->op);
 	if (unlikely(ret == -ENOTCONN)) {
-		part->since = since;
 		weft_mem_part_hold(part, jiffies);
 		return;
 	}
 	if (unlikely(ret)) {
-		weft_mem_part_end(part, ret);
+		weft_mem_part_fail(part, ret);
 		return;
 	}
-	/* The part may have ended: nothing of it is looked at any more. */
+	/*
+	 * The part may have ended, and is not looked at any more. The member stays:
+	 * the file is there, for io_uring or for who sends what was held.
+	 */
 	this_cpu_inc(member->stats->ios[group]);
 	this_cpu_add(member->stats->sectors[group], sectors);
 }
@@ -384,73 +416,78 @@ void weft_mem_held_work(struct work_struct *work)
 		}
 		error = weft_mem_part_gives_up(part);
 		if (error)
-			weft_mem_part_end(part, error);
+			weft_mem_part_fail(part, error);
 		else
 			weft_mem_part_send(part);
 	}
 }
 
-static struct weft_mem_part *weft_mem_part_alloc(struct weft_mem_io *io, bool first)
-{
-	struct weft_mem_part *part = first ? &io->first :
-					     kmem_cache_zalloc(weft_mem_part_cache, GFP_KERNEL);
-
-	if (part) {
-		part->io = io;
-		part->op.done = weft_mem_part_done;
-		part->op.peer = io->memory->peer;
-		part->op.write = io->op == REQ_OP_WRITE;
-		atomic_inc(&io->remaining);
-	}
-	return part;
-}
-
-/* Split where file and member change places, and where one operation cannot move more. */
-static void weft_mem_submit_parts(struct weft_mem_io *io, u64 offset)
+/*
+ * Sends the part that begins @done bytes behind the command's begin, which ends
+ * where file or member change places, or one operation cannot move more. Returns
+ * how long it is, 0 where there is no memory for it. With the last one, or 0, the
+ * submitter's part in @io->remaining is gone, and perhaps the command.
+ */
+static u32 weft_mem_submit_part(struct weft_mem_io *io, u64 offset, u32 done)
 {
 	struct weft_volume *vol = io->mf->vol;
-	u32 block = queue_logical_block_size(vol->disk->queue);
-	u32 piece = round_down(READ_ONCE(io->memory->piece), block), done = 0;
-	struct blk_plug plug;
+	struct weft_memory *memory = io->memory;
+	u64 at, run = weft_mem_run(io, offset + done, &at);
+	sector_t sector = at >> SECTOR_SHIFT;
+	struct weft_place place = weft_map_sector(&vol->map, sector);
+	u32 left = io->length - done, length;
+	struct weft_mem_part *part = &io->first;
 
-	blk_start_plug(&plug);
-	while (done < io->length) {
-		u64 at, run = weft_mem_run(io, offset + done, &at);
-		sector_t sector = at >> SECTOR_SHIFT;
-		struct weft_mem_part *part = weft_mem_part_alloc(io, !done);
-		struct weft_place place = weft_map_sector(&vol->map, sector);
-
-		run = min(run, (u64)weft_map_contiguous(&vol->map, sector) << SECTOR_SHIFT);
+	if (done) {
+		part = kmem_cache_zalloc(weft_mem_part_cache, GFP_KERNEL);
 		if (!part) {
 			WRITE_ONCE(io->error, -ENOMEM);
-			break;
+			weft_mem_io_put(io);
+			return 0;
 		}
-		part->member = vol->members[place.member];
-		part->op.near = READ_ONCE(io->memory->near[place.member]);
-		part->op.sector = place.sector;
-		part->op.at = io->at + done;
-		part->op.length = min3((u64)piece, run, (u64)io->length - done);
-		if (io->memory->persistent)
-			part->op.length = min_t(u32, part->op.length,
-						round_up(WEFT_PEER_RUN - part->op.at % WEFT_PEER_RUN,
-							 block));
-		done += part->op.length;
-		weft_mem_part_send(part);
 	}
+	run = min(run, (u64)weft_map_contiguous(&vol->map, sector) << SECTOR_SHIFT);
+	length = min3(run, (u64)left, (u64)READ_ONCE(memory->piece));
+	part->io = io;
+	part->member = vol->members[place.member];
+	part->op.done = weft_mem_part_done;
+	part->op.peer = memory->peer;
+	part->op.write = io->op == REQ_OP_WRITE;
+	part->op.near = READ_ONCE(memory->near[place.member]);
+	part->op.sector = place.sector;
+	part->op.at = io->at + done;
+	if (memory->persistent)
+		length = min_t(u32, length, round_up(WEFT_PEER_RUN - part->op.at % WEFT_PEER_RUN,
+						     io->mf->block));
+	part->op.length = length;
+	if (length < left)
+		atomic_inc(&io->remaining);
+	weft_mem_part_send(part);
+	return length;
+}
+
+/* Most commands are one part. */
+static void weft_mem_submit_parts(struct weft_mem_io *io, u64 offset)
+{
+	u32 length = io->length, done = weft_mem_submit_part(io, offset, 0), n;
+	struct blk_plug plug;
+
+	if (likely(done == length))
+		return;
+	blk_start_plug(&plug);
+	do {
+		n = weft_mem_submit_part(io, offset, done);
+		done += n;
+	} while (n && done < length);
 	blk_finish_plug(&plug);
 }
 
-/* What is registered with an id, with a reference; both kinds begin with that. */
-static void *weft_mem_find(struct xarray *registered, u32 id)
+/* What is registered with an id, with a reference; both kinds begin with that. Under RCU. */
+static inline void *weft_mem_find(struct xarray *registered, u32 id)
 {
-	struct weft_mem_ref *ref;
+	struct weft_mem_ref *ref = xa_load(registered, id);
 
-	rcu_read_lock();
-	ref = xa_load(registered, id);
-	if (ref && !weft_mem_get(ref))
-		ref = NULL;
-	rcu_read_unlock();
-	return ref;
+	return ref && weft_mem_get(ref) ? ref : NULL;
 }
 
 /* From the user, each field read once. */
@@ -469,7 +506,7 @@ static void weft_mem_read_cmd(struct io_uring_cmd *cmd, struct weft_mem_cmd *to)
 /* What of a command does not depend on what is registered. */
 static int weft_mem_check(struct weft_mem_file *mf, u32 op, const struct weft_mem_cmd *c)
 {
-	u32 block = queue_logical_block_size(mf->vol->disk->queue) - 1;
+	u32 block = mf->block - 1;
 
 	if (c->flags)
 		return -EINVAL;
@@ -490,36 +527,41 @@ static int weft_mem_check(struct weft_mem_file *mf, u32 op, const struct weft_me
 static int weft_mem_bind(struct weft_mem_io *io, const struct weft_mem_cmd *c)
 {
 	u32 access = io->op == REQ_OP_READ ? WEFT_MEM_MAY_READ : WEFT_MEM_MAY_WRITE;
+	struct weft_mem_file *mf = io->mf;
 	struct weft_mem_target_ref *target;
+	struct weft_memory *memory = NULL;
 	u64 end;
 
-	target = weft_mem_find(&io->mf->targets, c->target);
+	rcu_read_lock();
+	target = weft_mem_find(&mf->targets, c->target);
+	if (c->length)
+		memory = weft_mem_find(&mf->memories, c->memory);
+	rcu_read_unlock();
+	io->target = target;
+	io->memory = memory;
 	if (!target)
 		return -ENOENT;
-	io->target = target;
 	if (!(target->access & access))
 		return -EACCES;
 	/* Another host writes there now, and the file may be gone. */
-	if (target->sealed && weft_owner_state(io->mf->vol) == WEFT_OWNERSHIP_LOST)
+	if (target->sealed && weft_owner_state(mf->vol) == WEFT_OWNERSHIP_LOST)
 		return -EIO;
 	/* A file may end within a block, which is read to its end. */
-	end = round_up(target->size, queue_logical_block_size(io->mf->vol->disk->queue));
+	end = round_up(target->size, mf->block);
 	if (c->offset > end || c->length > end - c->offset)
 		return -ERANGE;
 	if (!c->length)
 		return 0;
 	io->result = min_t(u64, c->length, target->size - c->offset);
-	io->memory = weft_mem_find(&io->mf->memories, c->memory);
-	if (!io->memory)
+	if (!memory)
 		return -ENOENT;
-	if (io->op == REQ_OP_READ && io->memory->read_only)
+	if (io->op == REQ_OP_READ && memory->read_only)
 		return -EACCES;
 	/* Block I/O is on pages, from where its devices can begin. */
-	if (io->memory->pages && !io->memory->peer &&
-	    c->memory_offset & queue_dma_alignment(io->mf->vol->disk->queue))
+	if (!memory->peer && memory->pages &&
+	    c->memory_offset & queue_dma_alignment(mf->vol->disk->queue))
 		return -EINVAL;
-	if (c->memory_offset > io->memory->length ||
-	    c->length > io->memory->length - c->memory_offset)
+	if (c->memory_offset > memory->length || c->length > memory->length - c->memory_offset)
 		return -ERANGE;
 	io->at = c->memory_offset;
 	io->length = c->length;
@@ -586,8 +628,7 @@ int weft_mem_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	else if (io->memory)
 		weft_mem_submit(io, c.offset);
 	else
-		submit_bio(weft_mem_bio(io, 0, 0, REQ_PREFLUSH | REQ_SYNC));
-	weft_mem_io_put(io);
+		weft_mem_submit_flush(io);
 	return -EIOCBQUEUED;
 }
 

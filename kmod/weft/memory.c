@@ -317,6 +317,8 @@ int weft_memory_register(struct weft_mem_file *mf, struct weft_mem_register *req
 	ret = weft_mem_ref_init(&mem->ref);
 	if (ret)
 		goto out_free;
+	mem->moved = &mem->bytes->route[mem->route];
+	mem->moved_all = &mf->node->bytes->route[mem->route];
 	/* From then on it may be unregistered. */
 	req->route = mem->route;
 	ret = xa_alloc(&mf->memories, &req->id, mem, XA_LIMIT(1, WEFT_MEM_MEMORIES_MAX),

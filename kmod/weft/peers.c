@@ -21,14 +21,16 @@
 #define WEFT_PEERS_CONNECT	(20 * HZ)
 #define WEFT_PEERS_AGAIN	(HZ / 10)
 
-static int weft_peers_prepare(struct weft_memory *mem, struct weft_path *path,
-			      struct weft_why *why)
+static int weft_peers_prepare(struct weft_memory *mem, struct weft_member *member,
+			      struct weft_path *path, struct weft_why *why)
 {
+	u32 block = queue_logical_block_size(member->volume->disk->queue);
+
 	if (!path->ops->peer_prepare || path->ops != mem->transport)
 		return weft_refuse(why, -EOPNOTSUPP,
 				   "no direct route: path %s does no I/O on peer memory",
 				   path->bdev->bd_disk->disk_name);
-	mem->piece = min(mem->piece, path->mem_bytes);
+	WRITE_ONCE(mem->piece, min(mem->piece, round_down(path->mem_bytes, block)));
 	return path->ops->peer_prepare(mem->peer, path, why);
 }
 
@@ -68,7 +70,7 @@ static int weft_peers_prepare_member(struct weft_memory *mem, struct weft_member
 
 		if (!path)
 			continue;
-		err = weft_peers_prepare(mem, path, why);
+		err = weft_peers_prepare(mem, member, path, why);
 		if (!err)
 			able = true;
 		else if (err == -ENOTCONN)
@@ -245,7 +247,7 @@ void weft_peers_path_added(struct weft_member *member, struct weft_path *path)
 	list_for_each_entry(mem, &vol->peers, list) {
 		struct weft_why why = {};
 
-		if (weft_peers_prepare(mem, path, &why))
+		if (weft_peers_prepare(mem, member, path, &why))
 			pr_warn_ratelimited("%s: path %s carries no I/O on registered memory: %s\n",
 					    vol->name, path->bdev->bd_disk->disk_name, why.text);
 		weft_peers_find_near(mem, member);

@@ -23,14 +23,12 @@
  *
  * A path that is taken away is waited for, see weft_route_remove().
  */
-#include "weft.h"
-
-#include <linux/srcu.h>
+#include "route.h"
 
 #include "../compat/blk_mq.h"
 
-/* Held from the choice of a path until the bio is its queue's. */
-DEFINE_STATIC_SRCU(weft_route_srcu);
+/* Held from the choice of a path until the bio, or operation, is its queue's. */
+DEFINE_SRCU(weft_route_srcu);
 
 static bool weft_route_may_wait(struct weft_member *member)
 {
@@ -96,20 +94,26 @@ static unsigned long weft_route_near(struct weft_route *route, unsigned long usa
 	return near;
 }
 
-/* Of these paths one, in turn. NULL when there is none. Under SRCU. */
-static struct weft_path *weft_route_pick(struct weft_member *member, unsigned long usable)
+/**
+ * weft_route_choose() - of several paths one, in turn
+ * @member: which
+ * @usable: of its paths those to choose of, by index
+ *
+ * Context: any, under SRCU.
+ * Return: @usable, of which the lowest bit is the one; 0 where there is none.
+ */
+unsigned long weft_route_choose(struct weft_member *member, unsigned long usable)
 {
 	struct weft_route *route = &member->paths;
-	unsigned int weight, turn;
+	unsigned int turn;
 
 	if (READ_ONCE(member->volume->iopolicy) == WEFT_IOPOLICY_NUMA)
 		usable = weft_route_near(route, usable);
-	weight = hweight_long(usable);
-	if (!weight)
-		return NULL;
-	for (turn = this_cpu_inc_return(*route->turn) % weight; turn; turn--)
+	if (!usable)
+		return 0;
+	for (turn = this_cpu_inc_return(*route->turn) % hweight_long(usable); turn; turn--)
 		usable &= usable - 1;
-	return READ_ONCE(route->path[__ffs(usable)]);
+	return usable;
 }
 
 /**
@@ -381,25 +385,20 @@ enum weft_path_mem weft_route_mem(struct weft_member *member)
 }
 
 /**
- * weft_route_peer() - send an operation on peer memory by whichever path can carry it
+ * weft_route_peer_others() - send an operation that the first choice could not carry
  * @member: which
  * @op: its sector is the member's
+ * @first: that one, or NULL
  *
- * Context: process context, may sleep.
+ * Context: as weft_route_peer(), under SRCU.
  * Return: as ->peer_submit().
  */
-int weft_route_peer(struct weft_member *member, struct weft_mem_op *op)
+int weft_route_peer_others(struct weft_member *member, struct weft_mem_op *op,
+			   const struct weft_path *first)
 {
-	int srcu = srcu_read_lock(&weft_route_srcu);
 	unsigned long usable = READ_ONCE(member->paths.usable), index;
-	struct weft_path *first = weft_route_pick(member, usable & op->near ?: usable);
 	int ret = -ENOTCONN;
 
-	if (likely(first && first->ops->peer_submit))
-		ret = first->ops->peer_submit(first, op);
-	if (likely(ret != -ENOTCONN))
-		goto out_unlock;
-	/* The others, near or far. */
 	for_each_set_bit(index, &usable, WEFT_PATHS_MAX) {
 		struct weft_path *path = READ_ONCE(member->paths.path[index]);
 
@@ -409,8 +408,6 @@ int weft_route_peer(struct weft_member *member, struct weft_mem_op *op)
 		if (ret != -ENOTCONN)
 			break;
 	}
-out_unlock:
-	srcu_read_unlock(&weft_route_srcu, srcu);
 	return ret;
 }
 

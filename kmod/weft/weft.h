@@ -355,7 +355,6 @@ void weft_route_again(struct weft_member *member, struct bio *bio);
 void weft_route_take(struct weft_member *member, struct weft_path **taken);
 void weft_route_look_for_dead(struct weft_member *member);
 enum weft_path_mem weft_route_mem(struct weft_member *member);
-int weft_route_peer(struct weft_member *member, struct weft_mem_op *op);
 unsigned long weft_route_patience(struct weft_member *member, unsigned long since);
 
 /* bdev.c */

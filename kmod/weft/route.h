@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The choice of a path, inline because it is made for every I/O. See route.c.
+ */
+#ifndef WEFT_ROUTE_H
+#define WEFT_ROUTE_H
+
+#include "weft.h"
+
+#include <linux/srcu.h>
+
+extern struct srcu_struct weft_route_srcu;
+
+unsigned long weft_route_choose(struct weft_member *member, unsigned long usable);
+int weft_route_peer_others(struct weft_member *member, struct weft_mem_op *op,
+			   const struct weft_path *first);
+
+/**
+ * weft_route_pick() - a path
+ * @member: which
+ * @usable: of its paths those to choose of, by index
+ *
+ * Context: any, under SRCU, which keeps the path.
+ * Return: one of them; NULL when there is none.
+ */
+static inline struct weft_path *weft_route_pick(struct weft_member *member, unsigned long usable)
+{
+	if (usable & (usable - 1))
+		usable = weft_route_choose(member, usable);
+	return usable ? READ_ONCE(member->paths.path[__ffs(usable)]) : NULL;
+}
+
+/**
+ * weft_route_peer() - send an operation on peer memory by whichever path can carry it
+ * @member: which
+ * @op: its sector is the member's
+ *
+ * Context: process context, may sleep.
+ * Return: as ->peer_submit().
+ */
+static inline int weft_route_peer(struct weft_member *member, struct weft_mem_op *op)
+{
+	int srcu = srcu_read_lock(&weft_route_srcu);
+	unsigned long usable = READ_ONCE(member->paths.usable);
+	struct weft_path *path = weft_route_pick(member, usable & op->near ?: usable);
+	int ret = -ENOTCONN;
+
+	if (likely(path && path->ops->peer_submit))
+		ret = path->ops->peer_submit(path, op);
+	if (unlikely(ret == -ENOTCONN))
+		ret = weft_route_peer_others(member, op, path);
+	srcu_read_unlock(&weft_route_srcu, srcu);
+	return ret;
+}
+
+#endif /* WEFT_ROUTE_H */
