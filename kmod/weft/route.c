@@ -518,7 +518,8 @@ int weft_route_add(struct weft_member *member, struct weft_path *path)
  * @member: which has others
  * @path: of it
  *
- * Context: process context; waits for those who have chosen it, but for no I/O.
+ * Context: process context; waits for those who have chosen it, but for no I/O;
+ * and for who prepares memory on it, as long as its target takes.
  */
 void weft_route_remove(struct weft_member *member, struct weft_path *path)
 {
@@ -530,17 +531,17 @@ void weft_route_remove(struct weft_member *member, struct weft_path *path)
 	index = weft_route_index(route, path);
 	__clear_bit(index, &route->usable);
 	weft_route_update(member);
+	WRITE_ONCE(route->path[index], NULL);
 	for (i = 0; i < WEFT_PATHS_MAX; i++)
-		if (route->path[i] && i != index)
+		if (route->path[i])
 			WRITE_ONCE(member->bdev, route->path[i]->bdev);
 	spin_unlock_irq(&route->lock);
 
 	/* Those who took member->route: within weft_submit_bio(), and in works. */
 	weft_queue_settle(vol->disk->queue);
 	flush_work(&vol->deferred.work);
-	/* Those who were in weft_route_submit(). */
+	/* Those who found it, to send something by it or to ask it something. */
 	synchronize_srcu(&weft_route_srcu);
-	WRITE_ONCE(route->path[index], NULL);
 }
 
 /**
@@ -571,7 +572,8 @@ void weft_route_take(struct weft_member *member, struct weft_path **taken)
  * @member: which
  * @index: 0 to WEFT_PATHS_MAX - 1
  *
- * Context: weft_volumes_lock is held, or nobody else knows the member.
+ * Context: weft_volumes_lock is held, or weft_route_srcu, each of which keeps the
+ * path; or nobody else knows the member.
  * Return: the path, or NULL where there is none.
  */
 struct weft_path *weft_route_path(const struct weft_member *member, u32 index)
