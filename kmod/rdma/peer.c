@@ -359,20 +359,21 @@ int weft_rdma_peer_prepare(struct weft_peer *peer, struct weft_path *path, struc
  * @peer: the memory
  * @path: prepared
  *
- * Context: process context.
+ * Context: any.
  * Return: the smaller the nearer; INT_MAX where it is not connected now.
  */
 int weft_rdma_peer_distance(struct weft_peer *peer, struct weft_path *path)
 {
 	struct weft_rdma_path *rp = container_of(path, struct weft_rdma_path, path);
+	struct weft_domain *domain = READ_ONCE(rp->ns->ctrl->domain);
 	struct weft_mapping *mapping;
 	int distance = INT_MAX;
 
-	mutex_lock(&weft_peers_lock);
-	mapping = weft_mapping_find(peer, READ_ONCE(rp->ns->ctrl->domain));
-	if (mapping)
-		distance = READ_ONCE(mapping->distance);
-	mutex_unlock(&weft_peers_lock);
+	rcu_read_lock();
+	list_for_each_entry_rcu(mapping, &peer->mappings, list)
+		if (mapping->domain == domain)
+			distance = READ_ONCE(mapping->distance);
+	rcu_read_unlock();
 	return distance;
 }
 

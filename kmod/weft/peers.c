@@ -11,8 +11,13 @@
  * changes when a path comes, goes, or is connected again: then it is looked at
  * anew, by a work that never waits for weft_volumes_lock, so that whoever holds
  * that may wait for the work.
+ *
+ * To prepare may take as long as targets do. It is done under weft_route_srcu,
+ * which keeps the paths: status and all other volumes need weft_volumes_lock,
+ * which protects the list of memories and what is found out about them.
  */
 #include "mem.h"
+#include "route.h"
 
 #include <linux/delay.h>
 #include <linux/sched/mm.h>
@@ -21,31 +26,30 @@
 #define WEFT_PEERS_CONNECT	(20 * HZ)
 #define WEFT_PEERS_AGAIN	(HZ / 10)
 
-static int weft_peers_prepare(struct weft_memory *mem, struct weft_member *member,
-			      struct weft_path *path, struct weft_why *why)
+static int weft_peers_prepare(struct weft_memory *mem, struct weft_path *path,
+			      struct weft_why *why)
 {
-	u32 block = queue_logical_block_size(member->volume->disk->queue);
-
 	if (!path->ops->peer_prepare || path->ops != mem->transport)
 		return weft_refuse(why, -EOPNOTSUPP,
 				   "no direct route: path %s does no I/O on peer memory",
 				   path->bdev->bd_disk->disk_name);
-	WRITE_ONCE(mem->piece, min(mem->piece, round_down(path->mem_bytes, block)));
 	return path->ops->peer_prepare(mem->peer, path, why);
 }
 
-/* Of a member's paths those that have the memory, and are nearest to it. */
-static void weft_peers_find_near(struct weft_memory *mem, struct weft_member *member)
+/* Of a member's paths those that have the memory and are nearest to it; and what all can move. */
+static void weft_peers_look(struct weft_memory *mem, struct weft_member *member)
 {
+	u32 block = queue_logical_block_size(member->volume->disk->queue), i;
 	int nearest = INT_MAX, distance;
 	u8 near = 0;
-	u32 i;
 
+	lockdep_assert_held(&weft_volumes_lock);
 	for (i = 0; i < WEFT_PATHS_MAX; i++) {
 		struct weft_path *path = weft_route_path(member, i);
 
 		if (!path || path->ops != mem->transport)
 			continue;
+		WRITE_ONCE(mem->piece, min(mem->piece, round_down(path->mem_bytes, block)));
 		distance = path->ops->peer_distance(mem->peer, path);
 		if (distance < nearest) {
 			nearest = distance;
@@ -61,6 +65,7 @@ static void weft_peers_find_near(struct weft_memory *mem, struct weft_member *me
 static int weft_peers_prepare_member(struct weft_memory *mem, struct weft_member *member,
 				     struct weft_why *why)
 {
+	int srcu = srcu_read_lock(&weft_route_srcu);
 	bool able = false, later = false;
 	int ret = -ENOTCONN, err;
 	u32 i;
@@ -70,7 +75,7 @@ static int weft_peers_prepare_member(struct weft_memory *mem, struct weft_member
 
 		if (!path)
 			continue;
-		err = weft_peers_prepare(mem, member, path, why);
+		err = weft_peers_prepare(mem, path, why);
 		if (!err)
 			able = true;
 		else if (err == -ENOTCONN)
@@ -78,10 +83,10 @@ static int weft_peers_prepare_member(struct weft_memory *mem, struct weft_member
 		else
 			ret = err;
 	}
-	if (!able)
-		return later ? -ENOTCONN : ret;
-	weft_peers_find_near(mem, member);
-	return 0;
+	srcu_read_unlock(&weft_route_srcu, srcu);
+	if (able)
+		return 0;
+	return later ? -ENOTCONN : ret;
 }
 
 static int weft_peers_prepare_all(struct weft_memory *mem, struct weft_volume *vol,
@@ -151,9 +156,9 @@ static const struct weft_transport_ops *weft_peers_transport(struct weft_volume 
 	return NULL;
 }
 
-/* Paths stay where they are meanwhile. */
-static int weft_peers_try_locked(struct weft_memory *mem, struct weft_volume *vol,
-				 struct weft_why *why)
+/* From then on paths that come are prepared as well. */
+static int weft_peers_begin(struct weft_memory *mem, struct weft_volume *vol,
+			    struct weft_why *why)
 {
 	struct weft_peer_request req = {
 		.volume		= vol->uuid,
@@ -179,18 +184,26 @@ static int weft_peers_try_locked(struct weft_memory *mem, struct weft_volume *vo
 		return PTR_ERR(peer);
 	mem->peer = peer;
 	list_add_tail(&mem->list, &vol->peers);
-	return weft_peers_prepare_all(mem, vol, why);
+	return 0;
 }
 
 static int weft_peers_try(struct weft_memory *mem, struct weft_volume *vol, struct weft_why *why)
 {
 	unsigned int noio;
 	int ret;
+	u32 i;
 
-	/* To free memory may take I/O on this very volume, and adding a path to it this lock. */
+	/* To free memory may take I/O on this very volume, and adding a path to it the lock. */
 	noio = memalloc_noio_save();
 	mutex_lock(&weft_volumes_lock);
-	ret = weft_peers_try_locked(mem, vol, why);
+	ret = weft_peers_begin(mem, vol, why);
+	mutex_unlock(&weft_volumes_lock);
+	/* Not under it, but for a path that is added: a target may be slow, and all wait for the lock. */
+	if (!ret)
+		ret = weft_peers_prepare_all(mem, vol, why);
+	mutex_lock(&weft_volumes_lock);
+	for (i = 0; !ret && i < vol->member_count; i++)
+		weft_peers_look(mem, vol->members[i]);
 	mutex_unlock(&weft_volumes_lock);
 	memalloc_noio_restore(noio);
 	if (ret)
@@ -247,10 +260,10 @@ void weft_peers_path_added(struct weft_member *member, struct weft_path *path)
 	list_for_each_entry(mem, &vol->peers, list) {
 		struct weft_why why = {};
 
-		if (weft_peers_prepare(mem, member, path, &why))
+		if (weft_peers_prepare(mem, path, &why))
 			pr_warn_ratelimited("%s: path %s carries no I/O on registered memory: %s\n",
 					    vol->name, path->bdev->bd_disk->disk_name, why.text);
-		weft_peers_find_near(mem, member);
+		weft_peers_look(mem, member);
 	}
 }
 
@@ -282,6 +295,6 @@ void weft_peers_near_work(struct work_struct *work)
 	}
 	list_for_each_entry(mem, &vol->peers, list)
 		for (i = 0; i < vol->member_count; i++)
-			weft_peers_find_near(mem, vol->members[i]);
+			weft_peers_look(mem, vol->members[i]);
 	mutex_unlock(&weft_volumes_lock);
 }

@@ -130,6 +130,16 @@ ok "revoked while the target does not answer: at once" test $((SECONDS - start))
 knob 0 latency_ns 0
 no_strays "silent"
 ok "it serves again" until_true $((30 * slow)) weft-memtest v verify exporter
+# A target that is slow: who registers waits for it, and nobody else does.
+knob 0 latency_ns 400000000
+weft-memtest v register exporter >/tmp/register.out 2>&1 &
+registering=$!
+sleep 0.5
+ok "status, while queues are being connected" weftctl status v
+ok "it does not wait for them" kill -0 "$registering"
+wait "$registering"
+result $? "and they come: $(cat /tmp/register.out)"
+knob 0 latency_ns 0
 dmesg | grep -c "peer memory is taken away" | sed 's/^/# fenced /'
 ok "the exporter unloads: nothing was written late" rmmod weft_test_exporter
 
