@@ -479,8 +479,8 @@ static int weft_mapping_start(struct weft_mapping *mapping, struct weft_why *why
  * @why: gets the reason of a failure
  *
  * Context: process context; takes the lock.
- * Return: 0, also where there is no queue yet to register it by, or others are
- * just at those that there are; or a negative errno.
+ * Return: 0; -EAGAIN where there is no queue yet to register it by, or others are
+ * just at those that there are; or another negative errno.
  */
 int weft_mapping_try(struct weft_mapping *mapping, struct weft_why *why)
 {
@@ -502,7 +502,7 @@ int weft_mapping_try(struct weft_mapping *mapping, struct weft_why *why)
 		queue_delayed_work(weft_peer_wq, &mapping->remap,
 				   ret == -EAGAIN ? HZ / 20 : HZ);
 	weft_mapping_unlock(mapping);
-	return ret == -EAGAIN ? 0 : ret;
+	return ret;
 }
 
 static void weft_mapping_remap(struct work_struct *work)

@@ -21,11 +21,15 @@
  */
 #include "mapping.h"
 
+#include <linux/delay.h>
 #include <linux/rculist.h>
 #include <linux/sched/mm.h>
 
 /* Queues that could not be connected are tried again after this. */
 #define WEFT_PEER_RETRY		(10 * HZ)
+/* What others are just at is tried again so often, after so many milliseconds. */
+#define WEFT_PEER_REGISTERS	10
+#define WEFT_PEER_REGISTER_MS	20
 
 /**
  * struct weft_peer - peer memory that a volume's paths do I/O on
@@ -144,7 +148,8 @@ static int weft_peers_map(struct weft_domain *domain, struct weft_peer *wanted,
 /*
  * What waited for a queue to be registered by. @wanted is to be used at once, so
  * that is done here; the others, whose exporters may be at anything, and what has
- * to be fenced first, by their own works, now instead of a while later.
+ * to be fenced first, by their own works, now instead of a while later. -EAGAIN:
+ * others are just at what has the queues.
  */
 static int weft_peers_register(struct weft_domain *domain, struct weft_peer *wanted,
 			       struct weft_why *why)
@@ -226,7 +231,7 @@ static int weft_peer_up(struct weft_rdma_ctrl *ctrl, struct weft_peer *wanted,
 			struct weft_why *why)
 {
 	struct weft_domain *domain;
-	unsigned int noio;
+	unsigned int noio, tries;
 	u32 made = 0;
 	int ret;
 
@@ -254,12 +259,30 @@ static int weft_peer_up(struct weft_rdma_ctrl *ctrl, struct weft_peer *wanted,
 	}
 	mutex_unlock(&ctrl->mem_lock);
 	/* Nor this, which needs the lock of a controller of the domain, and does not wait for it. */
-	if (!ret)
+	for (tries = 0; !ret && tries < WEFT_PEER_REGISTERS; tries++) {
+		if (tries)
+			msleep(WEFT_PEER_REGISTER_MS);
 		ret = weft_peers_register(domain, wanted, why);
+		if (ret != -EAGAIN)
+			break;
+		/* In the end its work does so. */
+		ret = 0;
+	}
 	weft_domain_put(domain);
 out_noio:
 	memalloc_noio_restore(noio);
 	return ret;
+}
+
+/* Who removes the controller sets its own state, and finds the work queued or never. */
+static void weft_peer_queue_work(struct weft_rdma_ctrl *ctrl, unsigned long delay)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&ctrl->lock, flags);
+	if (ctrl->state < WEFT_RDMA_DELETING)
+		queue_delayed_work(weft_peer_wq, &ctrl->mem_work, delay);
+	spin_unlock_irqrestore(&ctrl->lock, flags);
 }
 
 /**
@@ -282,7 +305,7 @@ void weft_rdma_peer_work(struct work_struct *work)
 	if (!ret || weft_rdma_state(ctrl) != WEFT_RDMA_LIVE)
 		return;
 	weft_ctrl_warn(ctrl, "queues for peer memory: %s\n", why.text);
-	queue_delayed_work(weft_peer_wq, &ctrl->mem_work, WEFT_PEER_RETRY);
+	weft_peer_queue_work(ctrl, WEFT_PEER_RETRY);
 }
 
 /**
@@ -294,7 +317,7 @@ void weft_rdma_peer_work(struct work_struct *work)
  */
 void weft_rdma_peer_kick(struct weft_rdma_ctrl *ctrl)
 {
-	queue_delayed_work(weft_peer_wq, &ctrl->mem_work, 0);
+	weft_peer_queue_work(ctrl, 0);
 }
 
 /**
@@ -350,7 +373,7 @@ int weft_rdma_peer_prepare(struct weft_peer *peer, struct weft_path *path, struc
 	ret = weft_peer_up(ctrl, peer, why);
 	/* Others may do without this path; it comes when it can. */
 	if (ret)
-		queue_delayed_work(weft_peer_wq, &ctrl->mem_work, WEFT_PEER_RETRY);
+		weft_peer_queue_work(ctrl, WEFT_PEER_RETRY);
 	return ret;
 }
 
