@@ -12,12 +12,12 @@
  * anew, by a work that never waits for weft_volumes_lock, so that whoever holds
  * that may wait for the work.
  *
- * To prepare may take as long as targets do. It is done under weft_route_srcu,
- * which keeps the paths: status and all other volumes need weft_volumes_lock,
- * which protects the list of memories and what is found out about them.
+ * To prepare may take as long as targets do. It is done under the member's
+ * prepare_lock, which keeps the paths: status and all other volumes need
+ * weft_volumes_lock, which protects the list of memories and what is found out
+ * about them.
  */
 #include "mem.h"
-#include "route.h"
 
 #include <linux/delay.h>
 #include <linux/sched/mm.h>
@@ -36,12 +36,22 @@ static int weft_peers_prepare(struct weft_memory *mem, struct weft_path *path,
 	return path->ops->peer_prepare(mem->peer, path, why);
 }
 
+/* No operation moves more than any path can, at once. */
+static void weft_peers_fit(struct weft_memory *mem, struct weft_member *member,
+			   const struct weft_path *path)
+{
+	u32 block = queue_logical_block_size(member->volume->disk->queue);
+
+	lockdep_assert_held(&weft_volumes_lock);
+	WRITE_ONCE(mem->piece, min(mem->piece, round_down(path->mem_bytes, block)));
+}
+
 /* Of a member's paths those that have the memory and are nearest to it; and what all can move. */
 static void weft_peers_look(struct weft_memory *mem, struct weft_member *member)
 {
-	u32 block = queue_logical_block_size(member->volume->disk->queue), i;
 	int nearest = INT_MAX, distance;
 	u8 near = 0;
+	u32 i;
 
 	lockdep_assert_held(&weft_volumes_lock);
 	for (i = 0; i < WEFT_PATHS_MAX; i++) {
@@ -49,7 +59,7 @@ static void weft_peers_look(struct weft_memory *mem, struct weft_member *member)
 
 		if (!path || path->ops != mem->transport)
 			continue;
-		WRITE_ONCE(mem->piece, min(mem->piece, round_down(path->mem_bytes, block)));
+		weft_peers_fit(mem, member, path);
 		distance = path->ops->peer_distance(mem->peer, path);
 		if (distance < nearest) {
 			nearest = distance;
@@ -65,17 +75,20 @@ static void weft_peers_look(struct weft_memory *mem, struct weft_member *member)
 static int weft_peers_prepare_member(struct weft_memory *mem, struct weft_member *member,
 				     struct weft_why *why)
 {
-	int srcu = srcu_read_lock(&weft_route_srcu);
+	struct mutex *lock = &member->paths.prepare_lock;
 	bool able = false, later = false;
 	int ret = -ENOTCONN, err;
 	u32 i;
 
 	for (i = 0; i < WEFT_PATHS_MAX; i++) {
-		struct weft_path *path = weft_route_path(member, i);
+		struct weft_path *path;
 
+		mutex_lock(lock);
+		path = weft_route_path(member, i);
+		err = path ? weft_peers_prepare(mem, path, why) : 0;
+		mutex_unlock(lock);
 		if (!path)
 			continue;
-		err = weft_peers_prepare(mem, path, why);
 		if (!err)
 			able = true;
 		else if (err == -ENOTCONN)
@@ -83,7 +96,6 @@ static int weft_peers_prepare_member(struct weft_memory *mem, struct weft_member
 		else
 			ret = err;
 	}
-	srcu_read_unlock(&weft_route_srcu, srcu);
 	if (able)
 		return 0;
 	return later ? -ENOTCONN : ret;
@@ -257,6 +269,10 @@ void weft_peers_path_added(struct weft_member *member, struct weft_path *path)
 	struct weft_memory *mem;
 
 	lockdep_assert_held(&weft_volumes_lock);
+	/* Of all, before the first may take its time: the path is usable. */
+	list_for_each_entry(mem, &vol->peers, list)
+		if (path->ops == mem->transport)
+			weft_peers_fit(mem, member, path);
 	list_for_each_entry(mem, &vol->peers, list) {
 		struct weft_why why = {};
 

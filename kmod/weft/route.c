@@ -126,8 +126,15 @@ unsigned long weft_route_choose(struct weft_member *member, unsigned long usable
 void weft_route_submit(struct weft_member *member, struct bio *bio)
 {
 	int srcu = srcu_read_lock(&weft_route_srcu);
-	struct weft_path *path = weft_route_pick(member, READ_ONCE(member->paths.usable));
+	struct weft_path *path;
+	unsigned long usable;
 
+	/* One that is being removed was still usable, and is not there: the others are. */
+	do {
+		usable = READ_ONCE(member->paths.usable);
+		path = weft_route_pick(member, usable);
+		smp_rmb();	/* who sees that it is gone sees that it is not usable */
+	} while (unlikely(!path && usable));
 	if (path) {
 		bio_set_dev(bio, path->bdev);
 		submit_bio_noacct(bio);
@@ -263,13 +270,15 @@ static void weft_route_give_back(struct weft_member *member, struct bio_list *bi
 	unsigned long flags;
 	struct bio *bio;
 
+	spin_lock_irqsave(&route->lock, flags);
 	bio_list_for_each(bio, bios) {
+		/* The path may go while it waits, and its disk. */
+		bio_set_dev(bio, member->bdev);
 		/* Who polls would do so where it is not, and it waits in any case. */
 		bio_clear_polled(bio);
 		WRITE_ONCE(bio->bi_cookie, BLK_QC_T_NONE);
 		bio->bi_opf &= ~REQ_NOWAIT;
 	}
-	spin_lock_irqsave(&route->lock, flags);
 	bio_list_merge(quiet ? &route->quiet : &route->held, bios);
 	if (quiet && (!route->quiet_until || time_after(after, route->quiet_until)))
 		route->quiet_until = after;
@@ -462,6 +471,7 @@ int weft_route_init(struct weft_member *member)
 	if (!route->turn)
 		return -ENOMEM;
 	spin_lock_init(&route->lock);
+	mutex_init(&route->prepare_lock);
 	bio_list_init(&route->held);
 	bio_list_init(&route->quiet);
 	INIT_DELAYED_WORK(&route->work, weft_route_work);
@@ -519,28 +529,36 @@ int weft_route_add(struct weft_member *member, struct weft_path *path)
  * @path: of it
  *
  * Context: process context; waits for those who have chosen it, but for no I/O;
- * and for who prepares memory on it, as long as its target takes.
+ * and for who prepares memory on one of the member's, as long as targets take.
  */
 void weft_route_remove(struct weft_member *member, struct weft_path *path)
 {
 	struct weft_volume *vol = member->volume;
 	struct weft_route *route = &member->paths;
+	struct bio *bio;
 	u32 i, index;
 
+	mutex_lock(&route->prepare_lock);
 	spin_lock_irq(&route->lock);
 	index = weft_route_index(route, path);
 	__clear_bit(index, &route->usable);
 	weft_route_update(member);
+	smp_wmb();	/* see weft_route_submit() */
 	WRITE_ONCE(route->path[index], NULL);
 	for (i = 0; i < WEFT_PATHS_MAX; i++)
 		if (route->path[i])
 			WRITE_ONCE(member->bdev, route->path[i]->bdev);
+	bio_list_for_each(bio, &route->held)
+		bio_set_dev(bio, member->bdev);
+	bio_list_for_each(bio, &route->quiet)
+		bio_set_dev(bio, member->bdev);
 	spin_unlock_irq(&route->lock);
+	mutex_unlock(&route->prepare_lock);
 
 	/* Those who took member->route: within weft_submit_bio(), and in works. */
 	weft_queue_settle(vol->disk->queue);
 	flush_work(&vol->deferred.work);
-	/* Those who found it, to send something by it or to ask it something. */
+	/* Those who found it, to send something by it. */
 	synchronize_srcu(&weft_route_srcu);
 }
 
@@ -572,8 +590,8 @@ void weft_route_take(struct weft_member *member, struct weft_path **taken)
  * @member: which
  * @index: 0 to WEFT_PATHS_MAX - 1
  *
- * Context: weft_volumes_lock is held, or weft_route_srcu, each of which keeps the
- * path; or nobody else knows the member.
+ * Context: weft_volumes_lock is held, or weft_route_srcu, or the route's
+ * prepare_lock, each of which keeps the path; or nobody else knows the member.
  * Return: the path, or NULL where there is none.
  */
 struct weft_path *weft_route_path(const struct weft_member *member, u32 index)

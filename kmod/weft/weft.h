@@ -59,6 +59,8 @@ struct weft_stats {
 /**
  * struct weft_route - a member's paths
  * @lock: protects the rest; taken in interrupts too
+ * @prepare_lock: keeps a path that is asked for what may take long; may be taken
+ *	under weft_volumes_lock, and that not under it
  * @path: the paths, NULL where there is none
  * @usable: those that can carry I/O, a bit each
  * @held: bios that wait for a path
@@ -72,6 +74,7 @@ struct weft_stats {
  */
 struct weft_route {
 	spinlock_t		lock;	/* see above */
+	struct mutex		prepare_lock;	/* see above */
 	struct weft_path	*path[WEFT_PATHS_MAX];
 	unsigned long		usable;
 	struct bio_list		held;
