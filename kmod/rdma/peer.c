@@ -165,11 +165,27 @@ static int weft_peers_register(struct weft_domain *domain, struct weft_peer *wan
 			continue;
 		if (peer == wanted && !test_bit(0, &mapping->key_lost))
 			ret = weft_mapping_try(mapping, why);
-		else
+		else if (percpu_ref_is_dying(&mapping->ref))
 			weft_mapping_kick(mapping);
 	}
 	mutex_unlock(&weft_peers_lock);
 	return ret;
+}
+
+/* The same, some times where that is so; in the end @wanted's work does it. */
+static int weft_peers_register_soon(struct weft_domain *domain, struct weft_peer *wanted,
+				    struct weft_why *why)
+{
+	int tries, ret;
+
+	for (tries = 0; tries < WEFT_PEER_REGISTERS; tries++) {
+		if (tries)
+			msleep(WEFT_PEER_REGISTER_MS);
+		ret = weft_peers_register(domain, wanted, why);
+		if (ret != -EAGAIN)
+			return ret;
+	}
+	return 0;
 }
 
 static void weft_peer_queues_free(struct weft_rdma_ctrl *ctrl)
@@ -231,7 +247,7 @@ static int weft_peer_up(struct weft_rdma_ctrl *ctrl, struct weft_peer *wanted,
 			struct weft_why *why)
 {
 	struct weft_domain *domain;
-	unsigned int noio, tries;
+	unsigned int noio;
 	u32 made = 0;
 	int ret;
 
@@ -259,15 +275,8 @@ static int weft_peer_up(struct weft_rdma_ctrl *ctrl, struct weft_peer *wanted,
 	}
 	mutex_unlock(&ctrl->mem_lock);
 	/* Nor this, which needs the lock of a controller of the domain, and does not wait for it. */
-	for (tries = 0; !ret && tries < WEFT_PEER_REGISTERS; tries++) {
-		if (tries)
-			msleep(WEFT_PEER_REGISTER_MS);
-		ret = weft_peers_register(domain, wanted, why);
-		if (ret != -EAGAIN)
-			break;
-		/* In the end its work does so. */
-		ret = 0;
-	}
+	if (!ret)
+		ret = weft_peers_register_soon(domain, wanted, why);
 	weft_domain_put(domain);
 out_noio:
 	memalloc_noio_restore(noio);

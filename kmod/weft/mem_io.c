@@ -311,7 +311,7 @@ static void weft_mem_part_hold(struct weft_mem_part *part, unsigned long not_bef
 }
 
 /* Its path was lost, or the target refused it. */
-static noinline void weft_mem_part_failed(struct weft_mem_part *part, blk_status_t status,
+static noinline void weft_mem_part_undone(struct weft_mem_part *part, blk_status_t status,
 					  unsigned long after)
 {
 	if (status == BLK_STS_TRANSPORT) {
@@ -332,7 +332,7 @@ static void weft_mem_part_done(struct weft_mem_op *op, blk_status_t status, unsi
 	this_cpu_add(part->member->stats->nsecs[op->write ? WEFT_STAT_WRITE : WEFT_STAT_READ],
 		     ktime_get_ns() - part->sent);
 	if (unlikely(status))
-		weft_mem_part_failed(part, status, after);
+		weft_mem_part_undone(part, status, after);
 	else
 		weft_mem_part_end(part);
 }

@@ -71,6 +71,14 @@ static void weft_peers_look(struct weft_memory *mem, struct weft_member *member)
 	WRITE_ONCE(mem->near[member->index], near);
 }
 
+static void weft_peers_look_all(struct weft_memory *mem, struct weft_volume *vol)
+{
+	u32 i;
+
+	for (i = 0; i < vol->member_count; i++)
+		weft_peers_look(mem, vol->members[i]);
+}
+
 /* -ENOTCONN where none is able now, and one may be later. */
 static int weft_peers_prepare_member(struct weft_memory *mem, struct weft_member *member,
 				     struct weft_why *why)
@@ -203,7 +211,6 @@ static int weft_peers_try(struct weft_memory *mem, struct weft_volume *vol, stru
 {
 	unsigned int noio;
 	int ret;
-	u32 i;
 
 	/* To free memory may take I/O on this very volume, and adding a path to it the lock. */
 	noio = memalloc_noio_save();
@@ -213,10 +220,11 @@ static int weft_peers_try(struct weft_memory *mem, struct weft_volume *vol, stru
 	/* Not under it, but for a path that is added: a target may be slow, and all wait for the lock. */
 	if (!ret)
 		ret = weft_peers_prepare_all(mem, vol, why);
-	mutex_lock(&weft_volumes_lock);
-	for (i = 0; !ret && i < vol->member_count; i++)
-		weft_peers_look(mem, vol->members[i]);
-	mutex_unlock(&weft_volumes_lock);
+	if (!ret) {
+		mutex_lock(&weft_volumes_lock);
+		weft_peers_look_all(mem, vol);
+		mutex_unlock(&weft_volumes_lock);
+	}
 	memalloc_noio_restore(noio);
 	if (ret)
 		weft_peers_remove(mem, vol);
@@ -303,14 +311,12 @@ void weft_peers_near_work(struct work_struct *work)
 	struct weft_volume *vol = container_of(to_delayed_work(work), struct weft_volume,
 					       near_work);
 	struct weft_memory *mem;
-	u32 i;
 
 	if (!mutex_trylock(&weft_volumes_lock)) {
 		queue_delayed_work(weft_mem_wq, &vol->near_work, WEFT_PEERS_AGAIN);
 		return;
 	}
 	list_for_each_entry(mem, &vol->peers, list)
-		for (i = 0; i < vol->member_count; i++)
-			weft_peers_look(mem, vol->members[i]);
+		weft_peers_look_all(mem, vol);
 	mutex_unlock(&weft_volumes_lock);
 }
