@@ -2,15 +2,18 @@
 #
 # People's entry to weft. Nothing here knows kbuild: that is in Kbuild and kmod/.
 
-VERSION := 0.1.0
+VERSION := $(file <VERSION)
 KVER    ?= $(shell uname -r)
 PREFIX  ?= /usr/local
 BUILD   ?= build
 DESTDIR ?=
+# What `make release` runs before it writes an archive, and whether it makes a tag.
+RELEASE_CHECK ?= $(MAKE) check
+TAG     ?=
 LAB     := tests/lab/lab
 
 # What a module is built from, as it is copied to /usr/src for DKMS.
-DKMS_SOURCES := Kbuild LICENSE dkms.conf kmod uapi
+DKMS_SOURCES := Kbuild LICENSE VERSION dkms.conf kmod uapi
 # What packages are built from.
 DEB_SOURCES  := $(DKMS_SOURCES) CMakeLists.txt Makefile cpp-tools fio-jobs packaging tests userspace
 
@@ -33,15 +36,18 @@ tools: ## build the tools into BUILD
 .PHONY: install-tools
 install-tools: tools ## install tools, man pages, fio jobs, udev rules and units below PREFIX
 	DESTDIR=$(DESTDIR) cmake --install $(BUILD) >/dev/null
+	# So that programs find the library; of a DESTDIR it is who moves that to its place who does it.
+	if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
 .PHONY: dkms-install
 dkms-install: ## build and install the modules for KVER by DKMS
 	-dkms remove -m weft -v $(VERSION) -k $(KVER) >/dev/null 2>&1
 	rm -rf /usr/src/weft-$(VERSION)
 	install -d /usr/src/weft-$(VERSION)
-	# Root's, whoever's the clone is: kernel upgrades run it as root.
+	# Copied as root: kernel upgrades run these files as root.
 	cp -R --preserve=mode,timestamps $(DKMS_SOURCES) /usr/src/weft-$(VERSION)/
 	chmod -R go-w /usr/src/weft-$(VERSION)
+	sed -i 's/#MODULE_VERSION#/$(VERSION)/' /usr/src/weft-$(VERSION)/dkms.conf
 	$(call remove-built,/usr/src/weft-$(VERSION))
 	dkms install -m weft -v $(VERSION) -k $(KVER)
 
@@ -54,17 +60,41 @@ deb: ## build Debian packages (weft-dkms, weft-tools) into BUILD/deb
 	cp -a packaging/debian $(BUILD)/deb/weft-$(VERSION)/
 	cd $(BUILD)/deb/weft-$(VERSION) && dpkg-buildpackage --unsigned-source --unsigned-changes --build=binary
 
+.PHONY: release
+release: ## check and archive this commit into BUILD/release (TAG=1: and tag it; RELEASE_CHECK: what to run)
+	@packaging/release --check '$(RELEASE_CHECK)' --output $(BUILD)/release $(if $(filter 1,$(TAG)),--tag)
+
 .PHONY: demo
 demo: ## boot a guest, stripe a volume over RDMA, use it, measure it
 	@tests/demo
+
+.PHONY: unit
+unit: ## run the unit tests on this machine
+	@tests/check --only unit
+
+.PHONY: test
+test: ## run the tests whose names hold T, on kernel K: make test T=stripe K=backports
+	@tests/check $(if $(T),--only $(T),$(error name a test: make test T=stripe)) $(if $(K),--kernel $(K))
+
+.PHONY: quick
+quick: ## run unit tests, style and the main story, as far as edits concern them
+	@tests/check --quick
 
 .PHONY: check
 check: ## run the tests
 	@tests/check
 
 .PHONY: check-all
-check-all: ## run all tests, also the long ones
+check-all: ## run each test on each kernel, and the long ones
 	@tests/check --all
+
+.PHONY: coverage
+coverage: ## line coverage of the host's unit tests, into BUILD/coverage (COVERAGE_EXTRA: traces to add)
+	@tests/coverage --output $(BUILD)/coverage $(COVERAGE_EXTRA)
+
+.PHONY: kernel-coverage
+kernel-coverage: ## line coverage of the modules by the tests in User Mode Linux, into build/coverage
+	@tests/kernel-coverage
 
 .PHONY: bench
 bench: ## count instructions per I/O against md and dm, into BUILD/bench.json

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Looks into the kernel's headers for what has no macro to ask for; each line
-# sets -DWEFT_HAVE_<name> where the pattern is found. No compiler, a tenth of a
-# second. kmod/compat/ is the only reader.
+# Searches the kernel's headers for APIs that no macro shows. Each line sets
+# -DWEFT_HAVE_<name> if its pattern is found. It needs no compiler and takes
+# 0.1 s. Only kmod/compat/ uses the results.
 
 weft-include := $(srctree)/include
 weft-probe = $(if $(shell grep -lE '$(3)' $(weft-include)/$(2) 2>/dev/null),-DWEFT_HAVE_$(1))
@@ -11,6 +11,7 @@ WEFT_PROBES := \
 	$(call weft-probe,WQ_PERCPU,linux/workqueue.h,WQ_PERCPU) \
 	$(call weft-probe,ACCT_END_SECTORS,linux/blkdev.h,unsigned int sectors. unsigned long start_time) \
 	$(call weft-probe,REQ_ATOMIC,linux/blk_types.h,__REQ_ATOMIC) \
+	$(call weft-probe,BD_MAPPING,linux/blk_types.h,bd_mapping) \
 	$(call weft-probe,WZEROES_UNMAP,linux/blkdev.h,max_hw_wzeroes_unmap_sectors) \
 	$(call weft-probe,LINUX_UNALIGNED,linux/unaligned.h,get_unaligned) \
 	$(call weft-probe,INIT_REQUEST_INT,linux/blk-mq.h,unsigned int. int.;) \
@@ -19,6 +20,7 @@ WEFT_PROBES := \
 	$(call weft-probe,MAP_KERN_QUEUE,linux/blk-mq.h,blk_rq_map_kern.struct request_queue) \
 	$(call weft-probe,DEVNODE_CONST,linux/device/class.h,devnode..const struct device) \
 	$(call weft-probe,URING_CMD_H,linux/io_uring/cmd.h,io_uring_cmd) \
+	$(call weft-probe,URING_CANCEL,linux/io_uring/cmd.h,io_uring_cmd_mark_cancelable) \
 	$(call weft-probe,INVALIDATE_MAPPINGS,linux/dma-buf.h,invalidate_mappings) \
 	$(call weft-probe,PHYS_VEC,linux/dma-buf-mapping.h,dma_buf_phys_vec_to_sgt) \
 	$(call weft-probe,VM_FLAGS_SET,linux/mm.h,vm_flags_set) \

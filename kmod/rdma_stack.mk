@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Whose RDMA stack a module that uses ib_core is built for. OFED and DOCA bring
-# an ib_core of their own, with headers and symbol versions in
-# /usr/src/ofa_kernel; where those are for this kernel, they count and not the
-# kernel's. kmod/check-build refuses when they are not what will be loaded.
+# Selects the RDMA stack that a module with ib_core is built for. OFED and DOCA
+# bring their own ib_core, with headers and symbol versions in
+# /usr/src/ofa_kernel. If these exist for this kernel, they are used instead of
+# the kernel's. kmod/check-build refuses a build if another ib_core is
+# installed.
 #
-# Include it in the Kbuild at the top, which modpost reads, and in that of the
-# folder whose objects use ib_core, with
+# Include it in the top Kbuild, which modpost reads, and in the Kbuild of the
+# folder whose objects use ib_core. Add there
 #	NOSTDINC_FLAGS += $(WEFT_RDMA_INCLUDE)
-# there: those paths come before the kernel's own.
+# which puts these paths before the kernel's own.
 
 weft-ofa-root := $(if $(WEFT_OFA_ROOT),$(WEFT_OFA_ROOT),/usr/src/ofa_kernel)
 weft-ofa := $(firstword $(wildcard $(weft-ofa-root)/$(shell uname -m)/$(KERNELRELEASE) $(weft-ofa-root)/$(KERNELRELEASE)))

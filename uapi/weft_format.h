@@ -2,13 +2,15 @@
 /*
  * On-media format of a weft volume.
  *
- * Every member of a volume carries, in bytes from its start:
+ * Every member of a volume has, in bytes from its start:
  *
  *	0			struct weft_superblock
- *	WEFT_OWNER_OFFSET	struct weft_owner (valid on member 0 alone)
+ *	WEFT_OWNER_OFFSET	struct weft_owner (only on member 0)
+ *	WEFT_CLAIM_OFFSET	struct weft_owner, as the owner wrote it when it
+ *				claimed the volume (only on member 0)
  *	data_offset		the member's share of the data
- *	copy_offset		a copy of the superblock, in the last whole
- *				4 KiB of the member
+ *	copy_offset		a copy of the superblock, in the last full 4 KiB
+ *				of the member
  *
  * All integers are little-endian. Offsets and sizes are bytes.
  */
@@ -24,7 +26,7 @@
 
 #define WEFT_UUID_SIZE		16
 #define WEFT_NAME_SIZE		32	/* field size, NUL padded */
-#define WEFT_NAME_MAX		26	/* "weft!" and NUL fit a disk name of 32 */
+#define WEFT_NAME_MAX		26	/* with "weft!" and NUL, 32 in a disk name */
 #define WEFT_MEMBERS_MAX	256
 #define WEFT_CHUNK_MIN		4096
 #define WEFT_CHUNK_MAX		(16 << 20)
@@ -32,19 +34,20 @@
 #define WEFT_DATA_OFFSET	0x100000
 
 /*
- * Feature bits come in three sets. A kernel that meets an unknown bit: in
- * feature_compat ignores it, in feature_ro_compat assembles read-only, in
- * feature_incompat refuses. No bit is defined yet.
+ * Feature bits, in three sets. A kernel ignores an unknown bit in
+ * feature_compat, assembles the volume only read-only with one in
+ * feature_ro_compat, and refuses it with one in feature_incompat. No bit is
+ * defined yet.
  */
 #define WEFT_FEATURE_COMPAT_KNOWN	0ULL
 #define WEFT_FEATURE_RO_COMPAT_KNOWN	0ULL
 #define WEFT_FEATURE_INCOMPAT_KNOWN	0ULL
 
 /**
- * struct weft_superblock - what a member says of itself and its volume
+ * struct weft_superblock - describes a member and its volume
  * @magic: WEFT_SB_MAGIC
  * @checksum: CRC32C (RFC 3720) of the 4096 bytes with this field zero
- * @version_major: readers refuse a greater one
+ * @version_major: readers refuse any other version than their own
  * @version_minor: informative
  * @feature_compat: see above
  * @feature_ro_compat: see above
@@ -58,9 +61,9 @@
  * @block_size: logical block size of every member, 512 or 4096
  * @reserved0: zero
  * @data_offset: start of the data, a multiple of 4096
- * @data_size: data on each member, a multiple of @chunk_size
- * @copy_offset: where the copy of this block is, a multiple of 4096
- * @generation: counts the times the superblocks were written as a set
+ * @data_size: size of the data on each member, a multiple of @chunk_size
+ * @copy_offset: place of the copy of this block, a multiple of 4096
+ * @generation: counts how often the superblocks of all members were written
  * @created: seconds since 1970-01-01 UTC
  * @reserved: zero
  */
@@ -90,22 +93,23 @@ struct weft_superblock {
 
 #define WEFT_OWNER_MAGIC	"weft\x1a\x4f\x57\n"	/* 8 bytes, no NUL */
 #define WEFT_OWNER_OFFSET	4096
-#define WEFT_OWNER_SIZE		512	/* one sector, so that no device tears it */
+#define WEFT_CLAIM_OFFSET	8192
+#define WEFT_OWNER_SIZE		512	/* one sector, which a device writes atomically */
 #define WEFT_NQN_SIZE		224	/* NVMe base specification 2.0, 4.5: 223 and NUL */
 
-/* How often an owner's heart may beat, in milliseconds. */
+/* Limits of the heartbeat interval, in milliseconds. */
 #define WEFT_HEARTBEAT_MIN_MS	100
 #define WEFT_HEARTBEAT_MAX_MS	60000
 /*
- * An owner that could not beat for this many intervals holds its writes back;
- * another host believes the heart stopped after it saw none for that many
- * and WEFT_OBSERVE_MARGIN more.
+ * An owner holds its writes after WEFT_LEASE_BEATS intervals without a
+ * successful heartbeat. Another host considers the heartbeat stopped after it
+ * has seen none for WEFT_LEASE_BEATS + WEFT_OBSERVE_MARGIN intervals.
  */
 #define WEFT_LEASE_BEATS	8
 #define WEFT_OBSERVE_MARGIN	2
 
 enum weft_owner_state {
-	WEFT_OWNER_FREE		= 0,	/* released in order, or never owned */
+	WEFT_OWNER_FREE		= 0,	/* released, or never owned */
 	WEFT_OWNER_HELD		= 1,
 };
 
@@ -114,12 +118,13 @@ enum weft_owner_state {
  * @magic: WEFT_OWNER_MAGIC
  * @checksum: CRC32C of the 512 bytes with this field zero
  * @state: enum weft_owner_state
- * @volume_uuid: the volume this record speaks of
+ * @volume_uuid: UUID of the volume
  * @instance: random, new at each assembly
  * @generation: counts assemblies
- * @sequence: counts heartbeats of this assembly
- * @beat_time: the owner's clock at the beat, seconds since 1970 UTC; for people
- * @interval_ms: time between beats, WEFT_HEARTBEAT_MIN_MS to _MAX_MS
+ * @sequence: counts the writes of the record
+ * @beat_time: the owner's clock at the heartbeat, seconds since 1970 UTC; for
+ *	messages
+ * @interval_ms: time between heartbeats, WEFT_HEARTBEAT_MIN_MS to _MAX_MS
  * @reserved0: zero
  * @host_nqn: the owner's NVMe host NQN, NUL padded
  * @reserved: zero

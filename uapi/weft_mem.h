@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: ((GPL-2.0 WITH Linux-syscall-note) OR BSD-3-Clause) */
 /*
- * /dev/weft/NAME.mem: I/O of a volume on registered memory.
+ * /dev/weft/NAME.mem: I/O between a volume and registered memory.
  *
  * DOC: how it is used
  *
- * An open file of the device has registered memories and targets, each with an
- * id. A memory is a range of a dma-buf or of the caller's own pages. A target
- * says what may be read and written: the volume itself, for whoever has its
- * block device open, or a sealed file on it, for whoever has that open. I/O is IORING_OP_URING_CMD on the device, in a ring with
- * IORING_SETUP_SQE128: cmd_op is WEFT_MEM_CMD_*, the payload (sqe->cmd) is a
- * struct weft_mem_cmd. Its result is the number of bytes or a negative errno.
+ * An open file of the device has memories and targets, each with an id. A
+ * memory is a range of a dma-buf or of the caller's own pages. A target is what
+ * may be read or written: the volume itself, if the caller has its block device
+ * open, or a sealed file on it, if the caller has that file open. I/O is done
+ * by IORING_OP_URING_CMD on the device, in a ring with IORING_SETUP_SQE128.
+ * cmd_op is WEFT_MEM_CMD_*, and the payload (sqe->cmd) is a struct
+ * weft_mem_cmd. The result is the number of bytes, or a negative errno.
  *
- * What fails says why: the ioctls fill @why with a sentence, also when they
- * return an error.
+ * If an ioctl with a field @why fails, @why has a sentence with the reason.
  *
- * Closing the file ends all of it; memory is given back when what is in flight
- * on it has ended.
+ * Closing the file releases its memories and targets, after the commands in
+ * flight have completed.
  */
 #ifndef _UAPI_LINUX_WEFT_MEM_H
 #define _UAPI_LINUX_WEFT_MEM_H
@@ -23,12 +23,13 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-/* Room for a sentence, with its final zero. */
+/* Size of the buffer for a sentence, with its final zero. */
 #define WEFT_MEM_WHY_SIZE	512
 
 /*
- * Bytes of a command, memories and targets of an open file, commands in flight
- * of it, and bytes of those that bounce; a command beyond them fails with EBUSY.
+ * Limits of an open file: bytes of one command (EINVAL beyond), memories,
+ * targets, commands in flight, and bytes in flight by the route bounce (EBUSY
+ * beyond).
  */
 #define WEFT_MEM_CMD_BYTES_MAX	(64U << 20)
 #define WEFT_MEM_MEMORIES_MAX	65536
@@ -37,10 +38,10 @@
 #define WEFT_MEM_BOUNCE_MAX	(256U << 20)
 
 /**
- * enum weft_mem_route - the way that bytes take between a memory and a volume
- * @WEFT_MEM_ROUTE_DIRECT: members and adapters move them to and from the memory itself
- * @WEFT_MEM_ROUTE_VMAP: a software RDMA device moves them, by the CPU's mapping of the memory
- * @WEFT_MEM_ROUTE_BOUNCE: by host pages, and copied by the CPU
+ * enum weft_mem_route - how bytes are moved between a memory and a volume
+ * @WEFT_MEM_ROUTE_DIRECT: the members' devices access the memory itself
+ * @WEFT_MEM_ROUTE_VMAP: software RDMA accesses the CPU mapping of the memory
+ * @WEFT_MEM_ROUTE_BOUNCE: the CPU copies them through host pages
  */
 enum weft_mem_route {
 	WEFT_MEM_ROUTE_DIRECT,
@@ -51,14 +52,15 @@ enum weft_mem_route {
 #define WEFT_MEM_ROUTES		3
 
 /**
- * struct weft_mem_geometry - of the volume
+ * struct weft_mem_geometry - geometry and counters of the volume
  * @size: in bytes
- * @block_size: of its logical blocks, in bytes; offsets and lengths are multiples
+ * @block_size: logical block size, in bytes; offsets in the volume and lengths
+ *	have to be multiples
  * @chunk_size: in bytes
- * @member_count: members
- * @alignment: of addresses within a memory, in bytes
- * @bytes: moved so far by each route, by enum weft_mem_route
- * @uuid: of the volume
+ * @member_count: number of members
+ * @alignment: required alignment of addresses in a memory, in bytes
+ * @bytes: bytes moved so far by each route; index: enum weft_mem_route
+ * @uuid: UUID of the volume
  */
 struct weft_mem_geometry {
 	__u64	size;
@@ -71,7 +73,7 @@ struct weft_mem_geometry {
 };
 
 /**
- * enum weft_mem_kind - what a memory is made of
+ * enum weft_mem_kind - kinds of memory
  * @WEFT_MEM_KIND_PAGES: the caller's own pages, pinned while registered
  * @WEFT_MEM_KIND_DMABUF: a range of a dma-buf
  */
@@ -80,31 +82,31 @@ enum weft_mem_kind {
 	WEFT_MEM_KIND_DMABUF,
 };
 
-/* The route may be vmap, or bounce, where there is no direct one. */
+/* Allow the routes vmap and bounce, for memory without a direct route. */
 #define WEFT_MEM_ALLOW_VMAP	0x1
 #define WEFT_MEM_ALLOW_BOUNCE	0x2
-/* I/O may only write it to the volume. */
+/* Commands may only write this memory to the volume, and not read into it. */
 #define WEFT_MEM_READ_ONLY	0x4
 /*
- * Registered once, and not for each command: fewer instructions. Every target of
- * the volume is trusted with all of the memory, at any time, until it is
- * unregistered. Without, a target reaches what a command gives it while the
- * command lasts.
+ * Register the memory with the RDMA devices once, and not for each command.
+ * This saves instructions, but every target of the volume can then access all
+ * of the memory at any time until it is unregistered. Without this flag, a
+ * target can access the range of a command while the command lasts.
  */
 #define WEFT_MEM_PERSISTENT	0x8
 #define WEFT_MEM_FLAGS		0xf
 
 /**
- * struct weft_mem_register - a memory
+ * struct weft_mem_register - argument of WEFT_MEM_IOC_REGISTER
  * @kind: in: enum weft_mem_kind
  * @flags: in: WEFT_MEM_ALLOW_*, WEFT_MEM_READ_ONLY, WEFT_MEM_PERSISTENT
- * @fd: in: of the dma-buf; -1 for pages
- * @id: out: of the memory
- * @start: in: where it begins, an address or an offset in the dma-buf
+ * @fd: in: descriptor of the dma-buf; -1 for pages
+ * @id: out: id of the memory
+ * @start: in: its start: an address, or an offset in the dma-buf, in bytes
  * @length: in: in bytes
  * @route: out: enum weft_mem_route
  * @pad: 0
- * @why: out: the sentence, where it is refused
+ * @why: out: the reason of an error
  */
 struct weft_mem_register {
 	__u32	kind;
@@ -118,32 +120,35 @@ struct weft_mem_register {
 	char	why[WEFT_MEM_WHY_SIZE];
 };
 
-/* What a target allows. */
+/* Access rights of a target. */
 #define WEFT_MEM_MAY_READ	0x1
 #define WEFT_MEM_MAY_WRITE	0x2
 
 /**
- * struct weft_mem_target - what may be read and written
- * @fd: in: of the volume's block device, open for as much as is wanted, or of a
+ * struct weft_mem_target - argument of WEFT_MEM_IOC_TARGET
+ * @fd: in: descriptor of the volume's block device, open for @access, or of a
  *	sealed file, open for reading
  * @access: in: WEFT_MEM_MAY_*
- * @id: out: of the target
+ * @id: out: id of the target
  * @pad: 0
  * @size: out: in bytes
- * @why: out: the sentence, where it is refused
+ * @why: out: the reason of an error
  *
- * A target that may be written holds the volume exclusively, against mounts and
- * against others that do; all such targets of the volume share that.
+ * A target with WEFT_MEM_MAY_WRITE claims the volume exclusively, which
+ * excludes mounts and other exclusive users. All such targets of the volume
+ * share one claim.
  *
- * A file is sealed when it is immutable (chattr +i), nobody has it open for
- * writing, and it is on XFS or ext4 on the volume itself, with a written block
- * of its own for each byte. It is read, by offsets in the file. Until the target
- * is removed nobody writes, truncates, renames or unlinks it (ETXTBSY, EPERM),
- * also where it is made mutable meanwhile; nor does copy_file_range() copy it.
- * That is so on the host that has the volume assembled for writing, which this
- * has to be. Where it ends within a block of the
- * volume a read may go on to that one's end: it returns the bytes up to the
- * file's end, and what follows them in memory is zeros.
+ * A sealed file is immutable (chattr +i), is not open for writing, and is on
+ * XFS or ext4 on the volume itself. Each of its bytes is in a written block
+ * that no other file shares. Commands read it by offsets in the file. Until the
+ * target is removed, writing, truncating, renaming and unlinking the file fail
+ * (ETXTBSY, EPERM), also if it is made mutable meanwhile; copy_file_range()
+ * from it fails, too. This host has to have the volume assembled read-write,
+ * because only there these rules hold.
+ *
+ * If the file ends within a block of the volume, a read may include the whole
+ * block. It returns the number of bytes up to the file's end, and the bytes
+ * after these in memory are zeros.
  */
 struct weft_mem_target {
 	__s32	fd;
@@ -155,11 +160,11 @@ struct weft_mem_target {
 };
 
 /**
- * struct weft_mem_info - of a memory
- * @id: in: of the memory
+ * struct weft_mem_info - argument of WEFT_MEM_IOC_INFO
+ * @id: in: id of the memory
  * @route: out: enum weft_mem_route
  * @length: out: in bytes
- * @bytes: out: moved so far by each route
+ * @bytes: out: bytes moved so far by each route
  */
 struct weft_mem_info {
 	__u32	id;
@@ -170,19 +175,19 @@ struct weft_mem_info {
 
 #define WEFT_MEM_IOC_GEOMETRY	_IOR('w', 0x40, struct weft_mem_geometry)
 #define WEFT_MEM_IOC_REGISTER	_IOWR('w', 0x41, struct weft_mem_register)
-/* Argument: the id. Waits until what is in flight has ended. */
+/* Argument: the id. Waits for the memory's commands in flight. */
 #define WEFT_MEM_IOC_UNREGISTER	_IOW('w', 0x42, __u32)
 #define WEFT_MEM_IOC_INFO	_IOWR('w', 0x43, struct weft_mem_info)
 #define WEFT_MEM_IOC_TARGET	_IOWR('w', 0x44, struct weft_mem_target)
-/* Argument: the id. */
+/* Argument: the id. Waits for the target's commands in flight. */
 #define WEFT_MEM_IOC_UNTARGET	_IOW('w', 0x45, __u32)
 
 /**
  * struct weft_mem_cmd - a command, the payload of IORING_OP_URING_CMD
- * @target: id
- * @memory: id; 0 for a flush
- * @offset: within the target, in bytes
- * @memory_offset: within the memory, in bytes
+ * @target: id of the target
+ * @memory: id of the memory; 0 for a flush
+ * @offset: offset in the target, in bytes; 0 for a flush
+ * @memory_offset: offset in the memory, in bytes; 0 for a flush
  * @length: in bytes; 0 for a flush
  * @flags: 0
  */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ((GPL-2.0 WITH Linux-syscall-note) OR BSD-3-Clause) */
 /*
- * Memory of PCI devices, for whoever may have it.
+ * Memory of PCI devices.
  *
  * /dev/weft/bar-ADDRESS: a PCI device's memory as dma-bufs.
  *
- * For a device without a driver of its own that exports its memory: it is bound
- * to weft_p2p by driver_override, and whoever may open the device file gets
- * ranges of its largest prefetchable BAR as dma-bufs. Nothing keeps two of them
- * from overlapping: whose range is whose is the business of who uses the device.
+ * This is for a device whose own driver does not export its memory. Bind it to
+ * weft_p2p by driver_override. A process that can open the device file can
+ * export ranges of the largest prefetchable BAR as dma-bufs. Ranges may
+ * overlap: the users of the device have to agree on them.
  */
 #ifndef _UAPI_LINUX_WEFT_P2P_H
 #define _UAPI_LINUX_WEFT_P2P_H
@@ -15,16 +15,17 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-/* Room for a sentence, with its final zero. */
+/* Size of the buffer for a sentence, with its final zero. */
 #define WEFT_BAR_WHY_SIZE	512
 
 /**
- * struct weft_bar_export - a range as a dma-buf
+ * struct weft_bar_export - argument of WEFT_BAR_IOC_EXPORT
  * @start: in: in bytes, whole pages
  * @length: in: in bytes, whole pages
- * @fd: out: the dma-buf; it can be mapped, and written where the device file can
+ * @fd: out: descriptor of the dma-buf. It can be mapped, and be written if the
+ *	device file is open for writing
  * @pad: 0
- * @why: out: the sentence, where it is refused
+ * @why: out: the reason of an error
  */
 struct weft_bar_export {
 	__u64	start;
@@ -34,25 +35,26 @@ struct weft_bar_export {
 	char	why[WEFT_BAR_WHY_SIZE];
 };
 
-/* Bytes of the BAR that dma-bufs can have: all but weft_p2p's pages_mib at its end. */
+/* Bytes of the BAR for dma-bufs: all except weft_p2p's pages_mib at its end. */
 #define WEFT_BAR_IOC_SIZE	_IOR('w', 0x50, __u64)
 #define WEFT_BAR_IOC_EXPORT	_IOWR('w', 0x51, struct weft_bar_export)
 
 /*
- * /dev/weft-p2p, root's alone: which devices reach which others' memory.
+ * /dev/weft-p2p, for root only: which devices can access other devices' memory.
  */
 
-/* Room for a PCI device's address, "0000:03:00.0", with its final zero. */
+/* Size of a PCI address, such as "0000:03:00.0", with its final zero. */
 #define WEFT_P2P_NAME_SIZE	32
 
 /**
- * struct weft_p2p_route - may a device read and write another's memory?
- * @memory: in: PCI address of the one whose memory it is
- * @device: in: PCI address of the other
- * @why: out: the sentence, where it may not (EOPNOTSUPP), or one is not there (ENODEV)
+ * struct weft_p2p_route - argument of WEFT_P2P_IOC_ROUTE
+ * @memory: in: PCI address of the device that has the memory
+ * @device: in: PCI address of the device that would access it
+ * @why: out: the reason if it cannot access it (EOPNOTSUPP), or if one of the
+ *	devices does not exist (ENODEV)
  *
- * It is what weft_p2p asks before it gives out a BAR. The driver of another
- * device, that exports its memory itself, may know better or ask for more.
+ * weft_p2p makes the same check when a device attaches to a dma-buf of a BAR. A
+ * driver that exports its device's memory itself may decide otherwise.
  */
 struct weft_p2p_route {
 	char	memory[WEFT_P2P_NAME_SIZE];

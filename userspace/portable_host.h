@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The host's half of kmod/weft/portable.h: what the kernel's pure files need, from a C library. */
+/* The host's part of kmod/weft/portable.h: maps the kernel names that the pure files use to a C library. */
 #ifndef WEFT_PORTABLE_HOST_H
 #define WEFT_PORTABLE_HOST_H
 
@@ -54,7 +54,7 @@ static inline u64 div_u64_rem(u64 dividend, u32 divisor, u32 *remainder)
 
 static inline u32 crc32c(u32 crc, const void *p, size_t len)
 {
-	/* ISA-L takes the buffer as not const, and does not write to it. */
+	/* ISA-L's parameter is not const, but it does not write to the buffer. */
 	return crc32_iscsi((unsigned char *)p, (int)len, crc);
 }
 

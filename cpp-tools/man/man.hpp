@@ -9,17 +9,17 @@
 namespace man
 {
 
-/// Text as troff takes it: nothing in it is a request, and a hyphen can be copied and pasted.
+/// Escapes text for troff: no line is a request, and hyphens can be copied and pasted.
 [[nodiscard]] std::string roff(const std::string& text);
 
-/// The page's title and its NAME. `command` is what is typed: "weftctl create" is the page weftctl-create.
+/// Writes the page's title and NAME. `command` is as typed: "weftctl create" is the page weftctl-create.
 void write_head(std::ostream& page, const std::string& command, int section, const std::string& description);
-/// Each option, or each positional, and what it is for.
+/// Writes each option or positional with its description.
 void write_options(std::ostream& page, const CLI::App& app, bool positional);
-/// A footer: paragraphs, "Heading:" lines, and lines that are indented because they are to be typed.
+/// Writes a footer: paragraphs, "Heading:" lines, and indented lines, which are commands.
 void write_footer(std::ostream& page, const std::string& footer);
 
-/// The whole page of a command that has no verbs.
+/// Writes the whole page of a command without verbs.
 void write_command(std::ostream& page, const CLI::App& app, const std::string& command, int section,
                    const std::string& description);
 

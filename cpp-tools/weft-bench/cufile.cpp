@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/// NVIDIA's cuFile, to compare with: the entry points that are needed, by their documented ABI, from the
-/// libcufile that is there.
+/// NVIDIA's cuFile, for comparison: the needed functions by their documented ABI, from the installed
+/// libcufile.
 #include "measure.hpp"
 
-#include <fd.hpp>
 #include <shim/cuda.hpp>
 #include <shim/library.hpp>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <memory>
 
 namespace bench
@@ -57,9 +54,6 @@ struct CuFile {
     }
 };
 
-/// cuFile's calls wait: as many threads as I/O is to be in flight, up to what helps.
-constexpr std::uint32_t most_threads = 16;
-
 } // namespace
 
 Figures run_cufile(const Job& job, const weft::Memory& memory, const Progress& progress)
@@ -74,21 +68,21 @@ Figures run_cufile(const Job& job, const weft::Memory& memory, const Progress& p
     if (const auto error = api.open(); error.err)
         return refused(name, "cuFileDriverOpen fails with " + std::to_string(error.err));
     const std::unique_ptr<CuFile, void (*)(CuFile*)> driver(&api, [](CuFile* opened) { opened->close(); });
-    const auto path = path_of(job);
-    const weft::OwnedFd fd(::open(path.c_str(), (job.write ? O_RDWR : O_RDONLY) | O_DIRECT | O_CLOEXEC));
+    const auto fd = open_source(job, true);
     if (!fd)
-        return refused(name, path + ": " + std::strerror(errno));
-    CuFileDescr descr{opaque_fd, {fd.get()}, nullptr};
+        return refused(name, path_of(job) + ": " + std::strerror(fd.error()));
+    CuFileDescr descr{opaque_fd, {fd->get()}, nullptr};
     void* registered = nullptr;
     if (const auto error = api.handle_register(&registered, &descr); error.err)
         return refused(name, "cuFileHandleRegister fails with " + std::to_string(error.err));
     const std::unique_ptr<void, void (*)(void*)> handle(registered, api.handle_deregister);
-    // That is what CUDA's pointers are.
+    // cuFile takes a CUDA device pointer as a void pointer.
     auto* pointer = reinterpret_cast<void*>(memory.device_pointer());
     const bool known = !api.buffer_register(pointer, memory.size(), 0).err;
 
     Figures figures;
     figures.name = name;
+    // cuFile's calls are synchronous.
     const auto count = std::min(job.depth, most_threads);
     figures.route = "cuFile's own choice, " + std::to_string(count) + " threads";
     using Moved = std::expected<std::size_t, std::string>;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/// weft-bench: the same bytes by every route that this machine has, side by side.
+/// weft-bench: compares all routes of this machine with the same bytes.
 #include "options.hpp"
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <fmt/format.h>
 #include <fstream>
@@ -12,7 +14,7 @@
 namespace
 {
 
-/// A bar on a terminal, and nothing elsewhere.
+/// A progress bar on a terminal; prints nothing elsewhere.
 class Bar
 {
 public:
@@ -44,10 +46,21 @@ private:
     bool shown_ = false;
 };
 
-int give_up(const std::string& why)
+/// Exit statuses, as its --help says.
+enum class Status { done = 0, failed = 1, usage = 2, refused = 3 };
+
+int give_up(const std::string& why, Status status = Status::failed)
 {
     fmt::print(stderr, "weft-bench: {}\n", why);
-    return 1;
+    return static_cast<int>(status);
+}
+
+/// Were the requested routes measured? All that the user named, else at least one.
+Status status_of(const std::vector<bench::Figures>& all, bool named)
+{
+    const auto ran = std::count_if(all.begin(), all.end(), [](const auto& one) { return one.ran(); });
+    const bool good = named ? static_cast<std::size_t>(ran) == all.size() : ran > 0;
+    return good ? Status::done : Status::refused;
 }
 
 /// The range, and pieces that fit it.
@@ -71,7 +84,7 @@ weft::Result<void> settle(bench::Job& job)
             EINVAL, fmt::format("offset and block are multiples of {} bytes on {}", block, job.source)});
     if (job.offset >= size)
         return std::unexpected(weft::Error{EINVAL, fmt::format("{} ends at byte {}", job.source, size)});
-    // Whole blocks, so that a file's end is no matter.
+    // Whole blocks, so that a file may end within a block.
     const auto rest = (size - job.offset) / block * block;
     job.length = job.length ? std::min<std::uint64_t>(job.length / block * block, rest) : rest;
     if (!job.length)
@@ -91,21 +104,28 @@ int main(int argc, char** argv)
     CLI::App app{std::string("weft-bench: ") + bench::description};
     bench::Options options;
     bench::add_options(app, options);
-    CLI11_PARSE(app, argc, argv);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& problem) {
+        return app.exit(problem) ? static_cast<int>(Status::usage) : 0;
+    }
     if (options.block > (std::uint64_t{1} << 30))
-        return give_up("a block has 1 GiB at most");
+        return give_up("a block has 1 GiB at most", Status::usage);
     auto& job = options.job;
     job.piece = static_cast<std::uint32_t>(options.block);
     if (job.write && !job.file.empty())
-        return give_up("a sealed file is for reading");
+        return give_up("a sealed file is for reading", Status::usage);
+    if (job.write && !job.destroy)
+        return give_up("--write overwrites what " + job.source + " holds; add --destroy to allow it",
+                       Status::usage);
     if (auto settled = settle(job); !settled)
-        return give_up(settled.error().text);
+        return give_up(settled.error().text, settled.error().code == EINVAL ? Status::usage : Status::failed);
     const auto bytes = std::size_t{job.piece} * job.depth;
     const auto memory =
         job.gpu ? weft::Memory::allocate_cuda(*job.gpu, bytes) : weft::Memory::allocate(bytes);
     if (!memory)
         return give_up(memory.error().text);
-    // What pins pages and registers buffers by itself takes it to be there, as any program with CUDA has one.
+    // cuFile and pinned copies need a current context, as every CUDA program has.
     std::optional<weft::shim::CurrentContext> current;
     if (job.gpu)
         current.emplace(*weft::shim::cuda(), memory->cuda_context());
@@ -122,5 +142,5 @@ int main(int argc, char** argv)
         return give_up(options.json + " cannot be written");
     if (!save(options.svg, bench::as_svg(job, all)))
         return give_up(options.svg + " cannot be written");
-    return 0;
+    return static_cast<int>(status_of(all, app.count("--routes") > 0));
 }

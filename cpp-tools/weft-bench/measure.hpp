@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/// What the routes share: clocks, and where data is.
+/// Common code of the routes: clocks, and access to the source.
 #pragma once
 
 #include "bench.hpp"
 
+#include <fd.hpp>
+
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <expected>
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <thread>
 
 namespace bench
@@ -57,12 +62,28 @@ private:
     return figures;
 }
 
-/// The file or device itself, for who opens it without libweft.
+/// The path of the file or device, for routes that do not use libweft.
 [[nodiscard]] inline std::string path_of(const Job& job)
 {
     if (!job.file.empty())
         return job.file;
     return job.source.find('/') == std::string::npos ? "/dev/weft/" + job.source : job.source;
+}
+
+/// Opens it. A device for writing is claimed, as libweft claims it. Returns an errno on failure.
+[[nodiscard]] inline std::expected<weft::OwnedFd, int> open_source(const Job& job, bool direct)
+{
+    const auto path = path_of(job);
+    struct stat status {
+    };
+    if (::stat(path.c_str(), &status))
+        return std::unexpected(errno);
+    weft::OwnedFd fd(::open(path.c_str(), (job.write ? O_RDWR : O_RDONLY) | O_CLOEXEC |
+                                              (direct ? O_DIRECT : 0) |
+                                              (job.write && S_ISBLK(status.st_mode) ? O_EXCL : 0)));
+    if (!fd)
+        return std::unexpected(errno);
+    return fd;
 }
 
 [[nodiscard]] inline std::uint64_t pieces_of(const Job& job)
@@ -75,8 +96,11 @@ private:
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(job.piece, job.length - number * job.piece));
 }
 
-/// All pieces, by threads that each take the next one. `move` is given a thread's number, a length and an
-/// offset, and gives the bytes it moved, or why it did not, and then all end.
+/// More threads than this do not make synchronous I/O faster.
+constexpr std::uint32_t most_threads = 16;
+
+/// Moves all pieces with threads, each of which takes the next piece. `move` gets the thread's number, a
+/// length and an offset. It returns the bytes moved, or an error, after which all threads end.
 template <typename Move>
 void move_pieces(Figures& figures, const Job& job, std::uint32_t threads, const Progress& progress, Move move)
 {

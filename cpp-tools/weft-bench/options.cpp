@@ -10,16 +10,26 @@ namespace
 constexpr auto footer = R"(Routes:
   direct  libweft, strictly: devices move the bytes to and from the memory itself
   staged  libweft through pinned memory, the copy of one piece beside the I/O of the next
-  pread   pread() or pwrite() of one piece at a time, and a copy
+  pread   pread() or pwrite() and a copy, by a thread for each I/O in flight (up to 16)
   cufile  NVIDIA's cuFile, where libcufile is installed, by a thread for each I/O in flight (up to 16)
 
-A route that cannot be says why. CPU seconds are this process's; what the kernel's own threads do is not in them.
-Writing overwrites what the source holds.
+A route that cannot be says why.
+
+Exit status:
+  0  measured: each route that --routes names, or one at least
+  1  an error of the system or of the source
+  2  what was asked for cannot be
+  3  a route that --routes names was refused or failed, or all were
+
+CPU seconds are this process's; what the kernel's own threads do is not in them.
+--write overwrites what SOURCE holds, be it a device or a file, and needs --destroy. A block device that is mounted or
+claimed by somebody is refused.
 
 Examples:
   weft-bench data --gpu 0
   weft-bench /mnt/shard-0001.bin --size 1G --json bench.json --svg bench.svg
-  weft-bench data --file /mnt/shard-0001.bin --gpu 0 --routes direct,staged)";
+  weft-bench data --file /mnt/shard-0001.bin --gpu 0 --routes direct,staged
+  weft-bench data --write --destroy --size 1G)";
 
 } // namespace
 
@@ -38,7 +48,8 @@ void add_options(CLI::App& app, Options& options)
         ->check(CLI::Range(1, 1024))
         ->capture_default_str();
     app.add_option("--gpu", options.job.gpu, "memory of that GPU, by its number in CUDA, and not the host's");
-    app.add_flag("--write", options.job.write, "from memory to the source");
+    app.add_flag("--write", options.job.write, "from memory to the source; needs --destroy");
+    app.add_flag("--destroy", options.job.destroy, "allow --write to overwrite what the source holds");
     app.add_option("--routes", options.routes, "which, separated by commas")
         ->delimiter(',')
         ->check(CLI::IsMember({"direct", "staged", "pread", "cufile"}));

@@ -11,16 +11,16 @@ namespace bench
 
 struct Options {
     Job job;
-    std::uint64_t block = 1 << 20; ///< Job::piece, before it is known to be one
+    std::uint64_t block = 1 << 20; ///< Job::piece, before it is checked
     std::vector<std::string> routes{"direct", "staged", "pread", "cufile"};
     std::string json, svg; ///< files
 };
 
-/// What it is for, in a man page's words.
+/// The description for the man page.
 constexpr auto description =
     "move a volume, a file or a range to and from GPU or host memory, by every route";
 
-/// Declares what is read into `options`, which outlives the parsing.
+/// Declares the options that are parsed into `options`, which has to outlive the parser.
 void add_options(CLI::App& app, Options& options);
 
 } // namespace bench

@@ -18,7 +18,7 @@ std::string describe(const Job& job)
                        job.file.empty() ? "" : " " + job.file);
 }
 
-/// For XML.
+/// Escapes text for XML.
 std::string escaped(const std::string& text)
 {
     std::string safe;

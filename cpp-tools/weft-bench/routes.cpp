@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "measure.hpp"
 
-#include <fd.hpp>
 #include <shim/cuda.hpp>
 
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <memory>
 #include <optional>
 #include <unistd.h>
@@ -18,7 +16,7 @@ namespace
 {
 
 using weft::shim::cuda;
-/// What the job opens: a volume, and a file on it where that is meant.
+/// The targets of the job: a volume, and a file on it if one is given.
 struct Opened {
     std::optional<weft::Volume> volume;
     std::optional<weft::File> file;
@@ -28,7 +26,7 @@ struct Opened {
     }
 };
 
-weft::Result<Opened> open_source(const Job& job)
+weft::Result<Opened> open_target(const Job& job)
 {
     Opened opened;
     auto volume = weft::Volume::open(job.source, job.write ? weft::Access::read_write : weft::Access::read);
@@ -57,7 +55,7 @@ std::uint32_t Figures::latency(double part) const
 Figures run_engine(const Job& job, const weft::Memory& memory, const std::string& name,
                    const Progress& progress)
 {
-    const auto opened = open_source(job);
+    const auto opened = open_target(job);
     if (!opened)
         return refused(name, opened.error().text);
     const auto& target = opened->target();
@@ -115,37 +113,38 @@ Figures run_pread(const Job& job, const weft::Memory& memory, const Progress& pr
 {
     const std::string name = "pread";
     const auto path = path_of(job);
-    const int flags = (job.write ? O_RDWR : O_RDONLY) | O_CLOEXEC;
-    weft::OwnedFd fd(::open(path.c_str(), flags | O_DIRECT));
-    if (!fd && errno == EINVAL)
-        fd = weft::OwnedFd(::open(path.c_str(), flags));
+    auto fd = open_source(job, true);
+    if (!fd && fd.error() == EINVAL)
+        fd = open_source(job, false);
     if (!fd)
-        return refused(name, path + ": " + std::strerror(errno));
-    auto buffer = weft::Memory::allocate(job.piece);
+        return refused(name, path + ": " + std::strerror(fd.error()));
+    // One piece for each thread.
+    const auto threads = std::min(job.depth, most_threads);
+    auto buffer = weft::Memory::allocate(std::size_t{job.piece} * threads);
     if (!buffer)
         return refused(name, buffer.error().text);
     const auto* api = job.gpu ? cuda() : nullptr;
     const bool pinned = api && !api->host_register(buffer->data(), buffer->size(), 1);
-    const auto copy = [&](std::uint32_t bytes) {
-        return (job.write ? memory.copy_out(0, buffer->data(), bytes)
-                          : memory.copy_in(0, buffer->data(), bytes)) == 0;
-    };
 
     Figures figures;
     figures.name = name;
-    figures.route = pinned ? "pinned host memory, and a copy" : "host memory, and a copy";
+    figures.route = (pinned ? "pinned host memory, and a copy, " : "host memory, and a copy, ") +
+                    std::to_string(threads) + " threads";
     using Moved = std::expected<std::size_t, std::string>;
-    move_pieces(figures, job, 1, progress, [&](std::uint32_t, std::uint32_t length, off_t offset) -> Moved {
-        if (job.write && !copy(length))
+    const auto move = [&](std::uint32_t number, std::uint32_t length, off_t offset) -> Moved {
+        const auto at = std::size_t{number} * job.piece;
+        auto* data = buffer->data() + at;
+        if (job.write && memory.copy_out(at, data, length))
             return std::unexpected("the copy fails");
-        const auto moved = job.write ? ::pwrite(fd.get(), buffer->data(), length, offset)
-                                     : ::pread(fd.get(), buffer->data(), length, offset);
+        const auto moved =
+            job.write ? ::pwrite(fd->get(), data, length, offset) : ::pread(fd->get(), data, length, offset);
         if (moved <= 0)
             return std::unexpected(path + ": " + (moved ? std::strerror(errno) : "it ends early"));
-        if (!job.write && !copy(static_cast<std::uint32_t>(moved)))
+        if (!job.write && memory.copy_in(at, data, static_cast<std::size_t>(moved)))
             return std::unexpected("the copy fails");
         return static_cast<std::size_t>(moved);
-    });
+    };
+    move_pieces(figures, job, threads, progress, move);
     if (pinned)
         api->host_unregister(buffer->data());
     return figures;

@@ -58,7 +58,7 @@ exit_code exit_code_of(int errnum) noexcept
 namespace
 {
 
-tl::unexpected<error> open_error(const std::string& path, int errnum, dev_t number)
+std::unexpected<error> open_error(const std::string& path, int errnum, dev_t number)
 {
     if (errnum == EBUSY) {
         std::string who;
@@ -125,7 +125,7 @@ result<void> block_device::write_block(std::uint64_t offset, const block& data) 
 void block_device::written() const
 {
     ioctl(fd_.get(), BLKFLSBUF, 0);
-    // udev watches some kinds of disks for writers and not others. Where there is no udev nobody minds.
+    // udev watches only some kinds of disks for writers. Without udev this has no effect.
     static_cast<void>(write_attribute(
         fmt::format("/sys/dev/block/{}:{}/uevent", major(number_), minor(number_)), "change"));
 }
@@ -133,7 +133,7 @@ void block_device::written() const
 namespace
 {
 
-// Older libblkid reads as it likes, which direct I/O does not allow.
+// Older versions of libblkid read at any alignment, which direct I/O does not allow.
 class buffered
 {
 public:
@@ -167,7 +167,7 @@ result<std::optional<std::string>> block_device::content() const
     const int found = blkid_do_safeprobe(probe.get());
     if (found == 1)
         return std::nullopt;
-    // More than one thing at once is something all the same.
+    // Ambivalent results (several kinds of contents) also count as contents.
     if (found == -2)
         return "several things that contradict each other";
     if (found < 0)
@@ -189,7 +189,7 @@ result<std::optional<std::string>> block_device::content() const
 namespace
 {
 
-// Device numbers of a whole disk and of its partitions: any of them in use is the disk in use.
+// Device numbers of a whole disk and its partitions: the disk is in use if one of them is.
 std::vector<dev_t> family_of(dev_t number)
 {
     std::vector<dev_t> family{number};
@@ -282,10 +282,10 @@ std::optional<std::vector<std::string>> users_of(const std::string& path)
 
 result<void> check_distinct(const std::vector<block_device>& opened, const std::string& path)
 {
-    // Only looked at: a second opening of what we claimed would say no more than that it is in use.
+    // Do not open it: a second open of a device that we claimed would only say that it is in use.
     const auto peek = block_device::open(path, block_device::access::read);
     if (!peek)
-        return tl::unexpected(peek.error());
+        return std::unexpected(peek.error());
     for (const auto& other : opened)
         if (other.number() == peek->number())
             return fail(exit_code::usage, "{} and {} are the same device", other.path(), path);
@@ -304,7 +304,7 @@ std::vector<std::string> all_block_devices()
     std::error_code ignored;
     for (const auto& entry : fs::directory_iterator("/sys/class/block", ignored)) {
         auto name = entry.path().filename().string();
-        // A volume is no member of a volume unless it is named so, and floppies take seconds to say no.
+        // A volume is a member only if the user names it, and opening a floppy drive takes seconds.
         if (name.rfind("weft!", 0) == 0 || name.rfind("fd", 0) == 0)
             continue;
         std::uint64_t sectors = 0;

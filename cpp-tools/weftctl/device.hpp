@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/// Block devices as weftctl meets them: opened, measured, asked what is on them and who has them.
+/// Block devices: open and measure them, find their contents and users.
 #pragma once
 
 #include "result.hpp"
@@ -20,16 +20,16 @@ namespace weft
 class block_device
 {
 public:
-    /// 4 KiB as they are read and written, aligned for direct I/O.
+    /// A block of 4 KiB, aligned for direct I/O.
     struct alignas(4096) block : std::array<std::byte, 4096> {
     };
 
     enum class access {
-        read,            ///< beside others
-        write_exclusive, ///< with the kernel's promise that nobody else has claimed it
+        read,            ///< other users are allowed
+        write_exclusive, ///< with an exclusive claim (O_EXCL)
     };
 
-    /// Opens a block device or says in one sentence why not.
+    /// Opens a block device, or returns the reason as a sentence.
     [[nodiscard]] static result<block_device> open(const std::string& path, access access);
 
     [[nodiscard]] const std::string& path() const noexcept { return path_; }
@@ -37,15 +37,15 @@ public:
     [[nodiscard]] unsigned int block_size() const noexcept { return block_size_; } ///< logical, bytes
     [[nodiscard]] dev_t number() const noexcept { return number_; }
 
-    /// Past the page cache, so that what others wrote is seen and what we write is on the medium.
+    /// Without the page cache: reads what others wrote, and writes to the medium.
     [[nodiscard]] result<block> read_block(std::uint64_t offset) const;
     [[nodiscard]] result<void> write_block(std::uint64_t offset, const block& data) const;
 
-    /// What libblkid recognises on it ("xfs filesystem", "gpt partition table"), if anything.
+    /// The contents that libblkid recognises ("xfs filesystem", "gpt partition table"), if any.
     [[nodiscard]] result<std::optional<std::string>> content() const;
 
-    /// After the last write: removes from the kernel's cache what direct writes went past, and has udev look
-    /// again.
+    /// Call it after the last write: drops old pages from the page cache, and makes udev look
+    /// at the device again.
     void written() const;
 
 private:
@@ -56,14 +56,14 @@ private:
     dev_t number_ = 0;
 };
 
-/// Who has a block device open or claimed, one phrase each: "mounted on /data", "held by dm-0", "open in fio
+/// The users of a block device, one phrase each: "mounted on /data", "held by dm-0", "open in fio
 /// (pid 7)".
 [[nodiscard]] std::vector<std::string> users_of(dev_t number);
 
-/// The same by path; nothing where there is no block device.
+/// The same by path; empty if there is no block device.
 [[nodiscard]] std::optional<std::vector<std::string>> users_of(const std::string& path);
 
-/// Refuses a device that is among those opened already, under whichever name.
+/// Refuses a device that is open already, also by another name.
 [[nodiscard]] result<void> check_distinct(const std::vector<block_device>& opened, const std::string& path);
 
 /// Whether a disk, by its name in /sys/block, is a namespace of weft's own RDMA initiator.

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -35,6 +36,19 @@ json to_json(const export_spec& spec)
             {"own_port", spec.own_port},  {"own_hosts", spec.own_hosts}};
 }
 
+/// Refuses a number that does not fit its type.
+template <typename Number>
+Number number_of(const json& entry, const char* name)
+{
+    const auto& value = entry.at(name);
+    if (!value.is_number_unsigned() || value.get<std::uint64_t>() > std::numeric_limits<Number>::max())
+        throw json::out_of_range::create(401,
+                                         fmt::format("{} is no number from 0 to {}: {}", name,
+                                                     std::numeric_limits<Number>::max(), value.dump()),
+                                         nullptr);
+    return value.get<Number>();
+}
+
 export_spec from_json(const json& entry)
 {
     export_spec spec;
@@ -43,17 +57,17 @@ export_spec from_json(const json& entry)
     entry.at("uuid").get_to(spec.uuid);
     entry.at("transport").get_to(spec.at.transport);
     entry.at("address").get_to(spec.at.address);
-    entry.at("port").get_to(spec.at.port);
+    spec.at.port = number_of<decltype(spec.at.port)>(entry, "port");
     entry.at("any_host").get_to(spec.any_host);
     entry.at("hosts").get_to(spec.hosts);
     entry.at("p2pmem").get_to(spec.p2pmem);
-    entry.at("size").get_to(spec.size);
+    spec.size = number_of<decltype(spec.size)>(entry, "size");
     entry.at("own_port").get_to(spec.own_port);
     entry.at("own_hosts").get_to(spec.own_hosts);
     return spec;
 }
 
-// The file is root's, and people edit such files: what goes into configfs paths is looked at again.
+// Users edit this file: check all values that become part of configfs paths.
 result<void> check(const export_spec& spec)
 {
     auto good = check_nqn(spec.subnqn);
@@ -65,6 +79,8 @@ result<void> check(const export_spec& spec)
     uuid_t parsed;
     if (good && uuid_parse(spec.uuid.c_str(), parsed))
         return fail(exit_code::usage, "'{}' is not a UUID", spec.uuid);
+    if (good && !spec.at.port)
+        return fail(exit_code::usage, "0 is no port");
     if (good && spec.at.transport != "rdma" && spec.at.transport != "tcp")
         return fail(exit_code::usage, "no transport is called '{}'", spec.at.transport);
     return good;
@@ -83,6 +99,28 @@ bool same_device(const std::string& one, const std::string& other)
 
 } // namespace
 
+result<std::vector<export_spec>> parse_exports(const std::string& text, const std::string& where)
+{
+    std::vector<export_spec> all;
+    try {
+        const auto document = json::parse(text);
+        if (document.at("version") != 1)
+            return fail(exit_code::damaged, "{} is of version {}, this weftctl knows version 1", where,
+                        document.at("version").dump());
+        for (const auto& entry : document.at("exports")) {
+            auto spec = from_json(entry);
+            if (auto good = check(spec); !good)
+                return fail(exit_code::damaged, "{}: {}", where, good.error().text);
+            if (std::any_of(all.begin(), all.end(), [&](const auto& s) { return s.subnqn == spec.subnqn; }))
+                return fail(exit_code::damaged, "{} has {} twice", where, spec.subnqn);
+            all.push_back(std::move(spec));
+        }
+    } catch (const json::exception& problem) {
+        return fail(exit_code::damaged, "{} is not what weftctl wrote: {}", where, problem.what());
+    }
+    return all;
+}
+
 result<export_book> export_book::load()
 {
     export_book book;
@@ -92,23 +130,10 @@ result<export_book> export_book::load()
     const auto text = read_text(book_path);
     if (!text)
         return fail(exit_code::permission, "{} cannot be read", book_path.string());
-    try {
-        const auto document = json::parse(*text);
-        if (document.at("version") != 1)
-            return fail(exit_code::damaged, "{} is of version {}, this weftctl knows version 1",
-                        book_path.string(), document.at("version").dump());
-        for (const auto& entry : document.at("exports")) {
-            auto spec = from_json(entry);
-            if (book.find(spec.subnqn))
-                return fail(exit_code::damaged, "{} has {} twice", book_path.string(), spec.subnqn);
-            book.entries_.push_back(std::move(spec));
-            if (auto good = check(book.entries_.back()); !good)
-                return fail(exit_code::damaged, "{}: {}", book_path.string(), good.error().text);
-        }
-    } catch (const json::exception& problem) {
-        return fail(exit_code::damaged, "{} is not what weftctl wrote: {}", book_path.string(),
-                    problem.what());
-    }
+    auto entries = parse_exports(*text, book_path.string());
+    if (!entries)
+        return std::unexpected(entries.error());
+    book.entries_ = std::move(*entries);
     return book;
 }
 
@@ -185,7 +210,7 @@ std::string stable_path(const std::string& device)
     }
     if (names.empty())
         return device;
-    // What the device says of itself (EUI, UUID, WWN) before what is put together of model and serial number.
+    // Prefer the device's own id (EUI, UUID, WWN) to one made of model and serial number.
     std::sort(names.begin(), names.end(), [](const std::string& one, const std::string& other) {
         const auto made_up = [](const std::string& name) {
             return name.find("/nvme-eui.") == std::string::npos &&

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/// What this host exports, kept in /etc/weft/exports.json so that it is served again after a reboot.
+/// The exports of this host, saved in /etc/weft/exports.json to serve them again after a reboot.
 #pragma once
 
 #include "nvmet.hpp"
@@ -10,33 +10,37 @@
 namespace weft
 {
 
-/// One export, saved, served, or both.
+/// An export that is saved, served, or both.
 struct export_status {
     export_spec spec;
     bool saved = false;
     bool serving = false;
-    std::string why; ///< it is not served, or that it is somebody else's
+    std::string why; ///< why it is not served, or that it is not weft's
 };
+
+/// Parses saved exports; `where` is the document's name for errors.
+[[nodiscard]] result<std::vector<export_spec>> parse_exports(const std::string& text,
+                                                             const std::string& where);
 
 class export_book
 {
 public:
-    /// Reads the saved exports; none where nothing was ever saved.
+    /// Reads the saved exports. Without a file there are none.
     [[nodiscard]] static result<export_book> load();
-    /// The same for who will change them: other commands that would wait until this book is gone.
+    /// The same for changes: other commands that change them wait until this object is destroyed.
     [[nodiscard]] static result<export_book> open();
     [[nodiscard]] result<void> save() const;
 
     [[nodiscard]] const std::vector<export_spec>& entries() const { return entries_; }
     void add(export_spec spec) { entries_.push_back(std::move(spec)); }
 
-    /// The one of this device or NQN.
+    /// Finds the export of a device or NQN.
     [[nodiscard]] const export_spec* find(const std::string& device_or_nqn) const;
     void remove(const std::string& subnqn);
 
-    /// Serves an entry and notes what weft made for it; what a sibling made is the entry's own, too.
+    /// Serves an entry and notes what weft made for it, also for another export on the same port.
     [[nodiscard]] result<void> serve(const nvmet& target, export_spec& spec) const;
-    /// The same for one that is in the book.
+    /// The same for an entry that is saved already.
     [[nodiscard]] result<void> serve_saved(const nvmet& target, std::size_t index);
 
 private:
@@ -44,11 +48,11 @@ private:
     OwnedFd lock_;
 };
 
-/// A path to the device that stays when the order of devices changes: below /dev/disk/by-id where there is
+/// A stable path to the device, below /dev/disk/by-id if there is
 /// one.
 [[nodiscard]] std::string stable_path(const std::string& device);
 
-/// A UUID made of this machine's id and a name: the same whenever it is asked for (RFC 4122, version 5).
+/// A constant UUID made of this machine's id and a name (RFC 4122, version 5).
 [[nodiscard]] result<std::string> named_uuid(const std::string& name);
 
 } // namespace weft

@@ -31,7 +31,7 @@ namespace
 
 constexpr auto namespace_wait = std::chrono::seconds(10);
 
-/// libnvme's tree. What the library itself would print goes nowhere: the reason is in errno, and is told in
+/// libnvme's tree. The library's own output is dropped: the reason is in errno and is reported in
 /// one line.
 class nvme_tree
 {
@@ -51,7 +51,7 @@ public:
     [[nodiscard]] nvme_root_t get() const { return root_; }
     [[nodiscard]] explicit operator bool() const { return root_; }
 
-    /// Why the last call failed, in one sentence.
+    /// The reason why the last call failed, as a sentence.
     [[nodiscard]] std::string why(int errnum) const
     {
         switch (errnum) {
@@ -102,7 +102,7 @@ nvme_fabrics_config config_of(const connect_options& options)
     return config;
 }
 
-/// Who this host is to targets: NQN and id.
+/// The identity of this host for targets: NQN and id.
 struct host_identity {
     std::string nqn;
     std::string id;
@@ -112,9 +112,9 @@ result<host_identity> identity_of(const connect_options& options)
 {
     auto nqn = options.host_nqn.empty() ? host_nqn() : result<std::string>(options.host_nqn);
     if (!nqn)
-        return tl::unexpected(nqn.error());
+        return std::unexpected(nqn.error());
     auto id = options.host_id.empty() ? read_text("/etc/nvme/hostid").value_or("") : options.host_id;
-    // Kernel and targets want both to name one host: without a file the id is the UUID in the NQN.
+    // NQN and id have to name the same host: without a file, use the UUID in the NQN as the id.
     if (const auto uuid = nqn->find("uuid:"); id.empty() && uuid != std::string::npos)
         id = nqn->substr(uuid + 5);
     return host_identity{std::move(*nqn), std::move(id)};
@@ -124,7 +124,7 @@ result<nvme_host_t> host_of(const nvme_tree& tree, const connect_options& option
 {
     const auto identity = identity_of(options);
     if (!identity)
-        return tl::unexpected(identity.error());
+        return std::unexpected(identity.error());
     auto* host = nvme_lookup_host(tree.get(), identity->nqn.c_str(),
                                   identity->id.empty() ? nullptr : identity->id.c_str());
     if (!host)
@@ -132,13 +132,13 @@ result<nvme_host_t> host_of(const nvme_tree& tree, const connect_options& option
     return host;
 }
 
-/// weft's own initiator connects, and its disks are there when this returns.
+/// Connects with weft's own initiator. The disks exist when this returns.
 result<std::string> create_own(const nvme_address& at, const std::string& subnqn,
                                const connect_options& options)
 {
     const auto identity = identity_of(options);
     if (!identity)
-        return tl::unexpected(identity.error());
+        return std::unexpected(identity.error());
     if (!options.host_interface.empty())
         return fail(exit_code::usage, "an interface cannot be chosen for rdma, --host-address can");
     controller_request request;
@@ -161,7 +161,7 @@ result<std::string> create_own(const nvme_address& at, const std::string& subnqn
     request.fast_io_fail_timeout = options.fast_io_fail_timeout;
     auto kernel = netlink::open();
     if (!kernel)
-        return tl::unexpected(kernel.error());
+        return std::unexpected(kernel.error());
     auto name = kernel->create_controller(request);
     if (!name)
         return fail(name.error().code, "{}/{} cannot be connected: {}", at.text(), subnqn, name.error().text);
@@ -180,10 +180,10 @@ result<controller> add_controller(const nvme_tree& tree, const nvme_address& at,
     if (!tree)
         return fail(exit_code::failure, "libnvme cannot start: {}", std::strerror(errno));
     if (auto loaded = load_module("nvme-" + at.transport); !loaded)
-        return tl::unexpected(loaded.error());
+        return std::unexpected(loaded.error());
     auto host = host_of(tree, options);
     if (!host)
-        return tl::unexpected(host.error());
+        return std::unexpected(host.error());
     controller made(nvme_create_ctrl(tree.get(), subnqn.c_str(), at.transport.c_str(), at.address.c_str(),
                                      or_null(options.host_address), or_null(options.host_interface),
                                      std::to_string(at.port).c_str()));
@@ -261,7 +261,7 @@ std::vector<connection> scan()
     return found;
 }
 
-/// From any address of this host, or from the one that is asked for: that is another path.
+/// Compares the host address only if one is given: another address is another path.
 std::optional<connection> find_connection(const nvme_address& at, const std::string& subnqn,
                                           const std::string& initiator, const std::string& host_address)
 {
@@ -285,7 +285,7 @@ result<std::vector<discovered>> discover(const nvme_address& at, const connect_o
     int errnum = 0;
     auto controller = add_controller(tree, at, NVME_DISC_SUBSYS_NAME, options, errnum);
     if (!controller)
-        return tl::unexpected(controller.error());
+        return std::unexpected(controller.error());
     nvmf_discovery_log* raw = nullptr;
     const int failed = nvmf_get_discovery_log(controller->get(), &raw, 10);
     errnum = errno;
@@ -297,7 +297,7 @@ result<std::vector<discovered>> discover(const nvme_address& at, const connect_o
     std::vector<discovered> found;
     for (std::uint64_t i = 0; i < le64toh(log->numrec); i++) {
         const auto& entry = log->entries[i];
-        // The service that was asked names itself, too (NVMe base specification, 5.1.12.3.2: subtype 3).
+        // The discovery service also lists itself (NVMe base specification, 5.1.12.3.2: subtype 3).
         if ((entry.trtype != NVMF_TRTYPE_RDMA && entry.trtype != NVMF_TRTYPE_TCP) ||
             entry.subtype == NVME_NQN_CURR)
             continue;
@@ -328,15 +328,15 @@ result<connection> connect(const nvme_address& at, const std::string& subnqn, co
     result<void> done;
     if (initiator == "weft") {
         if (auto name = create_own(at, subnqn, options); !name)
-            done = tl::unexpected(name.error());
+            done = std::unexpected(name.error());
     } else if (auto made = add_controller(tree, at, subnqn, options, errnum); !made) {
-        done = tl::unexpected(made.error());
+        done = std::unexpected(made.error());
     }
     if (!done) {
-        // Another command was faster.
+        // Another command has connected it meanwhile.
         if (auto known = find_connection(at, subnqn, initiator, options.host_address))
             return *known;
-        return tl::unexpected(done.error());
+        return std::unexpected(done.error());
     }
     auto link = find_connection(at, subnqn, initiator, options.host_address);
     if (!link)
@@ -379,7 +379,7 @@ result<void> disconnect(const connection& link)
     if (link.initiator == "weft") {
         auto kernel = netlink::open();
         if (!kernel)
-            return tl::unexpected(kernel.error());
+            return std::unexpected(kernel.error());
         return kernel->delete_controller(link.at.transport, link.controller);
     }
     const int err = write_attribute(fs::path("/sys/class/nvme") / link.controller / "delete_controller", "1");
@@ -395,7 +395,7 @@ result<std::string> namespace_disk(const connection& of, const member_uri& uri)
     std::error_code ignored;
     do {
         for (const auto& link : scan()) {
-            // The stock host's disks are the subsystem's, weft's own the controller's.
+            // The stock host's disks belong to the subsystem, those of weft's host to the controller.
             if (link.subnqn != uri.subnqn || link.initiator != of.initiator ||
                 (of.initiator == "weft" && link.controller != of.controller))
                 continue;

@@ -9,14 +9,14 @@
 namespace weft
 {
 
-/// This host's NVMe qualified name: /etc/nvme/hostnqn as every NVMe host tool has it; where that is not, one
-/// made of /etc/machine-id, so that it is the same at every start.
+/// This host's NVMe qualified name from /etc/nvme/hostnqn, like all NVMe host tools. Without that file, a
+/// constant one made of /etc/machine-id.
 [[nodiscard]] result<std::string> host_nqn();
 
-/// The id in /etc/machine-id, written as a UUID; nothing where it is missing or not 32 characters long.
+/// The id in /etc/machine-id, written as a UUID; unset if it is missing or not 32 characters long.
 [[nodiscard]] std::optional<std::string> machine_uuid();
 
-/// Of the kernel that runs, as uname(2) tells it.
+/// The release of the running kernel, from uname(2).
 [[nodiscard]] std::string kernel_release();
 
 } // namespace weft

@@ -1,7 +1,62 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "verbs.hpp"
 
+#include <algorithm>
 #include <exception>
+
+namespace
+{
+
+/// The first word that should be a command and is not; empty if there is none.
+std::string unknown_command(const CLI::App& app, int argc, char** argv)
+{
+    const auto* at = &app;
+    for (int i = 1; i < argc && !at->get_subcommands([](const CLI::App*) { return true; }).empty(); i++) {
+        const std::string word = argv[i];
+        if (word.empty() || word[0] == '-')
+            continue;
+        const auto named =
+            at->get_subcommands([&word](const CLI::App* one) { return one->get_name() == word; });
+        if (named.empty())
+            return word;
+        at = named.front();
+    }
+    return {};
+}
+
+/// The exit status after an invalid command line, or after the help.
+int refuse(const CLI::App& app, const CLI::ParseError& problem, int argc, char** argv)
+{
+    if (!problem.get_exit_code())
+        return app.exit(problem);
+    const auto unknown = unknown_command(app, argc, argv);
+    const auto text = unknown.empty() ? std::string(problem.what())
+                                      : fmt::format("'{}' is not a command of weftctl", unknown);
+    // The parser may have stopped before this option.
+    const bool json =
+        std::any_of(argv + 1, argv + argc, [](std::string_view word) { return word == "--json"; });
+    const auto renderer = json ? weft::make_json_renderer() : weft::make_text_renderer();
+    renderer->failure({weft::exit_code::usage, text + "; run weftctl --help"});
+    renderer->end();
+    return static_cast<int>(weft::exit_code::usage);
+}
+
+weft::exit_code run(const weft::verb& verb, weft::renderer& out)
+{
+    // Report exceptions of the standard library (a folder that vanishes while it is listed) as errors.
+    try {
+        const auto done = verb.run(out);
+        if (done)
+            return *done;
+        out.failure(done.error());
+        return done.error().code;
+    } catch (const std::exception& problem) {
+        out.failure({weft::exit_code::failure, problem.what()});
+        return weft::exit_code::failure;
+    }
+}
+
+} // namespace
 
 int main(int argc, char** argv)
 {
@@ -11,26 +66,16 @@ int main(int argc, char** argv)
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& problem) {
-        const int status = app.exit(problem);
-        return status ? static_cast<int>(weft::exit_code::usage) : 0;
+        return refuse(app, problem, argc, argv);
     }
 
     const auto renderer = json ? weft::make_json_renderer() : weft::make_text_renderer();
-    for (const auto& verb : verbs) {
-        if (!verb.command->parsed())
-            continue;
-        // The library's own exceptions (a folder that vanishes while it is listed) end as what they are:
-        // errors.
-        try {
-            const auto done = verb.run(*renderer);
-            if (done)
-                return static_cast<int>(*done);
-            renderer->failure(done.error());
-            return static_cast<int>(done.error().code);
-        } catch (const std::exception& problem) {
-            renderer->failure({weft::exit_code::failure, problem.what()});
-            return static_cast<int>(weft::exit_code::failure);
+    auto code = weft::exit_code::usage;
+    for (const auto& verb : verbs)
+        if (verb.command->parsed()) {
+            code = run(verb, *renderer);
+            break;
         }
-    }
-    return static_cast<int>(weft::exit_code::usage);
+    renderer->end();
+    return static_cast<int>(code);
 }

@@ -9,18 +9,18 @@ namespace weft
 result<member_links> member_links::resolve(const std::vector<std::string>& members,
                                            const connect_options& options)
 {
-    // All of them are read before the first is connected.
+    // Parse all of them before connecting the first.
     std::vector<member_uri> uris;
     for (const auto& member : members) {
         if (!is_uri(member))
             continue;
         auto uri = parse_member_uri(member);
         if (!uri)
-            return tl::unexpected(uri.error());
+            return std::unexpected(uri.error());
         uris.push_back(std::move(*uri));
     }
 
-    // A queue pair for each processor, times nodes, times targets, is more than fabrics like: 64 for a
+    // One queue pair per CPU, node and target would be too many for a fabric: at most 64 for a
     // volume.
     auto limited = options;
     if (!limited.queues && !uris.empty())
@@ -31,7 +31,7 @@ result<member_links> member_links::resolve(const std::vector<std::string>& membe
     for (const auto& uri : uris) {
         auto link = connect(uri.at, uri.subnqn, limited);
         if (!link)
-            return tl::unexpected(link.error());
+            return std::unexpected(link.error());
         if (link->made)
             links.made_.push_back(*link);
         found.push_back(std::move(*link));
@@ -45,7 +45,7 @@ result<member_links> member_links::resolve(const std::vector<std::string>& membe
         }
         auto disk = namespace_disk(*link++, *uri++);
         if (!disk)
-            return tl::unexpected(disk.error());
+            return std::unexpected(disk.error());
         links.devices_.push_back(std::move(*disk));
     }
     return links;
@@ -53,7 +53,7 @@ result<member_links> member_links::resolve(const std::vector<std::string>& membe
 
 member_links::~member_links()
 {
-    // What another command has begun to use meanwhile stays. The reason for all this is told already.
+    // A controller that another command uses now stays. The first error has been reported already.
     for (const auto& link : made_)
         if (!claimed_disk(link))
             static_cast<void>(disconnect(link));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/// Members as people name them, devices or URIs, brought to devices.
+/// Converts members, which the user names by device or URI, to devices.
 #pragma once
 
 #include "fabrics.hpp"
@@ -10,12 +10,12 @@
 namespace weft
 {
 
-/// Devices of members; those named by a URI were connected for it. Unless kept, what this connected is
-/// disconnected again when it goes, so that a command that fails leaves nothing behind.
+/// Devices of members. Members named by a URI are connected. The destructor disconnects
+/// them again unless they are kept, so that a failed command undoes its connections.
 class member_links
 {
 public:
-    /// Connects where it must. In the order given.
+    /// Connects the members that are not connected. Keeps their order.
     [[nodiscard]] static result<member_links> resolve(const std::vector<std::string>& members,
                                                       const connect_options& options = {});
     member_links(member_links&& other) noexcept

@@ -21,7 +21,7 @@ bool has_holders(dev_t number)
     return std::filesystem::directory_iterator(dir, failed) != std::filesystem::directory_iterator();
 }
 
-// The stock host shows one disk however many paths there are; weft's own initiator one a path.
+// The stock host has one disk for all paths; weft's own initiator has one disk for each path.
 std::string path_wwid(dev_t number)
 {
     const std::filesystem::path dir = fmt::format("/sys/dev/block/{}:{}", major(number), minor(number));
@@ -48,21 +48,32 @@ member_set& set_of(std::vector<member_set>& sets, const weft_sb_info& sb)
 
 } // namespace
 
-result<std::vector<member_set>> find_members(const std::vector<std::string>& devices)
+error unreadable_error(unsigned int count)
+{
+    return {exit_code::permission,
+            fmt::format("this user may not read {} of this host's block devices, and members on them are not "
+                        "seen; run weftctl as root",
+                        count)};
+}
+
+result<std::vector<member_set>> find_members(const std::vector<std::string>& devices,
+                                             unsigned int* unreadable)
 {
     std::vector<member_set> sets;
+    unsigned int refused = 0;
     for (const auto& path : devices.empty() ? all_block_devices() : devices) {
         auto device = block_device::open(path, block_device::access::read);
         if (!device) {
+            refused += device.error().code == exit_code::permission;
             if (devices.empty())
-                continue; // a card reader without a card and the like
-            return tl::unexpected(device.error());
+                continue; // for example a card reader without a card
+            return std::unexpected(device.error());
         }
         auto copies = read_superblocks(*device);
         if (!copies) {
             if (devices.empty())
                 continue;
-            return tl::unexpected(copies.error());
+            return std::unexpected(copies.error());
         }
         if (const auto* sb = copies->best())
             set_of(sets, *sb).members.push_back(
@@ -71,10 +82,14 @@ result<std::vector<member_set>> find_members(const std::vector<std::string>& dev
             return fail(copies->absent() ? exit_code::missing : exit_code::damaged, "{}: {}", path,
                         copies->absent() ? "no weft superblock" : copies->first.why);
     }
+    if (unreadable)
+        *unreadable = refused;
+    else if (refused && sets.empty())
+        return std::unexpected(unreadable_error(refused));
     return sets;
 }
 
-// Whether a member is found by another device already, and leads to the same namespace.
+// Was this member found already on another device that leads to the same namespace?
 bool member_set::is_path(const found_member& member, const std::string& device) const
 {
     return std::any_of(members.begin(), members.end(), [&](const auto& other) {
@@ -100,7 +115,7 @@ result<std::vector<std::string>> member_set::complete() const
     std::vector<bool> held(sb.member_count);
     for (const auto& member : members) {
         auto& known = devices[member.sb.member_index];
-        // A device below another (a path of a multipath device) shows what that shows: the upper one counts.
+        // A path below a multipath device has the same contents as that device: use the upper one.
         if (known.empty() || (held[member.sb.member_index] && !member.held)) {
             known = member.path;
             held[member.sb.member_index] = member.held;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/// Members found on this host's block devices, put together to volumes.
+/// Members found on this host's block devices, grouped to volumes.
 #pragma once
 
 #include "superblock.hpp"
@@ -16,29 +16,34 @@ namespace weft
 struct found_member {
     std::string path;
     weft_sb_info sb{};
-    bool held = false; ///< something else is built on the device
-    std::string wwid;  ///< of a disk that can be one path of several to the same namespace, else empty
+    bool held = false; ///< the device has a holder, such as device mapper
+    std::string wwid;  ///< of a disk that may be one of several paths to a namespace; else empty
 };
 
-/// A volume some of whose members were found.
+/// A volume of which at least one member was found.
 struct member_set {
     std::string name;
     std::string uuid;
-    weft_sb_info sb{}; ///< of whichever member was found first
+    weft_sb_info sb{}; ///< of the first member found
     std::vector<found_member> members;
 
-    /// The devices by member index; an error that names what is missing or there twice.
+    /// The devices by member index, or an error that names a missing or duplicate member.
     [[nodiscard]] result<std::vector<std::string>> complete() const;
 
-    /// Member indices and devices beyond those of `complete()`: further paths to the same namespaces.
+    /// Member indices and devices of additional paths, beyond those of `complete()`.
     [[nodiscard]] std::vector<std::pair<std::uint32_t, std::string>> further_paths() const;
 
 private:
     [[nodiscard]] bool is_path(const found_member& member, const std::string& device) const;
 };
 
-/// Looks at the devices named, or at all of this host.
-[[nodiscard]] result<std::vector<member_set>> find_members(const std::vector<std::string>& devices = {});
+/// Reads the named devices, or all devices of this host. Devices that this user may not read are counted in
+/// `unreadable`. Without that argument they are an error if no member was found.
+[[nodiscard]] result<std::vector<member_set>> find_members(const std::vector<std::string>& devices = {},
+                                                           unsigned int* unreadable = nullptr);
+
+/// The error for devices that this user may not read.
+[[nodiscard]] error unreadable_error(unsigned int count);
 
 /// The one volume of that name or UUID among them.
 [[nodiscard]] result<member_set> pick_volume(const std::vector<member_set>& sets, const std::string& name);

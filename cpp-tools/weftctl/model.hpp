@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/// What weftctl speaks of: filled by the verbs, shown by the renderers.
+/// The data of weftctl: verbs fill them, renderers show them.
 #pragma once
 
 #include <cstdint>
@@ -10,28 +10,28 @@
 namespace weft
 {
 
-/// What a disk, or a member, did of one kind: commands, bytes, and the time they took together.
+/// I/O of one kind on a disk or member: commands, bytes, and their total time.
 struct io_counter {
     std::uint64_t ios = 0;
     std::uint64_t bytes = 0;
     std::uint64_t nsecs = 0;
 };
 
-/// One way to a member of an assembled volume.
+/// A path to a member of an assembled volume.
 struct path_status {
     std::string disk; ///< as in /sys/block
     std::string address;
     std::string transport;
     bool usable = false;
-    io_counter reads, writes; ///< of the disk, since it is there; in milliseconds, as the kernel counts them
-    /// Of its controller, from sysfs; empty where it has none.
+    io_counter reads, writes; ///< of the disk since it was added; times in milliseconds
+    /// From its controller's sysfs attributes; empty without a controller.
     std::string controller;
     std::string state;
     std::string target; ///< "10.0.0.1:4420"
     std::string rail;   ///< local RDMA device and port
     std::uint32_t queues = 0;
     std::uint32_t reconnects = 0;
-    std::uint32_t errors = 0; ///< times its association ended otherwise than it was asked to
+    std::uint32_t errors = 0; ///< number of associations that ended by an error
 };
 
 /// A member of an assembled volume.
@@ -42,10 +42,10 @@ struct member_status {
     std::string address;
     std::string disk;
     std::string state;
-    std::uint64_t size = 0;                      ///< bytes of its device
-    io_counter reads, writes, discards, flushes; ///< of this assembly
+    std::uint64_t size = 0;                      ///< size of its device in bytes
+    io_counter reads, writes, discards, flushes; ///< since the assembly
     std::uint64_t errors = 0;
-    std::uint64_t retried = 0; ///< times a path gave requests back
+    std::uint64_t retried = 0; ///< how often a path gave requests back
     std::vector<path_status> paths;
 };
 
@@ -65,9 +65,10 @@ struct volume_status {
     std::uint64_t generation = 0;
     std::uint64_t created = 0; ///< seconds since 1970 UTC
     std::uint32_t openers = 0;
-    std::uint64_t mem_direct = 0, mem_vmap = 0, mem_bounce = 0; ///< bytes on registered memory, by route
+    std::uint64_t mem_direct = 0, mem_vmap = 0,
+                  mem_bounce = 0; ///< bytes moved by I/O on registered memory, by route
     std::vector<member_status> members;
-    std::vector<std::string> users; ///< who has it open
+    std::vector<std::string> users; ///< processes and kernel users that have it open
 };
 
 /// A volume whose superblocks were found on devices; it may be assembled or not.
@@ -76,7 +77,7 @@ struct found_volume {
     std::string uuid;
     std::uint64_t size = 0;
     std::uint32_t member_count = 0;
-    std::vector<std::string> devices; ///< by member index, empty where missing
+    std::vector<std::string> devices; ///< by member index; empty if missing
     [[nodiscard]] std::uint32_t present() const
     {
         std::uint32_t count = 0;
@@ -86,16 +87,16 @@ struct found_volume {
     }
 };
 
-/// What a verb that changes something did, or with --dry-run would do.
+/// A change that a verb made, or with --dry-run would make.
 struct action {
     std::string verb;   ///< "create", "wipe", ...
     std::string object; ///< a volume or a device
-    std::string text;   ///< the sentence for people
+    std::string text;   ///< the sentence for the user
     bool dry_run = false;
-    bool done = true; ///< false: there was nothing to do, or it is for --repair to do
+    bool done = true; ///< false: nothing was changed, or --repair is needed
 };
 
-/// What `check` found of one member.
+/// The result of `check` for one member.
 struct check_finding {
     std::string device;
     std::string state; ///< "ok", "first damaged", "copy damaged", "both damaged", ...
@@ -104,16 +105,16 @@ struct check_finding {
     bool repaired = false;
 };
 
-/// How much a finding of doctor matters.
+/// The severity of a finding of doctor.
 enum class severity { good, note, warning, problem };
 
 /// A finding of doctor.
 struct diagnosis {
     severity level = severity::good;
     std::string check; ///< "kernel", "dkms", "rdma", ...
-    std::string what;  ///< it is
-    std::string why;   ///< it matters; empty when all is well
-    std::string mend;  ///< the command or change that mends it; may be empty
+    std::string what;  ///< what was found
+    std::string why;   ///< why it matters; empty if all is well
+    std::string mend;  ///< the command or change that fixes it; may be empty
 };
 
 /// A message of the event group.

@@ -49,7 +49,7 @@ std::string uuid_of(const nlattr* attr)
     return format_uuid(uuid);
 }
 
-// mnl_attr_parse() of a message or a nest, as a function of the attribute.
+// mnl_attr_parse() of a message or a nest, with a function for each attribute.
 template <typename F>
 struct attr_visitor {
     F visit;
@@ -239,7 +239,7 @@ event_report parse_event(const nlmsghdr* header)
     return event;
 }
 
-// The counters of a member, from its folder in sysfs; zeroes where it went away meanwhile.
+// The counters of a member, from its sysfs folder; zeroes if it was removed meanwhile.
 void read_counters(const std::string& volume, member_status& member)
 {
     const auto dir = fmt::format("/sys/block/weft!{}/members/{}/", volume, member.index);
@@ -267,7 +267,7 @@ void read_disk(path_status& path)
     }
 }
 
-// What the controller behind a path's disk says in sysfs, if it is one of weft's own.
+// The sysfs attributes of the controller of a path's disk, if it is one of weft's own.
 void read_controller(path_status& path)
 {
     if (path.transport != "rdma")
@@ -287,12 +287,12 @@ void read_controller(path_status& path)
 
 } // namespace
 
-/// One request and what came back for it.
+/// One request and its answers.
 struct netlink::exchange {
     const handler* reply = nullptr;
     std::uint16_t family = 0;
     std::string refusal; ///< the sentence of a `refused` message
-    std::string extack;  ///< the kernel's own, for messages it did not let through to weft
+    std::string extack;  ///< the kernel's sentence for messages that it refused before weft
 };
 
 int netlink::on_message(const nlmsghdr* header, void* data)
@@ -357,7 +357,7 @@ result<void> netlink::transact(std::uint16_t type, std::uint8_t command, std::ui
         for (const auto* answer = reinterpret_cast<const nlmsghdr*>(buffer_.data());
              mnl_nlmsg_ok(answer, left); answer = mnl_nlmsg_next(answer, &left)) {
             if (answer->nlmsg_seq != sequence_)
-                continue; // an event, or the end of something given up
+                continue; // an event, or the answer to an abandoned request
             if (answer->nlmsg_type != NLMSG_ERROR && answer->nlmsg_type != NLMSG_DONE) {
                 on_message(answer, &exchange);
                 continue;
@@ -414,7 +414,7 @@ result<netlink> netlink::open()
     if (connection.resolve())
         return connection;
     if (auto loaded = load_module("weft"); !loaded)
-        return tl::unexpected(loaded.error());
+        return std::unexpected(loaded.error());
     if (auto resolved = connection.resolve(); !resolved)
         return fail(exit_code::missing,
                     "the kernel module weft does not answer here; it serves the initial network "
@@ -429,7 +429,7 @@ result<std::vector<volume_status>> netlink::volumes()
         family_, WEFT_CMD_VOLUME_GET, NLM_F_DUMP, [](nlmsghdr*) {},
         [&](const nlmsghdr* header) { found.push_back(parse_volume(header)); });
     if (!done)
-        return tl::unexpected(done.error());
+        return std::unexpected(done.error());
     return found;
 }
 
@@ -441,7 +441,7 @@ result<volume_status> netlink::volume(const std::string& name)
         [&](nlmsghdr* header) { mnl_attr_put_strz(header, WEFT_A_VOLUME_NAME, name.c_str()); },
         [&](const nlmsghdr* header) { found = parse_volume(header); });
     if (!done)
-        return tl::unexpected(done.error());
+        return std::unexpected(done.error());
     for (auto& member : found.members) {
         read_counters(found.name, member);
         for (auto& path : member.paths) {
@@ -525,7 +525,7 @@ result<std::string> netlink::create_controller(const controller_request& request
             });
         });
     if (!done)
-        return tl::unexpected(done.error());
+        return std::unexpected(done.error());
     return name;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/// weft's generic netlink family from userspace: one connection, its commands, its events.
+/// A connection to weft's generic netlink family: commands and events.
 #pragma once
 
 #include "model.hpp"
@@ -16,7 +16,7 @@
 namespace weft
 {
 
-/// What `volume-assemble` takes.
+/// Arguments of `volume-assemble`.
 struct assemble_request {
     std::string name;
     std::string host_nqn; ///< may be empty when read-only
@@ -26,7 +26,7 @@ struct assemble_request {
     bool iostats = true;
 };
 
-/// What `controller-create` takes; 0 is the kernel's default.
+/// Arguments of `controller-create`; 0 is the kernel's default.
 struct controller_request {
     std::string transport;
     std::string subnqn;
@@ -47,7 +47,7 @@ struct controller_request {
 class netlink
 {
 public:
-    /// Connects; loads weft.ko where it is not loaded.
+    /// Connects, and loads weft.ko if needed.
     [[nodiscard]] static result<netlink> open();
 
     [[nodiscard]] result<std::vector<volume_status>> volumes();
@@ -55,20 +55,20 @@ public:
     [[nodiscard]] result<void> assemble(const assemble_request& request);
     [[nodiscard]] result<void> stop(const std::string& name);
 
-    /// The name of the controller, whose disks are there.
+    /// Returns the name of the controller. Its disks exist.
     [[nodiscard]] result<std::string> create_controller(const controller_request& request);
     [[nodiscard]] result<void> delete_controller(const std::string& transport, const std::string& name);
 
-    /// One more way to a member: a block device.
+    /// Adds a path, a block device, to a member.
     [[nodiscard]] result<void> add_path(const std::string& volume, std::uint32_t member,
                                         const std::string& device);
     /// `disk` is a name as in /sys/block.
     [[nodiscard]] result<void> remove_path(const std::string& volume, std::uint32_t member,
                                            const std::string& disk);
 
-    /// Joins the event group; messages are received from then on.
+    /// Joins the event group and so starts to receive events.
     [[nodiscard]] result<void> subscribe();
-    /// Calls `handler` for each event until it returns false or a signal comes.
+    /// Calls `handler` for each event until it returns false or a signal arrives.
     [[nodiscard]] result<void> receive_events(const std::function<bool(const event_report&)>& handler);
 
 private:

@@ -21,7 +21,7 @@ namespace
 
 const fs::path root = "/sys/kernel/config/nvmet";
 
-/// Steps that are undone from the last to the first unless all of them succeeded.
+/// Steps that are undone in reverse order unless all of them succeed.
 class undo_stack
 {
 public:
@@ -86,8 +86,8 @@ result<void> set(const fs::path& attribute, const std::string& value)
     return {};
 }
 
-// Makes a folder of configfs, and says how to undo it. One that is there is somebody else's, stays, and is
-// `false`.
+// Makes a folder in configfs, and registers its undo step. An existing folder belongs to another program: it
+// stays, and the result is `false`.
 result<bool> make(const fs::path& folder, undo_stack& undo)
 {
     if (!::mkdir(folder.c_str(), 0755)) {
@@ -138,11 +138,11 @@ result<void> make_namespace(const export_spec& spec, undo_stack& undo)
     nguid.erase(std::remove(nguid.begin(), nguid.end(), '-'), nguid.end());
 
     if (auto made = make(subsystem, undo); !made)
-        return tl::unexpected(made.error());
+        return std::unexpected(made.error());
     else if (!*made)
         return fail(exit_code::busy, "the target has a subsystem called {} already", spec.subnqn);
     if (auto made = make(ns, undo); !made)
-        return tl::unexpected(made.error());
+        return std::unexpected(made.error());
     auto done = set(subsystem / "attr_serial", nguid.substr(0, 20));
     if (done)
         done = set(subsystem / "attr_allow_any_host", spec.any_host ? "1" : "0");
@@ -167,7 +167,7 @@ result<void> allow_hosts(export_spec& spec, undo_stack& undo)
     for (const auto& host : spec.hosts) {
         const auto made = make(root / "hosts" / host, undo);
         if (!made)
-            return tl::unexpected(made.error());
+            return std::unexpected(made.error());
         if (*made)
             spec.own_hosts.push_back(host);
         auto done =
@@ -183,14 +183,14 @@ result<fs::path> make_port(export_spec& spec, undo_stack& undo)
     const auto& at = spec.at;
     if (auto port = port_of(at))
         return *port;
-    // Numbers are the target's name for a port, and hosts see them in discovery: the lowest free one. Whoever
-    // was faster has the number.
+    // A port's name is a number, which hosts see in discovery: use the lowest free one. If another command
+    // takes it first, try the next.
     fs::path port;
     for (unsigned int number = 1; !spec.own_port; number++) {
         port = root / "ports" / std::to_string(number);
         auto made = make(port, undo);
         if (!made)
-            return tl::unexpected(made.error());
+            return std::unexpected(made.error());
         spec.own_port = *made;
     }
     auto done = set(port / "addr_trtype", at.transport);
@@ -201,11 +201,11 @@ result<fs::path> make_port(export_spec& spec, undo_stack& undo)
     if (done)
         done = set(port / "addr_trsvcid", std::to_string(at.port));
     if (!done)
-        return tl::unexpected(done.error());
+        return std::unexpected(done.error());
     return port;
 }
 
-// The first subsystem of a port makes the target listen: what is wrong with the address shows here.
+// The target listens when a port gets its first subsystem: a wrong address is detected here.
 result<void> listen(const fs::path& port, const export_spec& spec, undo_stack& undo)
 {
     const auto place = port / "subsystems" / spec.subnqn;
@@ -228,10 +228,10 @@ result<void> listen(const fs::path& port, const export_spec& spec, undo_stack& u
 result<nvmet> nvmet::open(const std::string& transport)
 {
     if (auto loaded = load_module("nvmet"); !loaded)
-        return tl::unexpected(loaded.error());
+        return std::unexpected(loaded.error());
     if (!transport.empty())
         if (auto loaded = load_module("nvmet-" + transport); !loaded)
-            return tl::unexpected(loaded.error());
+            return std::unexpected(loaded.error());
     if (!fs::exists(root))
         return fail(exit_code::missing, "{} is not there: 'mount -t configfs configfs /sys/kernel/config'",
                     root.string());
@@ -277,7 +277,7 @@ nvmet::presence nvmet::presence_of(const export_spec& spec) const
     if (!is_there(subsystem))
         return presence::absent;
     const auto device = read_text(subsystem / "namespaces/1/device_path").value_or("");
-    // A subsystem that has no device yet is the rest of a command that was killed.
+    // A subsystem without a device was left by a command that was killed.
     if (!device.empty() && device != "(null)" && device != spec.device)
         return presence::foreign;
     bool listened = false;
@@ -297,7 +297,7 @@ result<void> nvmet::add(export_spec& spec) const
         return done;
     const auto port = make_port(spec, undo);
     if (!port)
-        return tl::unexpected(port.error());
+        return std::unexpected(port.error());
     done = listen(*port, spec, undo);
     if (done)
         undo.keep();
@@ -329,7 +329,7 @@ result<void> nvmet::remove(const export_spec& spec) const
     }
     for (const auto& host : children(subsystem / "allowed_hosts")) {
         ::unlink(host.c_str());
-        // Refused while another subsystem allows it.
+        // The kernel refuses this while another subsystem allows the host.
         const auto& own = spec.own_hosts;
         if (std::find(own.begin(), own.end(), host.filename().string()) != own.end())
             ::rmdir((root / "hosts" / host.filename()).c_str());

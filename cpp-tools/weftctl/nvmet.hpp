@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/// The kernel's own NVMe target, by its folders below /sys/kernel/config/nvmet. What others made there is
-/// used where it fits and never changed.
+/// The kernel's NVMe target, by its folders below /sys/kernel/config/nvmet. Objects of other programs are
+/// used if they fit, and never changed.
 #pragma once
 
 #include "uri.hpp"
@@ -14,18 +14,19 @@
 namespace weft
 {
 
-/// A device, offered as the one namespace of a subsystem of its own.
+/// An exported device: the only namespace of its own subsystem.
 struct export_spec {
-    std::string device; ///< path that finds it after a reboot, too
+    std::string device; ///< path that is valid after a reboot, too
     std::string subnqn;
-    std::string uuid; ///< of the namespace: the same at every start, or hosts that were connected refuse it
+    std::string
+        uuid; ///< of the namespace; constant, because connected hosts refuse a namespace with another one
     nvme_address at;
     std::vector<std::string> hosts; ///< NQNs that may connect
     bool any_host = false;
     std::string p2pmem = "off"; ///< "auto", a PCI address, or "off"
-    std::uint64_t size = 0;     ///< bytes of the device: another size is another device
+    std::uint64_t size = 0;     ///< size of the device in bytes; with another size it is another device
 
-    /// What weft made for it and so removes when nothing uses it any more; all else was there before and
+    /// Parts that weft made for it. weft removes them when they are not used; everything else
     /// stays.
     bool own_port = false;
     std::vector<std::string> own_hosts;
@@ -34,7 +35,7 @@ struct export_spec {
 /// A subsystem of the target, ours or not.
 struct served_subsystem {
     std::string subnqn;
-    std::string device; ///< of its first namespace
+    std::string device; ///< device of its first namespace
     bool enabled = false;
     std::vector<nvme_address> ports;
 };
@@ -45,27 +46,27 @@ public:
     /// Loads the target's modules for a transport ("" for none) and finds configfs.
     [[nodiscard]] static result<nvmet> open(const std::string& transport);
 
-    /// What is served now.
+    /// The subsystems that are served now.
     [[nodiscard]] std::vector<served_subsystem> subsystems() const;
 
     /// The subsystem that has this device, if any.
     [[nodiscard]] std::optional<std::string> subsystem_of(dev_t device) const;
 
-    /// How much of an export is there.
+    /// The state of an export in the target.
     enum class presence {
         absent,  ///< no subsystem has its name
-        serving, ///< all of it
-        partial, ///< disabled, or not listened for: left by a command that was killed, or changed since
+        serving, ///< it is complete
+        partial, ///< disabled, or without a port: a command was killed, or another program changed it
         foreign, ///< a subsystem of its name serves something else
     };
     [[nodiscard]] presence presence_of(const export_spec& spec) const;
 
-    /// Makes subsystem, namespace, hosts and port, and notes in `spec` which of the last two are of its
-    /// making. On failure nothing of it is left.
+    /// Makes subsystem, namespace, hosts and port, and notes in `spec` which hosts and ports it made. On
+    /// failure it undoes everything.
     [[nodiscard]] result<void> add(export_spec& spec) const;
 
-    /// Undoes add(): its own port and hosts go with the last that uses them. Fine where nothing is there;
-    /// what is foreign is refused.
+    /// Undoes add(). weft's own port and hosts are removed with their last user. Succeeds if there is
+    /// nothing; refuses a foreign subsystem.
     [[nodiscard]] result<void> remove(const export_spec& spec) const;
 };
 

@@ -14,7 +14,7 @@
 namespace
 {
 
-/// Verbs that are for people.
+/// Verbs that are shown in the help.
 std::vector<const CLI::App*> shown(const CLI::App& app)
 {
     return app.get_subcommands([](const CLI::App* verb) { return !verb->get_group().empty(); });
@@ -43,7 +43,7 @@ std::string option_words(const CLI::App& app)
     return words;
 }
 
-/// What a positional of that name is completed with.
+/// The completion of a positional with that name.
 const char* completer_of(const std::string& positional)
 {
     if (positional == "DEVICE" || positional == "MEMBER")

@@ -60,7 +60,7 @@ void find_bars(peer_memories& found)
 class cuda_memory final : public peer_memory
 {
 public:
-    // A GPU's pages are of this size, and a range that is handed out is whole pages.
+    // The page size of GPUs; an exported range has to be whole pages.
     static constexpr std::size_t bytes = 2 << 20;
 
     static result<std::unique_ptr<peer_memory>> make(const shim::Cuda& cuda, int index)
@@ -138,7 +138,7 @@ void find_gpus(peer_memories& found)
     }
 }
 
-// libibverbs, as far as it is needed; its structures are never looked into.
+// The needed functions of libibverbs. Its structures stay opaque.
 struct verbs_api {
     void** (*list)(int*);
     void (*free_list)(void**);

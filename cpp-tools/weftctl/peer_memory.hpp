@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/// A piece of each memory on this host that others could read and write, as a dma-buf: to try what works.
+/// A piece of each device memory of this host as a dma-buf, for tests.
 #pragma once
 
 #include "result.hpp"
@@ -12,7 +12,7 @@
 namespace weft
 {
 
-/// Some memory, as a dma-buf; gone with this.
+/// A piece of memory as a dma-buf; the destructor frees it.
 class peer_memory
 {
 public:
@@ -25,19 +25,19 @@ public:
     [[nodiscard]] virtual const std::string& name() const = 0; ///< "the BAR of 0000:05:00.0"
 };
 
-/// What could be had, and for each that could not, why.
+/// The available memories, and the reasons for those that are not.
 struct peer_memories {
     std::vector<std::unique_ptr<peer_memory>> memories;
     std::vector<std::string> refusals;
 };
 
-/// BARs by weft_p2p, and GPUs by CUDA where there is a libcuda.
+/// BARs from weft_p2p, and GPU memory from CUDA if there is a libcuda.
 [[nodiscard]] peer_memories find_peer_memories();
 
-/// Registers a memory with an RDMA device by verbs (ibv_reg_dmabuf_mr), and takes it back.
+/// Registers a memory with an RDMA device by verbs (ibv_reg_dmabuf_mr), and unregisters it.
 [[nodiscard]] result<void> try_register(const std::string& rdma_device, const peer_memory& memory);
 
-/// Registers it with a volume, strictly, and takes it back.
+/// Registers a memory with a volume, only by the direct route, and unregisters it.
 [[nodiscard]] result<void> try_volume(const std::string& volume, const peer_memory& memory);
 
 } // namespace weft

@@ -10,17 +10,16 @@
 namespace weft
 {
 
-/// What a program left.
+/// The result of a program.
 struct process_result {
-    int status =
-        127; ///< exit status; 128 and the signal's number where one ended it; 127 where it is not there
+    int status = 127;   ///< exit status; 128 + signal if a signal ended it; 127 if the program is missing
     std::string output; ///< standard output and standard error
 };
 
 /// Runs a program found on PATH and waits for it.
 [[nodiscard]] process_result run_process(const std::vector<std::string>& arguments);
 
-/// Loads a kernel module and what it needs. Fine where it is loaded or built in.
+/// Loads a kernel module with its dependencies. Succeeds if it is loaded or built in.
 [[nodiscard]] result<void> load_module(const std::string& name);
 
 } // namespace weft

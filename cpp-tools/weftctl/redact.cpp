@@ -11,14 +11,14 @@ namespace weft
 namespace
 {
 
-/// A POSIX extended regular expression whose first group stays, and whose rest is a secret. Not std::regex,
+/// A POSIX extended regular expression. Its first group is kept, the rest is a secret. Not std::regex,
 /// whose matcher recurses for each character of a match: logs have lines longer than a stack.
 class Secret
 {
 public:
     explicit Secret(const char* pattern)
     {
-        // Of a constant: what can fail is memory alone.
+        // The pattern is a constant: only an allocation can fail.
         if (::regcomp(&regex_, pattern, REG_EXTENDED | REG_ICASE))
             throw std::bad_alloc();
     }
@@ -38,7 +38,7 @@ public:
                 ::regexec(&regex_, line.c_str(), 2, groups, REG_STARTEND | (start ? REG_NOTBOL : 0));
             if (result == REG_NOMATCH)
                 break;
-            // What could not be looked at may hold anything.
+            // The line could not be searched, so it may contain secrets.
             if (result)
                 return out + "[redacted]\n";
             const auto kept = static_cast<std::size_t>(groups[1].rm_eo);

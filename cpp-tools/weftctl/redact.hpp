@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/// Secrets blanked out of text that leaves the node.
+/// Removes secrets from text that leaves the node.
 #pragma once
 
 #include <string>

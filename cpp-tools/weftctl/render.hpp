@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/// Verbs fetch, renderers print: one for people, one for programs.
+/// Verbs fetch data, renderers print it: as text, at once; or for programs as one JSON document at the end,
+/// as weftctl.schema.json describes it.
 #pragma once
 
 #include "exports.hpp"
@@ -29,6 +30,7 @@ public:
     virtual void drawn(const topology& topology) = 0;
     virtual void event(const event_report& event) = 0;
     virtual void failure(const error& error) = 0;
+    virtual void end() = 0; ///< called once, at the end
 };
 
 [[nodiscard]] std::unique_ptr<renderer> make_text_renderer();

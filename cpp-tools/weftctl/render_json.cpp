@@ -101,7 +101,7 @@ json to_json(const nvme_address& at)
 
 constexpr const char* severity_names[] = {"good", "note", "warning", "problem"};
 
-// What people named things need not be UTF-8; JSON must.
+// Names may not be valid UTF-8, but JSON has to be.
 std::string dump(const json& document, int indent)
 {
     return document.dump(indent, ' ', false, json::error_handler_t::replace);
@@ -117,7 +117,7 @@ public:
             all.push_back(to_json(volume));
         for (const auto& volume : found)
             all.push_back(to_json(volume));
-        print({{"volumes", all}});
+        add("volumes", std::move(all));
     }
 
     void status(const std::vector<volume_status>& volumes) override
@@ -125,7 +125,7 @@ public:
         json all = json::array();
         for (const auto& volume : volumes)
             all.push_back(to_json(volume));
-        print({{"volumes", all}});
+        add("volumes", std::move(all));
     }
 
     void actions(const std::vector<action>& actions) override
@@ -137,7 +137,7 @@ public:
                            {"text", action.text},
                            {"dry_run", action.dry_run},
                            {"done", action.done && !action.dry_run}});
-        print({{"actions", all}});
+        add("actions", std::move(all));
     }
 
     void findings(const std::vector<check_finding>& findings) override
@@ -149,7 +149,7 @@ public:
                            {"healthy", finding.healthy},
                            {"repaired", finding.repaired},
                            {"text", finding.text}});
-        print({{"findings", all}});
+        add("findings", std::move(all));
     }
 
     void exports(const std::vector<export_status>& exports) override
@@ -169,7 +169,7 @@ public:
                          {"text", row.why}});
             all.push_back(std::move(line));
         }
-        print({{"exports", all}});
+        add("exports", std::move(all));
     }
 
     void discovered(const std::vector<weft::discovered>& found) override
@@ -182,7 +182,7 @@ public:
                          {"discovery", row.discovery}});
             all.push_back(std::move(line));
         }
-        print({{"subsystems", all}});
+        add("subsystems", std::move(all));
     }
 
     void connections(const std::vector<connection>& connections) override
@@ -197,7 +197,7 @@ public:
                          {"made", row.made}});
             all.push_back(std::move(line));
         }
-        print({{"connections", all}});
+        add("connections", std::move(all));
     }
 
     void diagnosed(const std::vector<diagnosis>& found) override
@@ -209,7 +209,7 @@ public:
                            {"text", row.what},
                            {"why", row.why},
                            {"mend", row.mend}});
-        print({{"findings", all}});
+        add("findings", std::move(all));
     }
 
     void drawn(const topology& topology) override
@@ -229,10 +229,10 @@ public:
                              {"bridges", pair.bridges ? json(*pair.bridges) : json(nullptr)},
                              {"possible", pair.possible ? json(*pair.possible) : json(nullptr)},
                              {"why", pair.why}});
-        print({{"devices", devices},
-               {"software_rdma", topology.software},
-               {"pairs", pairs},
-               {"iommu", topology.iommu}});
+        document_["devices"] = std::move(devices);
+        document_["software_rdma"] = topology.software;
+        document_["pairs"] = std::move(pairs);
+        document_["iommu"] = topology.iommu;
     }
 
     void event(const event_report& event) override
@@ -244,17 +244,34 @@ public:
         if (event.errnum)
             line["errno"] = event.errnum;
         line["ownership"] = event.ownership;
-        fmt::print("{}\n", dump(line, -1)); // a line each, so that a reader can follow
+        lines_ = true;
+        fmt::print("{}\n", dump(line, -1)); // one line for each event, so that a reader can follow
         std::fflush(stdout);
     }
 
     void failure(const error& error) override
     {
-        print({{"error", {{"code", static_cast<int>(error.code)}, {"text", error.text}}}});
+        document_["errors"].push_back({{"code", static_cast<int>(error.code)}, {"text", error.text}});
+    }
+
+    void end() override
+    {
+        // After events this is one more line, only if there is a message.
+        if (!lines_ || !document_["errors"].empty())
+            fmt::print("{}\n", dump(document_, lines_ ? -1 : 2));
     }
 
 private:
-    static void print(const json& document) { fmt::print("{}\n", dump(document, 2)); }
+    void add(const char* name, json rows)
+    {
+        auto& all = document_[name];
+        if (all.is_null())
+            all = json::array();
+        for (auto& row : rows)
+            all.push_back(std::move(row));
+    }
+    json document_ = {{"schema", 1}, {"errors", json::array()}};
+    bool lines_ = false;
 };
 
 } // namespace

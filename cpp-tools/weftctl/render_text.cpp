@@ -200,8 +200,10 @@ public:
 
     void failure(const error& error) override { fmt::print(stderr, "weftctl: {}\n", error.text); }
 
+    void end() override {}
+
 private:
-    /// The bridges that the device before was not below.
+    /// Prints the bridges that are not above the previous device.
     static void draw_bridges(const std::vector<std::string>& before, const std::vector<std::string>& bridges)
     {
         const auto differ = std::mismatch(bridges.begin(), bridges.end(), before.begin(), before.end());
@@ -214,7 +216,7 @@ private:
         fmt::print("{}: {}{}, {}\n", volume.name, volume.state, volume.read_only ? ", read-only" : "",
                    format_size(volume.size));
         if (volume.uuid.empty())
-            return; // on its way up or down
+            return; // it is being assembled or stopped
         fmt::print("  device      /dev/weft/{}\n", volume.name);
         fmt::print("  uuid        {}\n", volume.uuid);
         fmt::print("  stripe      {} members, chunks of {}, blocks of {}\n", volume.member_count,
@@ -238,7 +240,7 @@ private:
         print_paths(volume);
     }
 
-    // Only of members that know of paths: a block device by itself has none to speak of.
+    // Only for members with several paths, or with a controller.
     static void print_paths(const volume_status& volume)
     {
         table rows({"  MEMBER", "PATH", "STATE", "TARGET", "RAIL", "QUEUES", "R-MEAN", "W-MEAN", "ERRORS",

@@ -2,9 +2,9 @@
 /// Errors as values: a kind, which decides the exit status, and one sentence.
 #pragma once
 
+#include <expected>
 #include <fmt/format.h>
 #include <string>
-#include <tl/expected.hpp>
 #include <utility>
 
 namespace weft
@@ -14,13 +14,13 @@ namespace weft
 enum class exit_code : int {
     ok = 0,
     failure = 1,    ///< an I/O or system error
-    usage = 2,      ///< what was asked for cannot be
-    busy = 3,       ///< in use, owned by another host, or there already
-    missing = 4,    ///< a volume, member, module or superblock is not there
+    usage = 2,      ///< an invalid or unsupported request
+    busy = 3,       ///< in use, owned by another host, or existing already
+    missing = 4,    ///< a volume, member, module or superblock is missing
     damaged = 5,    ///< superblocks are damaged or do not belong together
-    occupied = 6,   ///< a device holds something; --force overwrites it
+    occupied = 6,   ///< a device has data on it; --force overwrites it
     permission = 7, ///< not allowed, or read-only
-    warnings = 8,   ///< doctor: something should be mended
+    warnings = 8,   ///< doctor: something should be fixed
     problems = 9,   ///< doctor: something does not work
 };
 
@@ -30,15 +30,15 @@ struct error {
 };
 
 template <typename T>
-using result = tl::expected<T, error>;
+using result = std::expected<T, error>;
 
 template <typename... Args>
-[[nodiscard]] tl::unexpected<error> fail(exit_code code, fmt::format_string<Args...> text, Args&&... args)
+[[nodiscard]] std::unexpected<error> fail(exit_code code, fmt::format_string<Args...> text, Args&&... args)
 {
-    return tl::unexpected(error{code, fmt::format(text, std::forward<Args>(args)...)});
+    return std::unexpected(error{code, fmt::format(text, std::forward<Args>(args)...)});
 }
 
-/// The exit status for an errno, whoever it came from.
+/// The exit status for an errno.
 [[nodiscard]] exit_code exit_code_of(int errnum) noexcept;
 
 } // namespace weft

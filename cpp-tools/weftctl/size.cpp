@@ -13,7 +13,7 @@ namespace
 
 constexpr std::string_view unit_letters = "KMGTPE";
 
-// Bytes of one unit; 0 for what is none.
+// Bytes of one unit; 0 if it is not a unit.
 std::uint64_t unit_bytes(std::string_view unit)
 {
     if (unit.empty() || unit == "B")
@@ -32,8 +32,9 @@ std::uint64_t unit_bytes(std::string_view unit)
 result<std::uint64_t> parse_size(std::string_view text)
 {
     std::uint64_t number = 0;
-    const auto* end = text.data() + text.size();
-    const auto [rest, errc] = std::from_chars(text.data(), end, number);
+    const auto* begin = text.data();
+    const auto* end = begin + text.size();
+    const auto [rest, errc] = std::from_chars(begin, end, number);
     if (errc == std::errc::result_out_of_range)
         return fail(exit_code::usage, "the size '{}' is too large", text);
     if (errc != std::errc{})

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/// Sizes as people write and read them.
+/// Parsing and printing of sizes.
 #pragma once
 
 #include "result.hpp"

@@ -2,7 +2,7 @@
 #include "superblock.hpp"
 
 #include <cstring>
-#include <sys/random.h>
+#include <uuid/uuid.h>
 
 namespace weft
 {
@@ -34,7 +34,7 @@ result<sb_copy> read_copy(const block_device& device, std::uint64_t offset)
     copy.offset = offset;
     auto block = device.read_block(offset);
     if (!block)
-        return tl::unexpected(block.error());
+        return std::unexpected(block.error());
     weft_superblock sb{};
     static_assert(sizeof(sb) == WEFT_SB_SIZE);
     std::memcpy(&sb, block->data(), sizeof(sb));
@@ -56,14 +56,17 @@ result<sb_pair> read_superblocks(const block_device& device)
         return sb_pair{{0, {}, -ENODATA, "no weft superblock"}, {0, {}, -ENODATA, "no weft superblock"}};
     auto first = read_copy(device, 0);
     if (!first)
-        return tl::unexpected(first.error());
-    // The first one says where the second is; without it the device's end does.
+        return std::unexpected(first.error());
+    // The first superblock has the place of its copy. Without it, the device's size gives the place.
     auto at = weft_sb_copy_offset(device.size());
     if (first->info && first->info->copy_offset <= at)
         at = first->info->copy_offset;
     auto second = read_copy(device, at);
     if (!second)
-        return tl::unexpected(second.error());
+        return std::unexpected(second.error());
+    weft_why why{};
+    if (!first->info && second->info && weft_sb_is_copy(&*second->info, at, &why))
+        second = sb_copy{at, {}, -ENODATA, why.text};
     return sb_pair{*first, *second};
 }
 
@@ -83,7 +86,7 @@ result<void> erase_owner(const block_device& device)
 
 result<void> erase_superblocks(const block_device& device, const sb_pair& copies)
 {
-    // The copy first: a first block without its copy is still found, and can be wiped again.
+    // The copy first: after an interruption the first block is still found, and can be wiped again.
     for (const auto offset : {copies.second.offset, std::uint64_t{WEFT_OWNER_OFFSET}, std::uint64_t{0}})
         if (auto done = device.write_block(offset, block_device::block{}); !done)
             return done;
@@ -94,7 +97,7 @@ result<std::optional<weft_owner_info>> read_owner(const block_device& device)
 {
     auto block = device.read_block(WEFT_OWNER_OFFSET);
     if (!block)
-        return tl::unexpected(block.error());
+        return std::unexpected(block.error());
     weft_owner record{};
     static_assert(sizeof(record) == WEFT_OWNER_SIZE);
     std::memcpy(&record, block->data(), sizeof(record));
@@ -107,21 +110,14 @@ result<std::optional<weft_owner_info>> read_owner(const block_device& device)
 
 std::string format_uuid(const std::uint8_t (&uuid)[WEFT_UUID_SIZE])
 {
-    std::string text;
-    for (std::size_t i = 0; i < WEFT_UUID_SIZE; i++) {
-        if (i == 4 || i == 6 || i == 8 || i == 10)
-            text += '-';
-        text += fmt::format("{:02x}", uuid[i]);
-    }
+    char text[UUID_STR_LEN];
+    uuid_unparse_lower(uuid, text);
     return text;
 }
 
 void make_uuid(std::uint8_t (&uuid)[WEFT_UUID_SIZE])
 {
-    // Up to 256 bytes are never short once the system has started.
-    (void)!getrandom(uuid, sizeof(uuid), 0);
-    uuid[6] = static_cast<std::uint8_t>((uuid[6] & 0x0f) | 0x40);
-    uuid[8] = static_cast<std::uint8_t>((uuid[8] & 0x3f) | 0x80);
+    uuid_generate_random(uuid);
 }
 
 } // namespace weft

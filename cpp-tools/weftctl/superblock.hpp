@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/// A member's superblocks, read from and written to its device. The bytes are known by
-/// kmod/weft/superblock.c, which is compiled into weftctl: one piece of code decides in kernel and tool what
-/// is valid.
+/// A member's superblocks, read from and written to its device. weftctl compiles
+/// kmod/weft/superblock.c, so that the kernel and the tool have the same checks and
+/// encoding.
 #pragma once
 
 #include "device.hpp"
@@ -17,12 +17,12 @@ extern "C" {
 namespace weft
 {
 
-/// One copy of a superblock as found: `info` if it is valid, else why not.
+/// One copy of a superblock: `info` if it is valid, else the reason.
 struct sb_copy {
     std::uint64_t offset = 0;         ///< bytes from the device's start
     std::optional<weft_sb_info> info; ///< set when valid
-    int err = 0;                      ///< negative errno of weft_sb_decode() otherwise
-    std::string why;                  ///< its sentence
+    int err = 0;                      ///< otherwise the negative errno of weft_sb_decode()
+    std::string why;                  ///< the sentence for `err`
     [[nodiscard]] bool absent() const { return !info && err == -ENODATA; }
 };
 
@@ -30,14 +30,14 @@ struct sb_copy {
 struct sb_pair {
     sb_copy first;
     sb_copy second;
-    /// The one to believe: the first if valid, else the second, else nothing.
+    /// The valid superblock: the first one, else the copy, else nullptr.
     [[nodiscard]] const weft_sb_info* best() const;
     [[nodiscard]] bool absent() const { return first.absent() && second.absent(); }
-    /// Valid and saying the same.
+    /// Both are valid and equal.
     [[nodiscard]] bool healthy() const;
 };
 
-/// Reads both copies. An error only when the device cannot be read at all.
+/// Reads both copies. An error only if the device cannot be read at all.
 [[nodiscard]] result<sb_pair> read_superblocks(const block_device& device);
 
 /// Writes one copy and waits until it is on the medium.
@@ -47,10 +47,10 @@ struct sb_pair {
 /// Writes zeroes over both copies and the owner record, and waits until they are on the medium.
 [[nodiscard]] result<void> erase_superblocks(const block_device& device, const sb_pair& copies);
 
-/// Writes zeroes over the owner record: nobody owns a new volume.
+/// Writes zeroes over the owner record: a new volume has no owner.
 [[nodiscard]] result<void> erase_owner(const block_device& device);
 
-/// The owner record of a volume, from its member 0; nothing when there is none that is whole.
+/// The owner record of a volume, from its member 0; unset if there is no valid one.
 [[nodiscard]] result<std::optional<weft_owner_info>> read_owner(const block_device& device);
 
 [[nodiscard]] std::string format_uuid(const std::uint8_t (&uuid)[WEFT_UUID_SIZE]);

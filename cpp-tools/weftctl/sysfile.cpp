@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 std::optional<std::string> read_text(const fs::path& path)
 {
-    // Not a stream: an attribute may fail when it is read, and a stream's buffer throws then.
+    // Not a stream: reading an attribute may fail, and a stream's buffer would throw.
     const OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!fd)
         return std::nullopt;

@@ -84,7 +84,7 @@ std::vector<std::string> bridges_above(const fs::path& device)
     return above;
 }
 
-// All that are on the way from one to the other, the one above both among them.
+// All bridges on the path between the two, with the one above both.
 std::optional<unsigned> bridges_between(const pci_endpoint& a, const pci_endpoint& b)
 {
     const auto differ = std::mismatch(a.bridges.begin(), a.bridges.end(), b.bridges.begin(), b.bridges.end());
@@ -94,7 +94,7 @@ std::optional<unsigned> bridges_between(const pci_endpoint& a, const pci_endpoin
     return static_cast<unsigned>(a.bridges.size() + b.bridges.size() - 2 * common + 1);
 }
 
-// What weft_p2p.ko says, which is what counts.
+// The answer of weft_p2p.ko, which decides.
 class judge
 {
 public:

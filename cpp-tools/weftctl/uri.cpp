@@ -43,7 +43,7 @@ result<void> check_nqn(std::string_view nqn)
     if (nqn.size() >= WEFT_NQN_SIZE)
         return fail(exit_code::usage, "the NQN '{}...' has {} characters, at most {} are possible",
                     nqn.substr(0, 32), nqn.size(), WEFT_NQN_SIZE - 1);
-    // What ends an option of the kernel's connect string, or a name in configfs.
+    // Characters that end an option of the kernel's connect string, or a name in configfs.
     if (std::any_of(nqn.begin(), nqn.end(),
                     [](unsigned char c) { return c <= ' ' || c >= 127 || c == ',' || c == '/'; }))
         return fail(exit_code::usage,
@@ -61,7 +61,7 @@ bool parse_number(std::string_view text, Number& number)
     return problem == std::errc() && end == text.data() + text.size() && number;
 }
 
-// Takes "rdma://ADDRESS[:PORT]" off the front of `text`.
+// Parses and removes "rdma://ADDRESS[:PORT]" at the start of `text`.
 result<nvme_address> take_service(std::string_view& text)
 {
     const auto whole = text;
@@ -106,7 +106,7 @@ result<member_uri> parse_member_uri(std::string_view text)
     const auto whole = text;
     auto at = take_service(text);
     if (!at)
-        return tl::unexpected(at.error());
+        return std::unexpected(at.error());
     member_uri uri;
     uri.at = std::move(*at);
     if (text.size() < 2)

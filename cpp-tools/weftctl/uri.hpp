@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/// Members on a fabric, as people write them: rdma://ADDRESS[:PORT]/SUBNQN[?ns=NSID].
+/// URIs of members on a fabric: rdma://ADDRESS[:PORT]/SUBNQN[?ns=NSID].
 #pragma once
 
 #include "result.hpp"
@@ -11,7 +11,7 @@
 namespace weft
 {
 
-/// Where an NVMe subsystem or a discovery service is reached.
+/// The address of an NVMe subsystem or a discovery service.
 struct nvme_address {
     std::string transport = "rdma"; ///< "rdma" or "tcp", the TRTYPE of NVMe-oF
     std::string address;            ///< IPv4 or IPv6, without brackets: TRADDR
@@ -23,7 +23,7 @@ struct nvme_address {
     bool operator==(const nvme_address&) const = default;
 };
 
-/// A namespace of a subsystem there.
+/// A namespace of a subsystem at an address.
 struct member_uri {
     nvme_address at;
     std::string subnqn;

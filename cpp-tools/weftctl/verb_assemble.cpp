@@ -36,7 +36,7 @@ result<void> assemble_set(const member_set& set, const assemble_options& options
 {
     auto devices = set.complete();
     if (!devices)
-        return tl::unexpected(devices.error());
+        return std::unexpected(devices.error());
     if (auto done = assemble_volume(set.name, *devices, options); !done)
         return done;
     actions.push_back({"assemble", set.name,
@@ -47,7 +47,7 @@ result<void> assemble_set(const member_set& set, const assemble_options& options
         return {};
     auto kernel = netlink::open();
     if (!kernel)
-        return tl::unexpected(kernel.error());
+        return std::unexpected(kernel.error());
     for (const auto& [member, device] : further) {
         if (auto done = kernel->add_path(set.name, member, device); !done)
             return fail(done.error().code, "volume {} is assembled, but {} is no path of it: {}", set.name,
@@ -59,8 +59,8 @@ result<void> assemble_set(const member_set& set, const assemble_options& options
     return {};
 }
 
-// Members that a person named all belong to the volume; one that does not is worth more words than one
-// missing.
+// If the user names the members, all of them have to belong to the volume: report a wrong one rather than a
+// missing one.
 result<void> check_foreign(const std::vector<member_set>& sets, const member_set& wanted)
 {
     for (const auto& set : sets)
@@ -75,13 +75,13 @@ result<void> assemble_one(const verb_options& options, std::vector<action>& acti
 {
     auto links = member_links::resolve(options.devices, options.connecting);
     if (!links)
-        return tl::unexpected(links.error());
+        return std::unexpected(links.error());
     const auto sets = find_members(links->devices());
     if (!sets)
-        return tl::unexpected(sets.error());
+        return std::unexpected(sets.error());
     const auto set = pick_volume(*sets, options.name);
     if (!set)
-        return tl::unexpected(set.error());
+        return std::unexpected(set.error());
     if (!options.devices.empty())
         if (auto done = check_foreign(*sets, *set); !done)
             return done;
@@ -91,7 +91,7 @@ result<void> assemble_one(const verb_options& options, std::vector<action>& acti
     return done;
 }
 
-// Targets and disks that come up in their own time; what waiting does not mend is told at once.
+// Waits for targets and disks that appear later. Errors that do not go away by waiting are reported at once.
 bool may_mend_itself(const error& problem)
 {
     return problem.code == exit_code::missing || problem.code == exit_code::failure;
@@ -107,7 +107,7 @@ result<exit_code> run_one(const verb_options& options, renderer& out)
         if (done)
             break;
         if (!may_mend_itself(done.error()) || clock::now() >= deadline)
-            return tl::unexpected(done.error());
+            return std::unexpected(done.error());
         std::this_thread::sleep_for(std::chrono::milliseconds(500));
     }
     out.actions(actions);
@@ -118,14 +118,14 @@ result<exit_code> run_all(const verb_options& options, renderer& out)
 {
     const auto sets = find_members(options.devices);
     if (!sets)
-        return tl::unexpected(sets.error());
+        return std::unexpected(sets.error());
     std::vector<action> actions;
     auto connection = netlink::open();
     if (!connection)
-        return tl::unexpected(connection.error());
+        return std::unexpected(connection.error());
     const auto assembled = connection->volumes();
     if (!assembled)
-        return tl::unexpected(assembled.error());
+        return std::unexpected(assembled.error());
     auto worst = exit_code::ok;
     for (const auto& set : *sets) {
         if (is_assembled(*assembled, set.uuid))
@@ -163,12 +163,12 @@ result<void> assemble_volume(const std::string& name, const std::vector<std::str
     if (request.host_nqn.empty() && !request.read_only) {
         auto nqn = host_nqn();
         if (!nqn)
-            return tl::unexpected(nqn.error());
+            return std::unexpected(nqn.error());
         request.host_nqn = *nqn;
     }
     auto connection = netlink::open();
     if (!connection)
-        return tl::unexpected(connection.error());
+        return std::unexpected(connection.error());
     return connection->assemble(request);
 }
 

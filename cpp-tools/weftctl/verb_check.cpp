@@ -22,14 +22,14 @@ struct checked {
     exit_code code = exit_code::ok;
 };
 
-/// Which copy is to be written from which, if any.
+/// The copy to rewrite and its source, if any.
 std::optional<std::uint64_t> broken_copy(const sb_pair& copies, const block_device& device)
 {
     if (copies.healthy() || !copies.best())
         return std::nullopt;
     if (!copies.first.info)
         return 0;
-    // The first is valid: the second is damaged, or says something else.
+    // The first is valid. The copy is damaged or differs.
     const auto at = copies.first.info->copy_offset;
     return at + WEFT_SB_SIZE <= device.size() ? std::optional(at) : std::nullopt;
 }
@@ -70,28 +70,45 @@ void describe(const sb_pair& copies, checked& result)
     }
 }
 
+/// Refuses to write over what somebody put on a former member: its last MiB may still hold the copy.
+result<void> check_unused(const block_device& device)
+{
+    const auto content = device.content();
+    if (!content)
+        return std::unexpected(content.error());
+    if (!*content)
+        return {};
+    return fail(exit_code::occupied,
+                "{}: its first superblock is damaged, and it holds {}; if it is the member all the same, "
+                "'wipefs --all {}' removes that signature",
+                device.path(), **content, device.path());
+}
+
 result<checked> check_device(const std::string& path, const check_options& options)
 {
     const bool write = options.repair && !options.dry_run;
     auto device =
         block_device::open(path, write ? block_device::access::write_exclusive : block_device::access::read);
     if (!device)
-        return tl::unexpected(device.error());
+        return std::unexpected(device.error());
     const auto copies = read_superblocks(*device);
     if (!copies)
-        return tl::unexpected(copies.error());
+        return std::unexpected(copies.error());
     checked result;
     result.finding.device = path;
     describe(*copies, result);
     const auto broken = broken_copy(*copies, *device);
     if (!broken || !options.repair)
         return result;
+    if (*broken == 0)
+        if (auto unused = check_unused(*device); !unused)
+            return std::unexpected(unused.error());
     if (options.dry_run) {
         result.finding.text += fmt::format("; would write the good one to byte {}", *broken);
         return result;
     }
     if (auto done = write_superblock(*device, *copies->best(), *broken); !done)
-        return tl::unexpected(done.error());
+        return std::unexpected(done.error());
     device->written();
     result.finding.repaired = true;
     result.finding.healthy = true;
@@ -99,7 +116,7 @@ result<checked> check_device(const std::string& path, const check_options& optio
     return result;
 }
 
-/// Do the members that were looked at belong together? Each is held against the first of its volume.
+/// Do the members belong together? Compares each with the first of its volume.
 void compare(std::vector<checked>& results)
 {
     for (std::size_t i = 0; i < results.size(); i++) {
@@ -130,13 +147,13 @@ result<std::vector<std::string>> devices_to_check(const check_options& options)
         return devices;
     const auto sets = find_members();
     if (!sets)
-        return tl::unexpected(sets.error());
+        return std::unexpected(sets.error());
     for (const auto& name : options.devices) {
         if (!name.empty() && name[0] == '/')
             continue;
         auto set = pick_volume(*sets, name);
         if (!set)
-            return tl::unexpected(set.error());
+            return std::unexpected(set.error());
         for (const auto& member : set->members)
             devices.push_back(member.path);
     }
@@ -151,14 +168,14 @@ result<exit_code> run_check(const check_options& options, renderer& out)
 {
     const auto devices = devices_to_check(options);
     if (!devices)
-        return tl::unexpected(devices.error());
+        return std::unexpected(devices.error());
     if (devices->empty())
         return fail(exit_code::missing, "no member of a weft volume was found on any block device");
     std::vector<checked> results;
     for (const auto& path : *devices) {
         auto result = check_device(path, options);
         if (!result)
-            return tl::unexpected(result.error());
+            return std::unexpected(result.error());
         results.push_back(std::move(*result));
     }
     compare(results);

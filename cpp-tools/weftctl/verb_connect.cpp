@@ -49,10 +49,10 @@ result<exit_code> run_discover(const discover_verb& verb, renderer& out)
 {
     auto at = parse_service_uri(verb.uri);
     if (!at)
-        return tl::unexpected(at.error());
+        return std::unexpected(at.error());
     auto found = discover(*at, verb.options);
     if (!found)
-        return tl::unexpected(found.error());
+        return std::unexpected(found.error());
     out.discovered(*found);
     return exit_code::ok;
 }
@@ -68,7 +68,7 @@ result<exit_code> run_connect(const connect_verb& verb, renderer& out)
     for (const auto& text : verb.uris) {
         auto uri = parse_member_uri(text);
         if (!uri)
-            return tl::unexpected(uri.error());
+            return std::unexpected(uri.error());
         uris.push_back(std::move(*uri));
     }
     if (uris.empty()) {

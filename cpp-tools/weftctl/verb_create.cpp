@@ -29,36 +29,36 @@ result<std::uint32_t> parse_chunk(const std::string& text)
 {
     auto chunk = parse_size(text);
     if (!chunk)
-        return tl::unexpected(chunk.error());
+        return std::unexpected(chunk.error());
     if (*chunk < WEFT_CHUNK_MIN || *chunk > WEFT_CHUNK_MAX || (*chunk & (*chunk - 1)))
         return fail(exit_code::usage, "a chunk of {} is not possible: a power of two from {} to {} is", text,
                     format_size(WEFT_CHUNK_MIN), format_size(WEFT_CHUNK_MAX));
     return static_cast<std::uint32_t>(*chunk);
 }
 
-// Every member opened for us alone, and none of it twice.
+// Opens all members exclusively, and refuses duplicates.
 result<std::vector<block_device>> open_members(const std::vector<std::string>& paths)
 {
     std::vector<block_device> devices;
     for (const auto& path : paths) {
         if (auto distinct = check_distinct(devices, path); !distinct)
-            return tl::unexpected(distinct.error());
+            return std::unexpected(distinct.error());
         auto device = block_device::open(path, block_device::access::write_exclusive);
         if (!device)
-            return tl::unexpected(device.error());
+            return std::unexpected(device.error());
         devices.push_back(std::move(*device));
     }
     return devices;
 }
 
-// What stands in the way of overwriting a device, if anything.
+// The reason not to overwrite a device, if any.
 result<void> check_content(const block_device& device, bool force)
 {
     if (force)
         return {};
     auto copies = read_superblocks(device);
     if (!copies)
-        return tl::unexpected(copies.error());
+        return std::unexpected(copies.error());
     if (const auto* sb = copies->best())
         return fail(exit_code::occupied, "{} is member {} of volume {} ({}); --force overwrites it",
                     device.path(), sb->member_index, sb->name, format_uuid(sb->volume_uuid));
@@ -67,13 +67,13 @@ result<void> check_content(const block_device& device, bool force)
                     device.path());
     auto content = device.content();
     if (!content)
-        return tl::unexpected(content.error());
+        return std::unexpected(content.error());
     if (*content)
         return fail(exit_code::occupied, "{} holds {}; --force overwrites it", device.path(), **content);
     return {};
 }
 
-// The same for all members; each adds its own.
+// The fields that are the same for all members.
 result<weft_sb_info> plan(const std::vector<block_device>& devices, const std::string& name,
                           std::uint32_t chunk)
 {
@@ -110,15 +110,15 @@ result<weft_sb_info> plan(const std::vector<block_device>& devices, const std::s
     return info;
 }
 
-// What was on the device must not be found any more: the first and last of it, and between.
+// Erases old signatures at the start and the end of the device, and writes the superblocks.
 result<void> write_member(const block_device& device, weft_sb_info info, std::uint32_t index)
 {
     info.member_index = index;
     make_uuid(info.member_uuid);
     info.copy_offset = weft_sb_copy_offset(device.size());
-    // The owner record and the copy before the first block: a member exists when all of it does.
+    // The first block comes last, after the owner record and the copy: only then it is a member.
     auto done = erase_owner(device);
-    // Filesystems that start right behind the superblock would still be recognised.
+    // Erase old filesystems whose signature is right behind the superblock.
     for (std::uint64_t at = 2 * WEFT_SB_SIZE; done && at < 18 * WEFT_SB_SIZE; at += WEFT_SB_SIZE)
         done = device.write_block(at, block_device::block{});
     if (done)
@@ -136,7 +136,7 @@ result<exit_code> run_create(const create_options& options, renderer& out)
         return fail(exit_code::usage, "{}", why.text);
     const auto chunk = parse_chunk(options.chunk);
     if (!chunk)
-        return tl::unexpected(chunk.error());
+        return std::unexpected(chunk.error());
     if (options.devices.size() > WEFT_MEMBERS_MAX)
         return fail(exit_code::usage, "{} members given, at most {} are possible", options.devices.size(),
                     WEFT_MEMBERS_MAX);
@@ -145,18 +145,18 @@ result<exit_code> run_create(const create_options& options, renderer& out)
 
     auto links = member_links::resolve(options.devices, options.connecting);
     if (!links)
-        return tl::unexpected(links.error());
+        return std::unexpected(links.error());
     std::vector<action> actions;
     {
         auto devices = open_members(links->devices());
         if (!devices)
-            return tl::unexpected(devices.error());
+            return std::unexpected(devices.error());
         const auto info = plan(*devices, options.name, *chunk);
         if (!info)
-            return tl::unexpected(info.error());
+            return std::unexpected(info.error());
         for (const auto& device : *devices)
             if (auto free = check_content(device, options.force); !free)
-                return tl::unexpected(free.error());
+                return std::unexpected(free.error());
 
         actions.push_back(
             {"create", options.name,
@@ -169,7 +169,7 @@ result<exit_code> run_create(const create_options& options, renderer& out)
                 return fail(done.error().code, "{}; members before it are written: create again with --force",
                             done.error().text);
     }
-    // The members are closed: the kernel opens them for itself.
+    // The members are closed now, because the kernel opens them exclusively.
     if (!options.no_assemble) {
         actions.push_back({"assemble", options.name, fmt::format("assemble it as /dev/weft/{}", options.name),
                            options.dry_run});

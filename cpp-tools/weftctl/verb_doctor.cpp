@@ -21,7 +21,7 @@ result<exit_code> run_doctor(const doctor_options& options, renderer& out)
     if (options.volume.empty())
         found = diagnose();
     else if (auto done = diagnose_volume_routes(found, options.volume); !done)
-        return tl::unexpected(done.error());
+        return std::unexpected(done.error());
     auto worst = severity::good;
     for (const auto& one : found)
         worst = std::max(worst, one.level);

@@ -14,10 +14,10 @@ result<exit_code> run_events(unsigned int count, renderer& out)
 {
     auto connection = netlink::open();
     if (!connection)
-        return tl::unexpected(connection.error());
+        return std::unexpected(connection.error());
     if (auto done = connection->subscribe(); !done)
-        return tl::unexpected(done.error());
-    // No SA_RESTART: a signal ends the wait, and so the listening.
+        return std::unexpected(done.error());
+    // No SA_RESTART: a signal ends the wait, and with it the command.
     struct sigaction action {
     };
     action.sa_handler = [](int) {};
@@ -30,7 +30,7 @@ result<exit_code> run_events(unsigned int count, renderer& out)
         return !count || ++seen < count;
     });
     if (!done)
-        return tl::unexpected(done.error());
+        return std::unexpected(done.error());
     return exit_code::ok;
 }
 

@@ -26,7 +26,7 @@ struct export_options {
     bool dry_run = false;
 };
 
-// "auto" and "off" as they are; a disk or controller by its PCI address, which is what the kernel takes.
+// Keeps "auto" and "off". Converts a disk or controller to its PCI address, which the kernel takes.
 result<std::string> parse_p2pmem(const std::string& text)
 {
     if (text == "auto" || text == "off")
@@ -49,7 +49,7 @@ result<std::string> parse_p2pmem(const std::string& text)
     return name;
 }
 
-// A device nobody uses; claimed while it is being exported, so that it is not mounted meanwhile.
+// An unused device. It is claimed during the export, so that it cannot be mounted meanwhile.
 result<block_device> claim(const std::string& path, const nvmet& target)
 {
     auto device = block_device::open(path, block_device::access::write_exclusive);
@@ -69,7 +69,7 @@ result<export_spec> plan(const std::string& path, const export_options& options)
     spec.device = stable_path(path);
     auto uuid = named_uuid("weft export " + spec.device);
     if (!uuid)
-        return tl::unexpected(uuid.error());
+        return std::unexpected(uuid.error());
     spec.uuid = *uuid;
     spec.subnqn = options.subnqn.empty() ? "nqn.2014-08.org.nvmexpress:uuid:" + spec.uuid : options.subnqn;
     spec.at = options.at;
@@ -77,7 +77,7 @@ result<export_spec> plan(const std::string& path, const export_options& options)
     spec.any_host = options.any_host;
     auto p2pmem = parse_p2pmem(options.p2pmem);
     if (!p2pmem)
-        return tl::unexpected(p2pmem.error());
+        return std::unexpected(p2pmem.error());
     spec.p2pmem = *p2pmem;
     return spec;
 }
@@ -114,8 +114,8 @@ std::string describe(const export_spec& spec)
     return member_uri{spec.at, spec.subnqn, 1}.text();
 }
 
-// All or nothing, and nothing is served that is not saved: what of this command is served goes again when a
-// later step fails.
+// All or nothing, and only saved exports are served: if a later step fails, this command removes the exports
+// that it has served.
 result<void> serve_all(export_book& book, const nvmet& target, std::vector<export_spec>& specs, renderer& out)
 {
     result<void> done;
@@ -140,27 +140,27 @@ result<void> serve_all(export_book& book, const nvmet& target, std::vector<expor
 result<exit_code> run_new(const export_options& options, renderer& out)
 {
     if (auto good = check_options(options); !good)
-        return tl::unexpected(good.error());
+        return std::unexpected(good.error());
     const auto target = nvmet::open(options.at.transport);
     if (!target)
-        return tl::unexpected(target.error());
+        return std::unexpected(target.error());
     auto book = export_book::open();
     if (!book)
-        return tl::unexpected(book.error());
+        return std::unexpected(book.error());
 
     std::vector<block_device> claimed;
     std::vector<export_spec> specs;
     for (const auto& path : options.devices) {
         if (auto distinct = check_distinct(claimed, path); !distinct)
-            return tl::unexpected(distinct.error());
+            return std::unexpected(distinct.error());
         if (const auto* known = book->find(path))
             return fail(exit_code::busy, "{} is exported already, as {}", path, known->subnqn);
         auto device = claim(path, *target);
         if (!device)
-            return tl::unexpected(device.error());
+            return std::unexpected(device.error());
         auto spec = plan(path, options);
         if (!spec)
-            return tl::unexpected(spec.error());
+            return std::unexpected(spec.error());
         if (target->presence_of(*spec) != nvmet::presence::absent || book->find(spec->subnqn))
             return fail(exit_code::busy, "the target has a subsystem called {} already", spec->subnqn);
         spec->size = device->size();
@@ -173,7 +173,7 @@ result<exit_code> run_new(const export_options& options, renderer& out)
         actions.push_back({"export", describe(spec), describe(spec), options.dry_run});
     if (!options.dry_run)
         if (auto done = serve_all(*book, *target, specs, out); !done)
-            return tl::unexpected(done.error());
+            return std::unexpected(done.error());
     out.actions(actions);
     return exit_code::ok;
 }
@@ -183,7 +183,7 @@ result<void> serve_entry(export_book& book, std::size_t index)
     const auto& spec = book.entries()[index];
     const auto target = nvmet::open(spec.at.transport);
     if (!target)
-        return tl::unexpected(target.error());
+        return std::unexpected(target.error());
     switch (target->presence_of(spec)) {
     case nvmet::presence::serving:
         return {};
@@ -198,7 +198,7 @@ result<void> serve_entry(export_book& book, std::size_t index)
     }
     const auto device = claim(spec.device, *target);
     if (!device)
-        return tl::unexpected(device.error());
+        return std::unexpected(device.error());
     if (device->size() != spec.size)
         return fail(exit_code::busy,
                     "the device there has {} and had {} when it was exported: it is another one",
@@ -206,12 +206,12 @@ result<void> serve_entry(export_book& book, std::size_t index)
     return book.serve_saved(*target, index);
 }
 
-// One look at all that is saved; what fails is put into `failures`.
+// Tries to serve all saved exports once; errors are stored in `failures`.
 result<void> serve_round(std::vector<action>& actions, std::vector<error>& failures)
 {
     auto book = export_book::open();
     if (!book)
-        return tl::unexpected(book.error());
+        return std::unexpected(book.error());
     failures.clear();
     actions.clear();
     for (std::size_t i = 0; i < book->entries().size(); i++) {
@@ -225,7 +225,7 @@ result<void> serve_round(std::vector<action>& actions, std::vector<error>& failu
     return book->entries().empty() ? result<void>() : book->save();
 }
 
-// After a boot: devices and addresses come up in their own time. The book is not held while we wait for them.
+// After a boot, devices and addresses appear later. The saved exports are not locked during the wait.
 result<exit_code> run_saved(const export_options& options, renderer& out)
 {
     using clock = std::chrono::steady_clock;
@@ -234,7 +234,7 @@ result<exit_code> run_saved(const export_options& options, renderer& out)
     std::vector<error> failures;
     for (;;) {
         if (auto done = serve_round(actions, failures); !done)
-            return tl::unexpected(done.error());
+            return std::unexpected(done.error());
         if (failures.empty() || clock::now() >= deadline)
             break;
         std::this_thread::sleep_for(std::chrono::milliseconds(500));

@@ -39,8 +39,8 @@ result<exit_code> run_exports(bool all, renderer& out)
 {
     const auto book = export_book::load();
     if (!book)
-        return tl::unexpected(book.error());
-    // Without the target nothing is served, and what is saved can be shown all the same.
+        return std::unexpected(book.error());
+    // Without the kernel's target no export is served, but the saved ones can be shown.
     std::error_code ignored;
     result<nvmet> target = fail(exit_code::missing, "no target");
     if (std::filesystem::exists("/sys/kernel/config/nvmet", ignored))

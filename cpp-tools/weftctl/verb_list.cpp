@@ -24,26 +24,33 @@ found_volume describe(const member_set& set)
 result<exit_code> run_list(renderer& out)
 {
     std::vector<volume_status> assembled;
-    // Without the module nothing is assembled, and members can be looked at all the same.
+    // Without the module no volume is assembled, but members can be listed.
     if (std::filesystem::exists("/sys/module/weft")) {
         auto connection = netlink::open();
         if (!connection)
-            return tl::unexpected(connection.error());
+            return std::unexpected(connection.error());
         auto volumes = connection->volumes();
         if (!volumes)
-            return tl::unexpected(volumes.error());
+            return std::unexpected(volumes.error());
         assembled = std::move(*volumes);
     }
-    const auto sets = find_members();
+    unsigned int unreadable = 0;
+    const auto sets = find_members({}, &unreadable);
     if (!sets)
-        return tl::unexpected(sets.error());
+        return std::unexpected(sets.error());
     std::vector<found_volume> found;
     for (const auto& set : *sets)
         if (std::none_of(assembled.begin(), assembled.end(),
                          [&](const auto& v) { return v.uuid == set.uuid; }))
             found.push_back(describe(set));
-    out.list(assembled, found);
-    return exit_code::ok;
+    if (!unreadable) {
+        out.list(assembled, found);
+        return exit_code::ok;
+    }
+    // Some devices could not be read: do not claim that there are no volumes.
+    if (!assembled.empty() || !found.empty())
+        out.list(assembled, found);
+    return std::unexpected(unreadable_error(unreadable));
 }
 
 } // namespace
@@ -51,7 +58,11 @@ result<exit_code> run_list(renderer& out)
 verb add_list(CLI::App& app)
 {
     auto* command = app.add_subcommand("list", "list assembled volumes and those found on block devices");
-    command->footer(R"(Examples:
+    command->footer(
+        R"(Volumes that are not assembled are found by reading block devices, which takes root. For others those that are
+assembled are listed, and the exit status is 7.
+
+Examples:
   weftctl list
   weftctl list --json)");
     return {command, [](renderer& out) { return run_list(out); }};

@@ -23,15 +23,15 @@ struct path_options {
     connect_options connecting;
 };
 
-/// Which member of the volume a device is, by what is written on it.
+/// The member of the volume that a device leads to, by its superblock.
 result<std::uint32_t> member_of(const std::string& device, const volume_status& volume)
 {
     auto opened = block_device::open(device, block_device::access::read);
     if (!opened)
-        return tl::unexpected(opened.error());
+        return std::unexpected(opened.error());
     auto copies = read_superblocks(*opened);
     if (!copies)
-        return tl::unexpected(copies.error());
+        return std::unexpected(copies.error());
     const auto* sb = copies->best();
     if (!sb)
         return fail(exit_code::usage, "{} has no superblock of weft's: it is no path to a member", device);
@@ -46,12 +46,12 @@ result<void> add_paths(netlink& kernel, const volume_status& volume, const path_
 {
     auto links = member_links::resolve(options.paths, options.connecting);
     if (!links)
-        return tl::unexpected(links.error());
+        return std::unexpected(links.error());
     for (std::size_t i = 0; i < options.paths.size(); i++) {
         const auto& device = links->devices()[i];
         const auto member = member_of(device, volume);
         if (!member)
-            return tl::unexpected(member.error());
+            return std::unexpected(member.error());
         if (auto done = kernel.add_path(options.volume, *member, device); !done)
             return done;
         actions.push_back({"path add", options.volume,
@@ -62,7 +62,7 @@ result<void> add_paths(netlink& kernel, const volume_status& volume, const path_
     return {};
 }
 
-/// A path as people name it: its disk, with or without /dev/, or the URI it was connected by.
+/// Finds a path by its disk, with or without /dev/, or by the URI it was connected with.
 bool is_named(const path_status& path, const std::string& name, const std::vector<connection>& links)
 {
     if (name == path.disk || name == "/dev/" + path.disk || name == path.address)
@@ -95,7 +95,7 @@ result<void> remove_paths(netlink& kernel, const volume_status& volume, const pa
     return {};
 }
 
-/// As the stock host's multipath has it, by the kernel's attribute: the kernel knows the names.
+/// Writes the kernel's attribute, which checks the name; the names are those of the stock host's multipath.
 result<void> set_iopolicy(netlink& /*kernel*/, const volume_status& volume, const path_options& options,
                           std::vector<action>& actions)
 {
@@ -118,13 +118,13 @@ result<exit_code> run_path(const path_options& options, change& apply, renderer&
 {
     auto kernel = netlink::open();
     if (!kernel)
-        return tl::unexpected(kernel.error());
+        return std::unexpected(kernel.error());
     const auto volume = kernel->volume(options.volume);
     if (!volume)
-        return tl::unexpected(volume.error());
+        return std::unexpected(volume.error());
     std::vector<action> actions;
     if (auto done = apply(*kernel, *volume, options, actions); !done)
-        return tl::unexpected(done.error());
+        return std::unexpected(done.error());
     out.actions(actions);
     return exit_code::ok;
 }

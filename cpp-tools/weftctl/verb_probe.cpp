@@ -8,13 +8,13 @@ namespace weft
 namespace
 {
 
-// What libblkid's builtin tells udev of devices that it knows, for one that only weft knows. Nothing for
-// others.
+// Prints for a member the variables that udev's blkid builtin sets for known devices. Prints nothing for
+// other devices.
 result<exit_code> run_probe(const std::string& path)
 {
     const auto device = block_device::open(path, block_device::access::read);
     if (!device)
-        return exit_code::ok; // gone again
+        return exit_code::ok; // the device was removed
     const auto copies = read_superblocks(*device);
     const auto* sb = copies ? copies->best() : nullptr;
     if (!sb)
@@ -35,7 +35,7 @@ verb add_probe(CLI::App& app)
     auto path = std::make_shared<std::string>();
     auto* command = app.add_subcommand("probe", "what udev is told of a member");
     command->add_option("DEVICE", *path, "block device")->required();
-    command->group(""); // for udev, not for people
+    command->group(""); // for udev; not in the help
     return {command, [path](renderer&) { return run_probe(*path); }};
 }
 

@@ -25,7 +25,7 @@ struct report_options {
     std::string output;
 };
 
-/// A folder that goes when its holder does.
+/// A temporary folder; the destructor removes it.
 class temporary_folder
 {
 public:
@@ -113,7 +113,7 @@ result<exit_code> run_report(const report_options& options, renderer& out)
     const auto executable = fs::read_symlink(self, unknown).string();
     std::string missing;
     for (const auto& part : parts) {
-        // On a node that is not well some of them wait for ever; the others are worth having all the same.
+        // On a broken node some of these programs may hang. Continue with the others.
         auto command = part.command;
         if (command.front() == self)
             command.front() = executable;
@@ -131,7 +131,7 @@ result<exit_code> run_report(const report_options& options, renderer& out)
     }
     copy_build_logs(folder);
 
-    // The kernel's log and other hosts' names are nobody's but root's.
+    // Only root may see the kernel's log and the names of other hosts.
     ::umask(077);
     const auto output = options.output.empty() ? name + ".tar.gz" : options.output;
     const auto packed = run_process({"tar", "-C", scratch.path(), "-czf", fs::absolute(output), name});

@@ -13,12 +13,12 @@ result<exit_code> run_status(const std::vector<std::string>& wanted, renderer& o
 {
     auto connection = netlink::open();
     if (!connection)
-        return tl::unexpected(connection.error());
+        return std::unexpected(connection.error());
     auto names = wanted;
     if (names.empty()) {
         const auto all = connection->volumes();
         if (!all)
-            return tl::unexpected(all.error());
+            return std::unexpected(all.error());
         for (const auto& volume : *all)
             names.push_back(volume.name);
     }
@@ -26,7 +26,7 @@ result<exit_code> run_status(const std::vector<std::string>& wanted, renderer& o
     for (const auto& name : names) {
         auto volume = connection->volume(name);
         if (!volume)
-            return tl::unexpected(volume.error());
+            return std::unexpected(volume.error());
         volume->users = users_of("/dev/weft/" + name).value_or(std::vector<std::string>());
         volumes.push_back(std::move(*volume));
     }

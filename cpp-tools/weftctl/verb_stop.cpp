@@ -18,7 +18,7 @@ struct stop_options {
     bool all = false;
 };
 
-// The kernel knows that a volume is open; who it is can be seen from here.
+// The kernel only reports that a volume is open. Find its users here.
 error explain(error refusal, const std::string& name)
 {
     if (refusal.code != exit_code::busy)
@@ -29,8 +29,8 @@ error explain(error refusal, const std::string& name)
     return refusal;
 }
 
-// udev looks at a volume after each time that somebody had it open for writing, and is done in a moment: what
-// it has open is nobody's use of it.
+// udev opens a volume for a moment after each writer has closed it. This does not
+// count as use.
 constexpr auto udev_patience = std::chrono::seconds(5);
 
 bool only_udev(const std::string& name)
@@ -60,12 +60,12 @@ result<exit_code> run_stop(const stop_options& options, renderer& out)
         return fail(exit_code::usage, "name volumes, or give --all");
     auto connection = netlink::open();
     if (!connection)
-        return tl::unexpected(connection.error());
+        return std::unexpected(connection.error());
     auto names = options.names;
     if (options.all) {
         const auto volumes = connection->volumes();
         if (!volumes)
-            return tl::unexpected(volumes.error());
+            return std::unexpected(volumes.error());
         for (const auto& volume : *volumes)
             names.push_back(volume.name);
     }

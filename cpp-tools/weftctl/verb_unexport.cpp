@@ -21,7 +21,7 @@ result<exit_code> run_unexport(const unexport_options& options, renderer& out)
         return fail(exit_code::usage, "name devices or subsystems, or give --all");
     auto book = export_book::open();
     if (!book)
-        return tl::unexpected(book.error());
+        return std::unexpected(book.error());
     std::vector<export_spec> leaving;
     if (options.all)
         leaving = book->entries();
@@ -34,7 +34,7 @@ result<exit_code> run_unexport(const unexport_options& options, renderer& out)
     }
     const auto target = nvmet::open("");
     if (!target && !leaving.empty())
-        return tl::unexpected(target.error());
+        return std::unexpected(target.error());
 
     std::vector<action> actions;
     auto worst = exit_code::ok;
@@ -53,7 +53,7 @@ result<exit_code> run_unexport(const unexport_options& options, renderer& out)
     }
     if (!options.dry_run && !options.keep_saved && !actions.empty())
         if (auto done = book->save(); !done)
-            return tl::unexpected(done.error());
+            return std::unexpected(done.error());
     if (actions.empty() && worst == exit_code::ok)
         actions.push_back({"unexport", "", "nothing is exported", options.dry_run, false});
     out.actions(actions);

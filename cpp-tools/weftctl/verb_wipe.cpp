@@ -24,10 +24,10 @@ result<wipe_plan> plan(const std::string& path, const wipe_options& options)
 {
     auto device = block_device::open(path, block_device::access::write_exclusive);
     if (!device)
-        return tl::unexpected(device.error());
+        return std::unexpected(device.error());
     auto copies = read_superblocks(*device);
     if (!copies)
-        return tl::unexpected(copies.error());
+        return std::unexpected(copies.error());
     if (copies->absent())
         return fail(exit_code::missing, "{}: no weft superblock", path);
     std::string what = "a damaged weft superblock";
@@ -36,7 +36,7 @@ result<wipe_plan> plan(const std::string& path, const wipe_options& options)
                            format_uuid(sb->volume_uuid));
     const auto owner = read_owner(*device);
     if (!owner)
-        return tl::unexpected(owner.error());
+        return std::unexpected(owner.error());
     if (*owner && (*owner)->state == WEFT_OWNER_HELD && !options.force)
         return fail(exit_code::busy, "{} is {}, which host {} owns; --force wipes it all the same", path,
                     what, (*owner)->host_nqn);
@@ -45,19 +45,19 @@ result<wipe_plan> plan(const std::string& path, const wipe_options& options)
 
 result<exit_code> run_wipe(const wipe_options& options, renderer& out)
 {
-    // All are looked at before the first is touched.
+    // Check all devices before changing the first.
     std::vector<wipe_plan> plans;
     for (const auto& path : options.devices) {
         auto planned = plan(path, options);
         if (!planned)
-            return tl::unexpected(planned.error());
+            return std::unexpected(planned.error());
         plans.push_back(std::move(*planned));
     }
     std::vector<action> actions;
     for (const auto& planned : plans) {
         if (!options.dry_run) {
             if (auto done = erase_superblocks(planned.device, planned.copies); !done)
-                return tl::unexpected(done.error());
+                return std::unexpected(done.error());
             planned.device.written();
         }
         actions.push_back({"wipe", planned.device.path(),

@@ -23,6 +23,10 @@ Exit status:
   8  doctor: something should be mended
   9  doctor: something does not work
 
+With --json a command prints one JSON document, also when it fails: "schema" is 1, "errors" has the code (the exit
+status) and the sentence of each failure, and the other members are the command's. events prints a document a line.
+weftctl.schema.json in /usr/share/weft describes them.
+
 Examples:
   weftctl create data /dev/nvme1n1 /dev/nvme2n1 /dev/nvme3n1 /dev/nvme4n1
   weftctl create data rdma://10.0.0.1/nqn.2014-08.org.example:a rdma://10.0.0.2/nqn.2014-08.org.example:b

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/// One verb a file. Each declares its command line and returns what runs it.
+/// One file for each verb. It declares the command line and returns the function that runs it.
 #pragma once
 
 #include "render.hpp"
@@ -11,8 +11,8 @@
 namespace weft
 {
 
-/// Runs a verb that was given on the command line. Failures of single objects are rendered by the verb and
-/// end in the exit code; what ends the verb is the error.
+/// Runs the verb of the command line. The verb renders failures of single objects and returns them in the
+/// exit code. An error that ends the verb is returned as an error.
 using runner = std::function<result<exit_code>(renderer&)>;
 
 struct verb {
@@ -38,15 +38,15 @@ struct verb {
 [[nodiscard]] verb add_doctor(CLI::App& app);
 [[nodiscard]] verb add_topology(CLI::App& app);
 [[nodiscard]] verb add_report(CLI::App& app);
-[[nodiscard]] verb add_probe(CLI::App& app); ///< for udev; not shown to people
+[[nodiscard]] verb add_probe(CLI::App& app); ///< for udev; not in the help
 
-/// The whole command line: what main() runs, and what the man pages and the completion are made of.
+/// The whole command line, for main(), the man pages and the completion.
 [[nodiscard]] std::vector<verb> add_verbs(CLI::App& app, bool& json);
 
 /// The options of how to connect to an NVMe subsystem.
 void add_connect_options(CLI::App& command, connect_options& options);
 
-/// What create and assemble have in common.
+/// The common options of create and assemble.
 struct assemble_options {
     bool read_only = false;
     bool take_over = false;

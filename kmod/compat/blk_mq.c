@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Where kernels' blk-mq differs in shape: see blk_mq.h. */
+/* blk-mq functions that differ between kernels, see blk_mq.h. */
 #include "blk_mq.h"
 
 /**
- * weft_mq_disk_alloc() - a request-based disk
- * @set: its tags
- * @limits: what it takes
- * @queuedata: of its queue
+ * weft_mq_disk_alloc() - allocate a request-based disk
+ * @set: its tag set
+ * @limits: its limits
+ * @queuedata: queuedata of its queue
  *
  * Context: process context, may sleep.
- * Return: a disk to be given back by put_disk(), or an ERR_PTR.
+ * Return: the disk, or an ERR_PTR. Undo with put_disk().
  */
 struct gendisk *weft_mq_disk_alloc(struct blk_mq_tag_set *set,
 				   const struct weft_mq_limits *limits,
@@ -63,12 +63,41 @@ struct gendisk *weft_mq_disk_alloc(struct blk_mq_tag_set *set,
 }
 
 /**
- * weft_mq_alloc_queue() - a request queue without a disk
- * @set: its tags
+ * weft_mq_lower_sectors() - lower the largest request of a disk
+ * @q: its queue; waiting requests may be longer
+ * @sectors: the new limit
+ *
+ * If another thread is changing the queue's limits, the limit stays, and the
+ * target fails longer requests until the caller has tried again.
  *
  * Context: process context, may sleep.
- * Return: the queue, for blk_mq_destroy_queue() and blk_put_queue(), or an
- * ERR_PTR.
+ * Return: false if the limit stays because of another thread.
+ */
+bool weft_mq_lower_sectors(struct request_queue *q, u32 sectors)
+{
+#ifdef BLK_FEAT_WRITE_CACHE
+	struct queue_limits lim;
+
+	/* Its holder may wait for I/O, and the I/O for the association that is being set up. */
+	if (!mutex_trylock(&q->limits_lock))
+		return false;
+	lim = q->limits;
+	lim.max_hw_sectors = sectors;
+	if (queue_limits_commit_update(q, &lim))
+		pr_warn_once("%s: %u sectors of a request are too few\n", KBUILD_MODNAME, sectors);
+#else
+	blk_queue_max_hw_sectors(q, sectors);
+#endif
+	return true;
+}
+
+/**
+ * weft_mq_alloc_queue() - allocate a request queue without a disk
+ * @set: its tag set
+ *
+ * Context: process context, may sleep.
+ * Return: the queue, or an ERR_PTR. Undo with blk_mq_destroy_queue() and
+ * blk_put_queue().
  */
 struct request_queue *weft_mq_alloc_queue(struct blk_mq_tag_set *set)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* blk-mq as 7.2 has it, for request-based drivers; see compat.h. */
+/* The blk-mq API of Linux 7.3, for request-based drivers; see compat.h. */
 #ifndef WEFT_COMPAT_BLK_MQ_H
 #define WEFT_COMPAT_BLK_MQ_H
 
@@ -8,7 +8,7 @@
 #include <linux/blk-mq.h>
 #include <linux/memremap.h>
 
-/* Merging is what every queue does since 6.14. Drop when the floor passes it. */
+/* All queues merge since 6.14. Drop when the floor passes it. */
 #ifdef BLK_MQ_FLAG_TO_ALLOC_POLICY
 #define WEFT_MQ_F_DEFAULT	BLK_MQ_F_SHOULD_MERGE
 #else
@@ -23,7 +23,7 @@
 #endif
 
 /*
- * The head of a request's end_io: a batch comes with it since 7.0. Drop when
+ * Declares a request's end_io: since 7.0 it has a batch parameter. Drop when
  * the floor passes it.
  */
 #ifdef WEFT_HAVE_END_IO_BATCH
@@ -36,8 +36,8 @@
 #endif
 
 /*
- * The queue is no argument of these any more since 6.16 and 7.0. Drop when the
- * floor passes them.
+ * Without the queue parameter since 6.16 and 7.0. Drop when the floor passes
+ * them.
  */
 #ifdef WEFT_HAVE_MAP_SG_QUEUE
 #define weft_rq_map_sg(rq, sgl)	blk_rq_map_sg((rq)->q, rq, sgl)
@@ -51,10 +51,10 @@
 #endif
 
 /**
- * weft_bio_is_peer() - are its pages another device's memory?
- * @bio: with data
+ * weft_bio_is_peer() - are a bio's pages memory of another PCI device?
+ * @bio: the bio; all its pages are of one kind
  *
- * Return: whether they are. All pages of a bio are of one kind.
+ * Return: true if they are.
  */
 static inline bool weft_bio_is_peer(struct bio *bio)
 {
@@ -62,16 +62,16 @@ static inline bool weft_bio_is_peer(struct bio *bio)
 }
 
 /**
- * struct weft_mq_limits - what a request-based disk takes
- * @block_size: bytes
+ * struct weft_mq_limits - limits of a request-based disk
+ * @block_size: in bytes
  * @max_sectors: of one request
  * @max_segments: of one request
- * @max_discard_sectors: 0 for none
- * @max_write_zeroes_sectors: 0 for none
- * @virt_boundary: mask that no segment but the first and last may break
- * @write_cache: needs flushes, and takes FUA
- * @poll: has poll queues
- * @p2pdma: takes pages of peers
+ * @max_discard_sectors: 0 if discard is not supported
+ * @max_write_zeroes_sectors: 0 if write zeroes is not supported
+ * @virt_boundary: alignment mask of all boundaries between segments
+ * @write_cache: it has a volatile write cache, and supports FUA
+ * @poll: it has poll queues
+ * @p2pdma: it takes P2PDMA pages of other devices
  */
 struct weft_mq_limits {
 	u32	block_size;
@@ -88,12 +88,14 @@ struct weft_mq_limits {
 struct gendisk *weft_mq_disk_alloc(struct blk_mq_tag_set *set,
 				   const struct weft_mq_limits *limits,
 				   void *queuedata);
+bool weft_mq_lower_sectors(struct request_queue *q, u32 sectors);
 struct request_queue *weft_mq_alloc_queue(struct blk_mq_tag_set *set);
 
 /**
- * weft_queue_settle() - wait until everybody has left a queue
- * @q: the queue; of a request-based one all requests have ended then, of a
- *	bio-based one all bios have been passed on. Who comes meanwhile waits
+ * weft_queue_settle() - wait until a queue has no users, by freezing it
+ * @q: the queue. Afterwards, the earlier requests of a request-based queue have
+ *	ended, and the earlier bios of a bio-based queue are submitted further.
+ *	New I/O waits meanwhile
  *
  * Context: process context, may sleep.
  */

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Where kernels differ in shape and not only in names: see compat.h. */
+/* Functions that differ between kernels, see compat.h. */
 #include "compat.h"
+
+#include <linux/file.h>
 
 #ifdef BLK_OPEN_READ
 /*
- * Called with bd_holder_lock held, which the callee gives back: the device may
- * not be closed while we look at it, but we may sleep.
+ * Called with bd_holder_lock held, which keeps the device from being closed.
+ * The callee may sleep, and has to release the lock.
  */
 static void weft_bdev_mark_dead(struct block_device *bdev, bool surprise)
 {
@@ -52,33 +54,14 @@ static int weft_bdev_opened(struct weft_bdev *wb, struct block_device *bdev, boo
 #endif
 
 /**
- * weft_bdev_open() - open a block device for ourselves alone
- * @wb: @gone is set by the caller, the rest is filled here
- * @path: in the caller's file system
- * @write: for writing too
+ * weft_bdev_open_dev() - open a block device exclusively
+ * @wb: the caller has set @gone; the other fields are set here
+ * @devt: device number
+ * @write: open it for writing, too
  *
  * Context: process context, may sleep.
- * Return: 0 or a negative errno; -EBUSY when somebody else has it, -EACCES
- * when it is read-only and @write is asked.
- */
-int weft_bdev_open(struct weft_bdev *wb, const char *path, bool write)
-{
-#ifdef BLK_FEAT_WRITE_CACHE
-	return weft_bdev_opened(wb, bdev_file_open_by_path(path, weft_bdev_mode(write), wb,
-							   &weft_bdev_holder_ops));
-#else
-	return weft_bdev_opened(wb, blkdev_get_by_path(path, weft_bdev_mode(write), wb), write);
-#endif
-}
-
-/**
- * weft_bdev_open_dev() - the same, by a device's number
- * @wb: @gone is set by the caller, the rest is filled here
- * @devt: number
- * @write: for writing too
- *
- * Context: process context, may sleep.
- * Return: as weft_bdev_open().
+ * Return: 0 or a negative errno; -EBUSY if it has another exclusive holder,
+ * -EACCES if it is read-only and @write is true.
  */
 int weft_bdev_open_dev(struct weft_bdev *wb, dev_t devt, bool write)
 {
@@ -91,23 +74,26 @@ int weft_bdev_open_dev(struct weft_bdev *wb, dev_t devt, bool write)
 }
 
 /**
- * weft_bdev_close() - give a block device back
- * @wb: opened by weft_bdev_open()
+ * weft_bdev_close() - undo weft_bdev_open_dev()
+ * @wb: the device
  *
- * Context: process context, may sleep. @gone is not running any more when
- * this returns.
+ * Context: process context, may sleep. @gone is not called after this returns.
  */
 void weft_bdev_close(struct weft_bdev *wb)
 {
 #ifdef BLK_FEAT_WRITE_CACHE
-	bdev_fput(wb->file);
+	/* fput() in a worker is delayed, but the user may open the device next. */
+	if (current->flags & PF_KTHREAD)
+		__fput_sync(wb->file);
+	else
+		bdev_fput(wb->file);
 #else
 	blkdev_put(wb->bdev, (__force fmode_t)wb->mode);
 #endif
 	wb->bdev = NULL;
 }
 
-/* What every member can do, asked of each because kernels stack it unevenly. */
+/* Features of all members. Kernels differ in stacking them, so do it here. */
 struct weft_common {
 	bool	discard;
 	bool	write_zeroes;
@@ -156,21 +142,53 @@ static struct weft_common weft_common_of(struct block_device **members, u32 coun
 	return c;
 }
 
+/**
+ * weft_disk_misses() - find a feature of a disk that a new device lacks
+ * @disk: made by weft_disk_alloc()
+ * @bdev: the device that will get bios of @disk
+ *
+ * A device without poll queues is accepted: the block layer then does not poll,
+ * and the bio completes by interrupt.
+ *
+ * Return: the feature, as words for a sentence; NULL if none is missing.
+ */
+const char *weft_disk_misses(struct gendisk *disk, struct block_device *bdev)
+{
+	struct block_device *whole = disk->part0;
+	struct weft_common has = weft_common_of(&bdev, 1), wants = weft_common_of(&whole, 1);
+
+	if (wants.discard && !has.discard)
+		return "discards";
+	if (wants.write_zeroes && !has.write_zeroes)
+		return "write zeroes";
+	if (wants.nowait && !has.nowait)
+		return "requests that may not wait";
+	if (wants.p2pdma && !has.p2pdma)
+		return "memory of PCI devices";
+	if (has.stable_writes && !wants.stable_writes)
+		return "data that changes while it is written";
+	if (has.write_cache && !wants.write_cache)
+		return "writes that are never flushed";
+	if (queue_dma_alignment(bdev_get_queue(bdev)) > queue_dma_alignment(disk->queue))
+		return "memory that is aligned as little";
+	return NULL;
+}
+
 /*
- * A range command goes down as one command for each member, which splits it
- * as it likes: so the volume's own limit is what a bio can say.
+ * A discard or write zeroes becomes one command for each member, which splits
+ * it by its own limits. So the volume's limit is the largest size of a bio.
  */
 #define WEFT_RANGE_SECTORS	((UINT_MAX >> SECTOR_SHIFT) & ~7U)	/* whole 4 KiB */
 
 /**
- * weft_disk_alloc() - a bio-based disk with limits stacked from members
- * @limits: what the volume adds
+ * weft_disk_alloc() - allocate a bio-based disk with limits stacked from members
+ * @limits: limits of the volume
  * @members: open block devices
- * @count: how many
- * @iostats: whether the queue's iostats are on at first
+ * @count: number of @members
+ * @iostats: initial value of the queue's iostats
  *
  * Context: process context, may sleep.
- * Return: a disk to be given back by put_disk(), or an ERR_PTR.
+ * Return: the disk, or an ERR_PTR. Undo with put_disk().
  */
 struct gendisk *weft_disk_alloc(const struct weft_limits *limits,
 				struct block_device **members, u32 count,
@@ -198,7 +216,7 @@ struct gendisk *weft_disk_alloc(const struct weft_limits *limits,
 	lim.max_hw_discard_sectors = c.discard ? WEFT_RANGE_SECTORS : 0;
 	lim.max_write_zeroes_sectors = c.write_zeroes ? WEFT_RANGE_SECTORS : 0;
 #ifdef WEFT_HAVE_WZEROES_UNMAP
-	/* Cannot be more than what is, and not all members may unmap. */
+	/* Must not exceed the write zeroes limit, and not all members unmap. */
 	lim.max_hw_wzeroes_unmap_sectors = 0;
 #endif
 	lim.max_secure_erase_sectors = 0;

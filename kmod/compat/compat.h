@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * All that weft knows of kernels older than the newest it is written for.
+ * Differences between kernel versions.
  *
- * The rest of the tree uses the API of 7.2. What an older kernel lacks is made
- * up for here. Stable kernels backport, so nothing asks for a version: a
- * tell-tale macro or header says whether a thing is there, and where there is
- * none, probe.mk looks into the header (WEFT_HAVE_*).
+ * The rest of the tree uses the API of Linux 7.3. This folder provides what
+ * older kernels lack. Stable kernels get backports, so a version number is not
+ * reliable: a macro of the kernel shows whether an API exists, or probe.mk
+ * searches the kernel's headers for it (WEFT_HAVE_*).
  */
 #ifndef WEFT_COMPAT_H
 #define WEFT_COMPAT_H
@@ -28,7 +28,7 @@
 #define kmalloc_obj(obj, gfp)	kmalloc(sizeof(obj), gfp)
 #endif
 
-/* Explicitly per-cpu workqueues: since 6.17. Drop when the floor passes it. */
+/* Explicitly per-CPU workqueues: since 6.17. Drop when the floor passes it. */
 #ifndef WEFT_HAVE_WQ_PERCPU
 #define WQ_PERCPU	0
 #endif
@@ -40,8 +40,8 @@
 #endif
 
 /*
- * open() of a disk took the block device and an fmode_t before 6.5. The macro
- * is the function's head. Drop when the floor passes 6.5.
+ * Before 6.5, open() of a disk took the block device and an fmode_t. The macro
+ * declares the function. Drop when the floor passes 6.5.
  */
 #ifdef BLK_OPEN_READ
 #define WEFT_DISK_OPEN(fn, disk)	int fn(struct gendisk *disk, blk_mode_t mode)
@@ -52,8 +52,8 @@
 #endif
 
 /*
- * Accounting of a bio-based disk: sectors are given at the end since 6.5, at
- * the start before. Drop when the floor passes 6.5.
+ * Accounting of a bio-based disk: since 6.5 the number of sectors is passed at
+ * the end, before at the start. Drop when the floor passes 6.5.
  */
 static inline unsigned long weft_acct_start(struct block_device *bdev,
 					    unsigned int sectors, enum req_op op)
@@ -75,14 +75,24 @@ static inline void weft_acct_end(struct block_device *bdev, unsigned int sectors
 #endif
 }
 
-/* REQ_ATOMIC: since 6.11; elsewhere no bio has it. Drop when the floor passes. */
+/* REQ_ATOMIC: since 6.11. Drop when the floor passes it. */
 #ifdef WEFT_HAVE_REQ_ATOMIC
 #define WEFT_REQ_ATOMIC	REQ_ATOMIC
 #else
 #define WEFT_REQ_ATOMIC	((blk_opf_t)0)
 #endif
 
-/* ioctl() of a disk took an fmode_t before 6.5. Drop when the floor passes it. */
+/* A block device's page cache: bd_mapping since 6.11. Drop when the floor passes it. */
+static inline struct address_space *weft_bdev_mapping(struct block_device *bdev)
+{
+#ifdef WEFT_HAVE_BD_MAPPING
+	return bdev->bd_mapping;
+#else
+	return bdev->bd_inode->i_mapping;
+#endif
+}
+
+/* Before 6.5, ioctl() of a disk took an fmode_t. Drop when the floor passes it. */
 #ifdef BLK_OPEN_READ
 #define WEFT_DISK_IOCTL(fn, bdev, cmd, arg) \
 	int fn(struct block_device *bdev, blk_mode_t mode, unsigned int cmd, unsigned long arg)
@@ -98,7 +108,7 @@ static inline void weft_acct_end(struct block_device *bdev, unsigned int sectors
 #include <asm/unaligned.h>
 #endif
 
-/* The owner is not named since 6.4. Drop when the floor passes it. */
+/* Without the owner since 6.4. Drop when the floor passes it. */
 #ifdef class_create
 #define weft_class_create(name)	class_create(THIS_MODULE, name)
 #else
@@ -113,9 +123,9 @@ static inline void weft_acct_end(struct block_device *bdev, unsigned int sectors
 #endif
 
 /*
- * Pages pinned for reading for long: before 6.2 those that are copied on write
- * had to be pinned as for writing, to be the caller's own. Drop when the floor
- * passes it.
+ * Flags to pin pages long-term for reading. Before 6.2, only a pin for writing
+ * broke copy-on-write, so that the pages are the caller's own. Drop when the
+ * floor passes it.
  */
 #ifdef WEFT_HAVE_GUP_UNSHARE_HERE
 #define WEFT_FOLL_READ	(FOLL_WRITE | FOLL_FORCE)
@@ -128,16 +138,16 @@ static inline void weft_acct_end(struct block_device *bdev, unsigned int sectors
 #define BLK_STS_RESV_CONFLICT	BLK_STS_NEXUS
 #endif
 
-/* The status for a bio that cannot be: since 6.11. Drop when the floor passes. */
+/* The status for an invalid bio: since 6.11. Drop when the floor passes it. */
 #ifndef BLK_STS_INVAL
 #define BLK_STS_INVAL	BLK_STS_NOTSUPP
 #endif
 
 /**
- * struct weft_bdev - a block device held exclusively
- * @bdev: the device, valid between weft_bdev_open() and weft_bdev_close()
- * @gone: called once when the device is removed, where the kernel tells
- *	(6.5 on); in process context, may sleep, must not close
+ * struct weft_bdev - a block device that is open exclusively
+ * @bdev: the device, valid between weft_bdev_open_dev() and weft_bdev_close()
+ * @gone: called once when the device is removed, since Linux 6.5. In process
+ *	context; may sleep, must not close the device
  * @file: private
  * @mode: private
  */
@@ -148,15 +158,14 @@ struct weft_bdev {
 	unsigned int		mode;
 };
 
-int weft_bdev_open(struct weft_bdev *wb, const char *path, bool write);
 int weft_bdev_open_dev(struct weft_bdev *wb, dev_t devt, bool write);
 void weft_bdev_close(struct weft_bdev *wb);
 
 /**
- * struct weft_limits - what a volume asks of its queue beyond its members'
- * @io_min: bytes
- * @io_opt: bytes
- * @chunk_sectors: sectors that must not be crossed by one atomic write
+ * struct weft_limits - queue limits of a volume in addition to its members'
+ * @io_min: in bytes
+ * @io_opt: in bytes
+ * @chunk_sectors: an atomic write must not cross a multiple of it
  * @data_start: first sector of data on each member, for alignment
  */
 struct weft_limits {
@@ -166,6 +175,7 @@ struct weft_limits {
 	sector_t	data_start;
 };
 
+const char *weft_disk_misses(struct gendisk *disk, struct block_device *bdev);
 struct gendisk *weft_disk_alloc(const struct weft_limits *limits,
 				struct block_device **members, u32 count,
 				bool iostats);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Where kernels differ in how a BAR's range is mapped for another device: see dmabuf.h. */
+/* Mapping a range of a BAR for another device, see dmabuf.h. */
 #include "compat.h"
 #include "dmabuf.h"
 
@@ -8,18 +8,18 @@
 #include <linux/scatterlist.h>
 #include <linux/slab.h>
 
-/* Of no use where the kernel has no peer-to-peer memory. */
+/* Only useful in kernels with P2PDMA. */
 #if defined(WEFT_HAVE_PHYS_VEC) && IS_ENABLED(CONFIG_PCI_P2PDMA)
 #define WEFT_USE_PHYS_VEC
 #include <linux/dma-buf-mapping.h>
 #endif
 
 /**
- * weft_p2pdma_provider() - a BAR's memory as the kernel knows it
- * @pdev: enabled, and bound to the caller's driver
- * @bar: number
+ * weft_p2pdma_provider() - the kernel's P2PDMA provider of a BAR
+ * @pdev: the device; it is enabled and bound to the caller's driver
+ * @bar: number of the BAR
  *
- * Return: it, NULL where the kernel has no such thing, or an ERR_PTR.
+ * Return: the provider; NULL if the kernel has none; or an ERR_PTR.
  */
 struct p2pdma_provider *weft_p2pdma_provider(struct pci_dev *pdev, int bar)
 {
@@ -33,7 +33,7 @@ struct p2pdma_provider *weft_p2pdma_provider(struct pci_dev *pdev, int bar)
 }
 
 #ifndef WEFT_USE_PHYS_VEC
-/* What dma_buf_phys_vec_to_sgt() does since 6.19. */
+/* Kernels since 6.19 have dma_buf_phys_vec_to_sgt() for this. */
 static struct sg_table *weft_map_resource(struct dma_buf_attachment *attach, phys_addr_t start,
 					  size_t length, enum dma_data_direction dir)
 {
@@ -71,16 +71,16 @@ out_free:
 #endif
 
 /**
- * weft_dmabuf_map_range() - a BAR's range for an importer
- * @attach: the importer's
- * @provider: of the BAR, or NULL
+ * weft_dmabuf_map_range() - map a range of a BAR for an importer
+ * @attach: the importer's attachment
+ * @provider: from weft_p2pdma_provider()
  * @start: physical address
  * @length: in bytes
- * @dir: of the importer's use
+ * @dir: DMA direction of the importer
  *
  * Context: process context; the reservation lock is held.
- * Return: a table with DMA addresses and no pages, or an ERR_PTR; undo by
- * weft_dmabuf_unmap_range().
+ * Return: a table with DMA addresses and without pages, or an ERR_PTR. Undo
+ * with weft_dmabuf_unmap_range().
  */
 struct sg_table *weft_dmabuf_map_range(struct dma_buf_attachment *attach,
 				       struct p2pdma_provider *provider, phys_addr_t start,
@@ -97,15 +97,15 @@ struct sg_table *weft_dmabuf_map_range(struct dma_buf_attachment *attach,
 
 /**
  * weft_dmabuf_unmap_range() - undo weft_dmabuf_map_range()
- * @attach: the same
+ * @attach: the importer's attachment
  * @sgt: the table
- * @dir: the same
+ * @dir: DMA direction of the importer
  */
 void weft_dmabuf_unmap_range(struct dma_buf_attachment *attach, struct sg_table *sgt,
 			     enum dma_data_direction dir)
 {
 #ifdef WEFT_USE_PHYS_VEC
-	/* 7.2 clears it to say that there are no pages, and then frees as many entries. */
+	/* 7.2 clears orig_nents, because there are no pages, and then frees so many entries. */
 	sgt->orig_nents = sgt->nents;
 	dma_buf_free_sgt(attach, sgt, dir);
 #else

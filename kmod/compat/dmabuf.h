@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What weft knows of dma-bufs in kernels older than the newest. */
+/* The dma-buf API of Linux 7.3; see compat.h. */
 #ifndef WEFT_COMPAT_DMABUF_H
 #define WEFT_COMPAT_DMABUF_H
 
 #include <linux/dma-buf.h>
 
-/* Without the reservation lock it was the plain one before 6.2. Drop when the floor passes it. */
+/* Before 6.2, dma_buf_vmap() took the lock itself. Drop when the floor passes it. */
 #ifndef WEFT_HAVE_VMAP_UNLOCKED
 #define dma_buf_vmap_unlocked	dma_buf_vmap
 #define dma_buf_vunmap_unlocked	dma_buf_vunmap
@@ -23,8 +23,8 @@
 #endif
 
 /*
- * Before 7.0 a dynamic importer of an exporter without pin was given one mapping
- * at attach, for ever. Drop when the floor passes it.
+ * Before 7.0, a dynamic importer of an exporter without pin got one permanent
+ * mapping at attach. Drop when the floor passes it.
  */
 static inline bool weft_attach_is_cached(struct dma_buf_attachment *attach)
 {
@@ -35,15 +35,23 @@ static inline bool weft_attach_is_cached(struct dma_buf_attachment *attach)
 #endif
 }
 
-/* Importers that give memory back when asked: since 7.1. Drop when the floor passes it. */
-#ifndef WEFT_HAVE_ATTACH_REVOCABLE
-static inline bool dma_buf_attach_revocable(struct dma_buf_attachment *attach)
+/*
+ * Does an importer that has pinned memory honour revocation? Since 7.1 every
+ * importer with the callback must. Before, importers such as ib_umem could
+ * ignore the callback while the memory was pinned; only @ours is known to
+ * honour it. Drop when the floor passes it.
+ */
+static inline bool weft_attach_revocable(struct dma_buf_attachment *attach,
+					 const struct dma_buf_attach_ops *ours)
 {
-	return true;
-}
+#ifdef WEFT_HAVE_ATTACH_REVOCABLE
+	return dma_buf_attach_revocable(attach);
+#else
+	return attach->importer_ops == ours;
 #endif
+}
 
-/* A reference to a dma-buf that may be on its way out. Drop when the floor passes 6.8. */
+/* Take a reference unless the dma-buf is being released. Drop when the floor passes 6.8. */
 #ifdef WEFT_HAVE_GET_FILE_ACTIVE
 #define weft_dmabuf_get_active(dmabuf)	(!!get_file_active(&(dmabuf)->file))
 #else

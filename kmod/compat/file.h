@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What is asked of a file before it is read. */
+/* The check of a file before it is read; see compat.h. */
 #ifndef WEFT_COMPAT_FILE_H
 #define WEFT_COMPAT_FILE_H
 
 #include <linux/fs.h>
 
 /*
- * May who holds an open file read it now? Exported since 6.8; before, what was
- * asked when it was opened has to do. Drop when the floor passes that.
+ * May the caller read this open file now? rw_verify_area() is exported since
+ * 6.8. On older kernels the check at open has to suffice. Drop when the floor
+ * passes it.
  */
 static inline int weft_verify_read(struct file *file, const loff_t *from, size_t length)
 {

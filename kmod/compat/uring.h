@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What weft knows of io_uring in kernels older than the newest: commands of a
- * character device. The rest of the tree uses the names here.
+ * The io_uring API for commands of a character device; see compat.h. The rest
+ * of the tree uses the names defined here.
  */
 #ifndef WEFT_COMPAT_URING_H
 #define WEFT_COMPAT_URING_H
@@ -28,8 +28,8 @@
 #endif
 
 /*
- * A function that runs in the submitter's task, and its command; since 6.19 it
- * gets a request and a token. Drop when the floor passes it.
+ * Declares a function that runs in the submitter's task. Since 6.19 it gets a
+ * request and a token. Drop when the floor passes it.
  */
 #ifdef IO_URING_CMD_TASK_WORK_ISSUE_FLAGS
 #define WEFT_URING_TW(fn)	void fn(struct io_tw_req weft_tw, io_tw_token_t weft_token)
@@ -42,11 +42,29 @@
 #define weft_uring_tw_done(cmd, ret)	io_uring_cmd_done(cmd, ret, 0, weft_flags)
 #endif
 
-/* Several at a time where the task waits for several: since 6.4. */
+/* Wakes a task that waits for several completions only once: since 6.4. */
 #ifdef WEFT_HAVE_URING_CMD_H
 #define weft_uring_in_task(cmd, fn)	io_uring_cmd_do_in_task_lazy(cmd, fn)
 #else
 #define weft_uring_in_task(cmd, fn)	io_uring_cmd_complete_in_task(cmd, fn)
 #endif
+
+/*
+ * Tell io_uring that a command waits, so that io_uring cancels it when the
+ * submitter exits: since 6.7. The caller must not hold the ring's lock. Drop
+ * when the floor passes it.
+ */
+#ifdef WEFT_HAVE_URING_CANCEL
+#define WEFT_URING_F_CANCEL	IO_URING_F_CANCEL
+#else
+#define WEFT_URING_F_CANCEL	0
+#endif
+
+static inline void weft_uring_may_wait(struct io_uring_cmd *cmd)
+{
+#ifdef WEFT_HAVE_URING_CANCEL
+	io_uring_cmd_mark_cancelable(cmd, IO_URING_F_UNLOCKED);
+#endif
+}
 
 #endif /* WEFT_COMPAT_URING_H */

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What weft_p2p.ko offers: memory of other devices, by their exporters'
- * dma-bufs, as addresses that a device may use.
+ * The interface of weft_p2p.ko: maps the dma-bufs of other devices to addresses
+ * that a device can use.
  *
  * DOC: life of an import
  *
- * weft_import_attach() asks the exporter whether the device may; then, any
- * number of times, weft_import_map() makes addresses and weft_import_unmap()
- * gives them back. The exporter may take the memory away at any time: it calls
- * @invalidate with the reservation lock held, under which the importer must
- * stop using the addresses, now, and unmap them. Afterwards they can be mapped
- * anew, unless the exporter has none for good.
+ * weft_import_attach() asks the exporter whether the device may use the memory.
+ * Then weft_import_map() and weft_import_unmap() may be called any number of
+ * times. The exporter may revoke the addresses at any time: it calls
+ * @invalidate with the reservation lock held. @invalidate must stop all use of
+ * the addresses and unmap them before it returns. They can be mapped again
+ * later, unless the exporter has withdrawn the memory permanently.
  */
 #ifndef WEFT_P2P_H
 #define WEFT_P2P_H
@@ -26,10 +26,10 @@ struct sg_table;
 struct weft_import;
 
 /**
- * struct weft_segment - memory that lies in one run for the device
- * @at: where it begins, in bytes from the beginning of the import's range
+ * struct weft_segment - memory that is contiguous for the device
+ * @at: its offset in the import's range, in bytes
  * @length: in bytes
- * @address: for the device
+ * @address: its DMA address
  */
 struct weft_segment {
 	u64		at;
@@ -39,8 +39,8 @@ struct weft_segment {
 
 /**
  * struct weft_segments - memory as a device sees it
- * @table: by @at, without gaps
- * @count: of @table
+ * @table: the segments, sorted by @at, without gaps
+ * @count: length of @table
  */
 struct weft_segments {
 	struct weft_segment	*table;
@@ -53,14 +53,15 @@ void weft_segments_free(struct weft_segments *segments);
 const struct weft_segment *weft_segments_find(const struct weft_segments *segments, u64 at);
 
 /**
- * struct weft_import_request - what is to be imported
- * @dmabuf: kept until weft_import_detach()
- * @start: where the range begins, in bytes
- * @length: of the range
- * @device: that will use it
- * @direction: of all its use
- * @invalidate: the addresses end; reservation lock held, may sleep, must unmap
- * @owner: for @invalidate
+ * struct weft_import_request - arguments of weft_import_attach()
+ * @dmabuf: the dma-buf; a reference is held until weft_import_detach()
+ * @start: start of the range, in bytes
+ * @length: length of the range, in bytes
+ * @device: the device that will use it
+ * @direction: DMA direction of all uses
+ * @invalidate: called when the addresses are revoked, with the reservation lock
+ *	held; may sleep, must unmap
+ * @owner: argument of @invalidate
  */
 struct weft_import_request {
 	struct dma_buf		*dmabuf;

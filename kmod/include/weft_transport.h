@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a transport offers weft.ko: ways to reach members.
+ * The interface between weft.ko and the transports, which provide the paths to
+ * members.
  *
- * A transport turns an address into a path, and a path is a gendisk: the
- * volume layer sends bios to it and knows nothing of what lies behind. A
- * module that offers one carries MODULE_ALIAS("weft-transport-NAME") so that
- * it is loaded when a volume names it.
+ * A transport turns an address into a path. A path is a gendisk that the volume
+ * layer sends bios to, whatever is behind it. A module with a transport has
+ * MODULE_ALIAS("weft-transport-NAME"), so that it is loaded when a volume names
+ * the transport.
  */
 #ifndef WEFT_TRANSPORT_H
 #define WEFT_TRANSPORT_H
 
 #include <linux/blkdev.h>
 #include <linux/list.h>
+#include <linux/llist.h>
 #include <linux/module.h>
 
 #include "weft_why.h"
@@ -23,34 +25,43 @@ struct weft_peer;
 struct weft_transport_ops;
 
 /**
- * struct weft_path_events - what a transport tells of a path
- * @gone: once, in process context, when the device goes away for good; may
+ * struct weft_path_events - calls from a transport about a path
+ * @gone: the device was removed for good. Called once, in process context; may
  *	sleep, must not disconnect
- * @down: it cannot carry I/O now; the reason is a sentence. Process context
- * @up: it can again. Process context
- * @peers: it carries I/O on peer memory now, as far as that can be. Any context
- * @requeue: gives bios back that were submitted to the path and did not
- *	complete. From @after (jiffies) on they cannot execute any more where
- *	they were sent. Any context
+ * @settle: called after @gone by a transport that gives bios back. Returns when
+ *	all I/O that had chosen the path is submitted to its device. Process
+ *	context, may sleep; meanwhile the device must not hold its I/O
+ * @down: the path cannot carry I/O now; the reason is a sentence. Process
+ *	context
+ * @up: the path can carry I/O again. Process context
+ * @peers: the path's ability to do I/O on peer memory may have changed. Any
+ *	context
+ * @requeue: gives back bios that were submitted to the path and did not
+ *	complete. From @after (jiffies) on, the target cannot execute them any
+ *	more. Any context
+ * @may_write: after the end of the lease: may this write still be sent? A
+ *	transport that gives bios back asks when it sends, because a write may
+ *	wait long for a tag or a retry. Any context
  *
- * A transport whose errors are final calls @gone alone. A path starts as one
- * that can carry I/O.
+ * A transport whose errors are final calls only @gone. A new path can carry I/O
+ * when ->connect() returns it.
  */
 struct weft_path_events {
 	void	(*gone)(struct weft_path *path);
+	void	(*settle)(struct weft_path *path);
 	void	(*down)(struct weft_path *path, const char *reason);
 	void	(*up)(struct weft_path *path);
 	void	(*peers)(struct weft_path *path);
 	void	(*requeue)(struct weft_path *path, struct bio_list *bios,
 			   unsigned long after);
+	bool	(*may_write)(struct weft_path *path, const struct bio *bio);
 };
 
 /**
  * enum weft_path_mem - what a path can do with memory that has no pages
  * @WEFT_PATH_MEM_NONE: nothing
- * @WEFT_PATH_MEM_SOFTWARE: its RDMA device is software, and moves bytes by the
- *	CPU's mappings
- * @WEFT_PATH_MEM_DEVICE: its RDMA device has a DMA engine
+ * @WEFT_PATH_MEM_SOFTWARE: software RDMA moves the bytes through CPU mappings
+ * @WEFT_PATH_MEM_DEVICE: an RDMA device with a DMA engine moves the bytes
  */
 enum weft_path_mem {
 	WEFT_PATH_MEM_NONE,
@@ -59,21 +70,22 @@ enum weft_path_mem {
 };
 
 /**
- * struct weft_path - one way to reach a member
- * @ops: the transport it belongs to
- * @bdev: where its bios go; valid from connect to disconnect
- * @address: what it was made of; owned by the caller of connect
- * @writable: whether writes are allowed
- * @node: the transport's: NUMA node of the device it leaves by, NUMA_NO_NODE where
- *	that is nowhere in particular
- * @mem: the transport's: what it can do with memory that has no pages
- * @mem_bytes: the transport's: how much of that one operation moves at most
- * @events: the caller's; set before the first of them
- * @owner_data: the caller's, likewise
- * @usable: weft.ko's: it can carry I/O
- * @dead: weft.ko's: @events->gone was called
+ * struct weft_path - a path to a member
+ * @ops: its transport
+ * @bdev: the device that gets its bios; valid from connect to disconnect
+ * @address: its address; owned by the caller of connect
+ * @writable: writes are allowed
+ * @node: set by the transport: NUMA node of the local device, or NUMA_NO_NODE
+ * @mem: set by the transport: what it can do with memory that has no pages
+ * @mem_bytes: set by the transport: largest operation on peer memory, in bytes
+ * @events: set by the transport from the request, before the first event
+ * @owner_data: set by the transport from the request, before the first event
+ * @lease: set by the transport from the request: writes are sent until then, in
+ *	jiffies
+ * @usable: it can carry I/O; set by the transport at connect, then by weft.ko
+ * @dead: set by weft.ko: @events->gone was called
  *
- * Embedded as the first thing in the transport's own structure.
+ * The transport embeds it in its own structure.
  */
 struct weft_path {
 	const struct weft_transport_ops	*ops;
@@ -85,37 +97,45 @@ struct weft_path {
 	u32				mem_bytes;
 	const struct weft_path_events	*events;
 	void				*owner_data;
+	const unsigned long		*lease;
 	bool				usable;
 	bool				dead;
 };
 
 /**
- * struct weft_path_request - what a path is asked to be
- * @address: in the transport's own words; lives as long as the path
- * @writable: for writing too
+ * struct weft_path_request - a request to connect a path
+ * @address: in the transport's format; lives as long as the path
+ * @devt: the block device at @address. It is looked up in the caller's context,
+ *	because a worker may see other file names
+ * @lookup: 0, or the error of the lookup of @devt
+ * @writable: open it for writing, too
  * @events: see struct weft_path
  * @owner_data: see struct weft_path
+ * @lease: see struct weft_path
  */
 struct weft_path_request {
 	const char			*address;
+	dev_t				devt;
+	int				lookup;
 	bool				writable;
 	const struct weft_path_events	*events;
 	void				*owner_data;
+	const unsigned long		*lease;
 };
 
 /**
- * struct weft_controller_request - a controller that a transport is to connect
- * @subnqn: subsystem
- * @host_nqn: this host
- * @host_id: this host, 16 bytes
- * @address: target's address
- * @service: target's port
- * @host_address: ours, or NULL
- * @io_queues: wanted, 0 for the default
- * @poll_queues: wanted beside
- * @queue_size: entries, 0 for the default
- * @keep_alive: seconds, 0 for the default
- * @reconnect_delay: seconds, 0 for the default
+ * struct weft_controller_request - a request to connect a controller
+ * @subnqn: NQN of the subsystem
+ * @host_nqn: NQN of this host
+ * @host_id: identifier of this host, 16 bytes
+ * @address: the target's address
+ * @service: the target's port
+ * @host_address: this host's address, or NULL
+ * @io_queues: number of I/O queues; 0 for the default
+ * @poll_queues: number of additional queues for polling
+ * @queue_size: entries of a queue; 0 for the default
+ * @keep_alive: seconds; 0 for the default
+ * @reconnect_delay: seconds; 0 for the default
  * @ctrl_loss_timeout: seconds, -1 for never
  * @fast_io_fail_timeout: seconds, -1 for never
  */
@@ -136,23 +156,23 @@ struct weft_controller_request {
 };
 
 /*
- * An operation on persistent memory goes over no multiple of this, in bytes from
- * the memory's beginning, by more than a block of at most 4 KiB that lies across:
- * a registration covers so much.
+ * Persistent memory has one registration for each run of so many bytes. An
+ * operation ends at the end of a run, or with the block (at most 4 KiB) that
+ * lies across that end.
  */
 #define WEFT_PEER_RUN	SZ_1M
 
 /**
- * struct weft_peer_request - registered memory that paths are to do I/O on
- * @volume: UUID of the volume whose paths they are
- * @dmabuf: a dma-buf; kept by the caller until it is removed, as are
- * @pages: pinned pages, where @dmabuf is NULL
- * @page_count: of @pages
- * @start: where it begins, in bytes
- * @length: in bytes; the range is within it
- * @read_only: nothing is written to it
- * @persistent: one registration for all I/O: every target of the volume is
- *	trusted with the memory for as long as it is registered
+ * struct weft_peer_request - registered memory for I/O by paths
+ * @volume: UUID of the volume
+ * @dmabuf: a dma-buf; the caller keeps it until the memory is removed
+ * @pages: pinned pages if @dmabuf is NULL; kept by the caller, too
+ * @page_count: number of @pages
+ * @start: start of the range in @dmabuf or @pages, in bytes
+ * @length: length of the range, in bytes
+ * @read_only: I/O only reads from it
+ * @persistent: one registration for all I/O. All targets of the volume can
+ *	access the memory while it is registered
  */
 struct weft_peer_request {
 	const u8	*volume;
@@ -168,16 +188,17 @@ struct weft_peer_request {
 /**
  * struct weft_mem_op - one transfer between a path and peer memory
  * @peer: the memory
- * @at: within it, in bytes
+ * @at: offset in the memory, in bytes
  * @length: in bytes, whole blocks, at most the path's mem_bytes
- * @sector: of the path's device
- * @write: to the device
- * @near: weft.ko's: the paths that are nearest to the memory, by index; 0: any
- * @done: called once, in any context. BLK_STS_TRANSPORT: the path could not
- *	carry it, and from @after (jiffies) on what was sent cannot execute any
- *	more. All else is final
+ * @sector: first sector on the path's device
+ * @write: true to write to the device, false to read from it
+ * @near: for weft.ko: bitmap of the paths nearest to the memory; 0 for any path
+ * @waiting: for the transport, until @done is called
+ * @done: called once, in any context. With BLK_STS_TRANSPORT the path could not
+ *	carry it, and from @after (jiffies) on the target cannot execute it any
+ *	more. With BLK_STS_AGAIN it was not sent. Any other status is final
  *
- * The caller's until ->peer_submit() returned 0, and from @done on.
+ * The transport owns it from the success of ->peer_submit() until @done.
  */
 struct weft_mem_op {
 	struct weft_peer	*peer;
@@ -186,33 +207,37 @@ struct weft_mem_op {
 	sector_t		sector;
 	bool			write;
 	u8			near;
+	struct llist_node	waiting;
 	void			(*done)(struct weft_mem_op *op, blk_status_t status,
 					unsigned long after);
 };
 
 /**
  * struct weft_transport_ops - a transport
- * @name: by which volumes ask for it
- * @owner: the module, held while a path of it exists
- * @owns_requests: it gives back what a lost path could not carry
- * @connect: make a path; process context, may sleep. Returns an ERR_PTR and
- *	leaves a sentence in the struct weft_why otherwise
- * @disconnect: undo; process context, may sleep. No bio is in flight any more
- * @controller_create: connect a controller, which makes disks; or NULL where a
- *	transport has none. The name is set on success. Process context
- * @controller_delete: undo, by its name. Process context
- * @peer_add: peer memory is there, and known by the volume; or NULL where paths
- *	cannot do I/O on it. Process context
- * @peer_prepare: bring it to where a path leads from, and the path to where it
- *	can do I/O on it; later, for as long as it is there, the transport does so
- *	by itself. Process context
- * @peer_distance: from it to the device a path leaves by, once that is prepared;
- *	the smaller the nearer, INT_MAX where it is not. Process context
- * @peer_leave: no peer memory is there any more; undo @peer_prepare. Process context
- * @peer_remove: undo; no operation on it is in flight. Process context
- * @peer_lost: whether its exporter took it away for good. Any context
- * @peer_submit: begin an operation. -ENOTCONN: not now, by this path; -EFAULT:
- *	the exporter took the memory away for good. Process context, may sleep
+ * @name: its name
+ * @owner: its module; held while it has a path
+ * @owns_requests: it gives back the bios of a lost path
+ * @connect: connect a path. On failure it stores a sentence in the struct
+ *	weft_why and returns an ERR_PTR. Process context, may sleep
+ * @disconnect: undo @connect; no bio is in flight. Process context, may sleep
+ * @controller_create: connect a controller, which makes disks, and return its
+ *	name; NULL for a transport without controllers. Process context
+ * @controller_delete: delete a controller by its name. Process context
+ * @peer_add: register peer memory for a volume; NULL if paths cannot do I/O on
+ *	it. Process context
+ * @peer_prepare: make the memory known to a path's device, and set up the path
+ *	for I/O on it. After a reconnect the transport does this by itself.
+ *	Process context
+ * @peer_distance: distance from the memory to the path's device, smaller is
+ *	nearer; INT_MAX if the memory is not prepared there. Process context
+ * @peer_leave: undo the path's setup by @peer_prepare; the volume has no peer
+ *	memory left. Process context
+ * @peer_remove: undo @peer_add; no operation on the memory is in flight.
+ *	Process context
+ * @peer_lost: has the exporter withdrawn the memory permanently? Any context
+ * @peer_submit: start an operation. Returns -ENOTCONN if this path cannot carry
+ *	it now, -EFAULT if the exporter has withdrawn the memory permanently.
+ *	Process context; does not wait for other operations
  * @list: private to weft.ko
  */
 struct weft_transport_ops {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The sentence behind an error code, for whoever asked. Pure, see portable.h. */
+/* The sentence that explains an error code to a user. Pure, see portable.h. */
 #ifndef WEFT_WHY_H
 #define WEFT_WHY_H
 
 #include "../weft/portable.h"
 
-/* Room for one sentence that says why something was refused. */
+/* Size of the buffer for the sentence, in bytes. */
 #define WEFT_WHY_SIZE		512
 
 /**
- * struct weft_why - the sentence behind an error code
+ * struct weft_why - the sentence that explains an error code
  * @text: empty, or one sentence without a full stop
  */
 struct weft_why {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A PCI device's BAR as dma-bufs, for a device that has no driver which would
- * export its memory.
+ * A driver that exports a PCI device's BAR as dma-bufs, for devices whose own
+ * driver does not.
  *
  * DOC: lifetimes and locks
  *
- * The driver may be unbound at any time: the dma-bufs outlive it, without
- * memory. Who opened the device file, and each dma-buf, hold struct weft_bar;
- * its lock protects the list of dma-bufs and @gone. A dma-buf's own state is
- * under its reservation lock, which is taken under that.
+ * The driver may be unbound at any time. The dma-bufs then stay, but have no
+ * memory. Each open device file and each dma-buf holds struct weft_bar. Its
+ * lock protects the list of dma-bufs and @gone. A dma-buf's own state is
+ * protected by its reservation lock, which is taken inside that lock.
  */
 #include "p2p.h"
 
@@ -28,20 +28,20 @@ module_param(pages_mib, uint, 0444);
 MODULE_PARM_DESC(pages_mib,
 		 "MiB at the end of a device's BAR that are P2PDMA pages for block I/O (p2pmem/allocate in sysfs), and no dma-bufs; what the kernel maps pages of at once, mostly a multiple of 2 (default 0)");
 
-/* Smaller ones have registers. */
+/* A smaller BAR has registers, not memory. */
 #define WEFT_BAR_MIN	SZ_1M
 
 /**
  * struct weft_bar - a device's memory
- * @ref: of files and dma-bufs, and the driver's own
- * @pdev: the device, while not @gone
- * @provider: of peer-to-peer memory, where the kernel has such
+ * @ref: references of files, dma-bufs and the driver
+ * @pdev: the device; valid until @gone
+ * @provider: the kernel's provider of peer-to-peer memory, or NULL
  * @start: physical address
  * @size: in bytes
  * @misc: the device file
- * @name: of it
- * @lock: protects the rest
- * @exports: dma-bufs
+ * @name: name of the device file
+ * @lock: protects @exports and @gone
+ * @exports: the dma-bufs
  * @gone: the driver is unbound
  */
 struct weft_bar {
@@ -59,14 +59,14 @@ struct weft_bar {
 
 /**
  * struct weft_bar_buffer - a dma-buf
- * @list: in the device's
+ * @list: in the device's exports
  * @bar: the device, with a reference
- * @dmabuf: it
- * @start: in the BAR
+ * @dmabuf: the dma-buf
+ * @start: offset in the BAR, in bytes
  * @length: in bytes
- * @mapped: how often; under the reservation lock, as the next
- * @revoked: the memory is no more
- * @idle: nobody has it mapped, after it was revoked
+ * @mapped: number of mappings; protected by the reservation lock
+ * @revoked: the memory was withdrawn; protected by the reservation lock
+ * @idle: completed when the last mapping ends after the revocation
  */
 struct weft_bar_buffer {
 	struct list_head	list;
@@ -102,7 +102,7 @@ static int weft_bar_attach(struct dma_buf *dmabuf, struct dma_buf_attachment *at
 	return ret;
 }
 
-/* The memory never moves: what is pinned is that nobody has it who would not give it back. */
+/* The memory never moves. Pin only admits importers that honour revocation. */
 static int weft_bar_pin(struct dma_buf_attachment *attach)
 {
 	struct weft_bar_buffer *buf = attach->dmabuf->priv;
@@ -110,7 +110,7 @@ static int weft_bar_pin(struct dma_buf_attachment *attach)
 	dma_resv_assert_held(attach->dmabuf->resv);
 	if (buf->revoked)
 		return -ENODEV;
-	return dma_buf_attach_revocable(attach) ? 0 : -EOPNOTSUPP;
+	return weft_attach_revocable(attach, &weft_import_ops) ? 0 : -EOPNOTSUPP;
 }
 
 static void weft_bar_unpin(struct dma_buf_attachment *attach)
@@ -165,7 +165,7 @@ static const struct vm_operations_struct weft_bar_vm_ops = {
 
 static int weft_bar_mmap(struct dma_buf *dmabuf, struct vm_area_struct *vma)
 {
-	/* A copy on write would be of no use to anybody. */
+	/* Only shared: a private mapping would copy pages to host memory. */
 	if (!(vma->vm_flags & VM_SHARED))
 		return -EINVAL;
 	vm_flags_set(vma, VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTDUMP);
@@ -259,7 +259,7 @@ static int weft_bar_open(struct inode *inode, struct file *file)
 {
 	struct weft_bar *bar = container_of(file->private_data, struct weft_bar, misc);
 
-	/* misc_open() holds the lock under which it is deregistered. */
+	/* misc_deregister() waits for this: misc_open() holds its lock. */
 	kref_get(&bar->ref);
 	file->private_data = bar;
 	return 0;
@@ -290,7 +290,7 @@ static long weft_bar_ioctl(struct file *file, unsigned int cmd, unsigned long ar
 		return PTR_ERR(req);
 	ret = weft_bar_export(bar, req, file->f_flags & O_ACCMODE, &why);
 	strscpy(req->why, why.text, sizeof(req->why));
-	/* A descriptor that nobody was told of is closed with the others of the task. */
+	/* On a fault the descriptor stays open until the task exits. */
 	if (copy_to_user(user, req, sizeof(*req)))
 		ret = -EFAULT;
 	kfree(req);
@@ -305,7 +305,7 @@ static const struct file_operations weft_bar_fops = {
 	.compat_ioctl	= compat_ptr_ioctl,
 };
 
-/* The largest BAR that is memory and has no side effects. */
+/* Choose the largest BAR that is prefetchable, that is, free of side effects. */
 static int weft_bar_choose(struct pci_dev *pdev)
 {
 	resource_size_t most = WEFT_BAR_MIN - 1;
@@ -324,8 +324,8 @@ static int weft_bar_choose(struct pci_dev *pdev)
 }
 
 /*
- * The end of a BAR as pages, which people map from p2pmem/allocate and do
- * O_DIRECT I/O on. The rest stays for dma-bufs: nobody gets a byte by both.
+ * Make pages of the end of a BAR. Programs map them from p2pmem/allocate and do
+ * O_DIRECT I/O on them. The rest of the BAR is for dma-bufs.
  */
 static int weft_bar_publish(struct weft_bar *bar, int index)
 {
@@ -385,7 +385,7 @@ static int weft_bar_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	ret = weft_bar_publish(bar, index);
 	if (ret)
 		goto out_free;
-	/* The kernel makes a '!' in a name a '/' in /dev. */
+	/* The kernel replaces '!' in the name by '/' in /dev. */
 	snprintf(bar->name, sizeof(bar->name), "weft!bar-%s", pci_name(pdev));
 	bar->misc.minor = MISC_DYNAMIC_MINOR;
 	bar->misc.name = bar->name;
@@ -403,7 +403,7 @@ out_free:
 	return ret;
 }
 
-/* Nobody uses the memory of a dma-buf any more when this returns. */
+/* Withdraw the memory of a dma-buf, and wait until all mappings have ended. */
 static void weft_bar_revoke(struct weft_bar_buffer *buf)
 {
 	bool mapped;
@@ -428,7 +428,7 @@ static void weft_bar_remove(struct pci_dev *pdev)
 	misc_deregister(&bar->misc);
 	mutex_lock(&bar->lock);
 	bar->gone = true;
-	/* One that is on its way out has no users; its release waits for the lock. */
+	/* Skip a dma-buf that is being released: it has no users. */
 	list_for_each_entry(buf, &bar->exports, list) {
 		if (!weft_dmabuf_get_active(buf->dmabuf))
 			continue;
@@ -439,7 +439,7 @@ static void weft_bar_remove(struct pci_dev *pdev)
 	kref_put(&bar->ref, weft_bar_free);
 }
 
-/* By driver_override alone. */
+/* Empty: a device is bound only by driver_override. */
 static const struct pci_device_id weft_bar_ids[] = {
 	{}
 };

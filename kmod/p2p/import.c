@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * dma-bufs as addresses for a PCI device.
+ * Mapping dma-bufs to addresses for a PCI device.
  *
- * DOC: what real exporters do
+ * DOC: behaviour of existing exporters
  *
- * Some have no pin; then the memory may move while it is mapped, and the
- * importer follows. One takes the importing device for a PCI device without
- * asking: nothing else is ever attached here. An exporter whose memory the
- * device cannot reach says so by taking peer2peer back while it lets the device
- * attach, and would move the memory to the host when it is mapped: that is no
- * direct route, and is refused.
+ * Some exporters have no pin operation. Their memory may move while it is
+ * mapped, and the importer has to map it again.
+ *
+ * One exporter assumes that the importing device is a PCI device. Therefore
+ * only PCI devices are attached here.
+ *
+ * If the device cannot reach the memory, some exporters allow the attachment
+ * but clear peer2peer. They would move the memory to the host when it is
+ * mapped. This is not a direct route, so it is refused.
  */
 #include "p2p.h"
 
@@ -19,14 +22,14 @@
 
 /**
  * struct weft_import - a range of a dma-buf, for a device
- * @req: what it is
- * @attach: to the exporter
- * @pinned: the exporter leaves it where it is
- * @invalidated: it took the memory away once
+ * @req: the request
+ * @attach: attachment to the exporter
+ * @pinned: it is pinned
+ * @invalidated: the exporter has revoked the addresses at least once
  * @sgt: mapping, or NULL
- * @segments: of it
+ * @segments: the range in @sgt
  *
- * All but @req and @attach under the dma-buf's reservation lock.
+ * The reservation lock protects all fields except @req and @attach.
  */
 struct weft_import {
 	struct weft_import_request	req;
@@ -45,7 +48,7 @@ static void weft_import_invalidate(struct dma_buf_attachment *attach)
 	import->req.invalidate(import->req.owner);
 }
 
-static const struct dma_buf_attach_ops weft_import_ops = {
+const struct dma_buf_attach_ops weft_import_ops = {
 	.allow_peer2peer	= true,
 	.invalidate_mappings	= weft_import_invalidate,
 };
@@ -68,12 +71,12 @@ static int weft_import_pin(struct weft_import *import, struct weft_why *why)
 
 /**
  * weft_import_attach() - ask the exporter whether a device may use its memory
- * @req: which, by whom; the range is within the dma-buf
+ * @req: the request; the caller has checked its range
  * @why: gets the reason of a failure
  *
  * Context: process context, may sleep.
- * Return: the import, or an ERR_PTR; -EOPNOTSUPP where there is no way for bytes
- * between the two.
+ * Return: the import, or an ERR_PTR; -EOPNOTSUPP if there is no peer-to-peer
+ * path between the two.
  */
 struct weft_import *weft_import_attach(const struct weft_import_request *req,
 				       struct weft_why *why)
@@ -81,7 +84,7 @@ struct weft_import *weft_import_attach(const struct weft_import_request *req,
 	struct weft_import *import;
 	int ret;
 
-	/* An exporter may take any device for a PCI device. */
+	/* An exporter may assume that the device is a PCI device. */
 	if (!dev_is_pci(req->device)) {
 		ret = weft_refuse(why, -EOPNOTSUPP,
 				  "no direct route: %s is no PCI device", dev_name(req->device));
@@ -124,8 +127,8 @@ EXPORT_SYMBOL_GPL(weft_import_attach);
  * weft_import_detach() - undo weft_import_attach()
  * @import: not mapped
  *
- * Context: process context, may sleep. @invalidate does not run any more when
- * this returns.
+ * Context: process context, may sleep. @invalidate is not called after this
+ * returns.
  */
 void weft_import_detach(struct weft_import *import)
 {
@@ -166,7 +169,7 @@ EXPORT_SYMBOL_GPL(weft_import_unlock);
  * @why: gets the reason of a failure
  *
  * Context: process context; the reservation lock is held.
- * Return: 0; -ENODEV where the exporter has the memory no more, for good; or
+ * Return: 0; -ENODEV if the exporter has withdrawn the memory permanently; or
  * another negative errno.
  */
 int weft_import_map(struct weft_import *import, struct weft_why *why)
@@ -174,7 +177,7 @@ int weft_import_map(struct weft_import *import, struct weft_why *why)
 	struct sg_table *sgt;
 	int ret;
 
-	/* Older kernels keep the first mapping of an exporter without pin: it cannot be followed. */
+	/* Without pin, kernels before 7.0 keep the first mapping: the new place is unknown. */
 	if (import->invalidated && weft_attach_is_cached(import->attach))
 		return weft_refuse(why, -ENODEV,
 				   "the exporter (%s) moved the memory, which this kernel does not let one follow",
@@ -187,7 +190,7 @@ int weft_import_map(struct weft_import *import, struct weft_why *why)
 				   import->req.dmabuf->exp_name, dev_name(import->req.device), -ret);
 	}
 	import->sgt = sgt;
-	/* The exporter may still be moving bytes to where they are now. */
+	/* The exporter may still be copying the bytes to their new place. */
 	if (dma_resv_wait_timeout(import->req.dmabuf->resv, DMA_RESV_USAGE_KERNEL, false,
 				  WEFT_IMPORT_FENCES) <= 0) {
 		weft_import_unmap(import);
@@ -205,7 +208,7 @@ EXPORT_SYMBOL_GPL(weft_import_map);
 
 /**
  * weft_import_unmap() - undo weft_import_map()
- * @import: mapped or not; nobody uses the addresses any more
+ * @import: mapped or not; its addresses are not in use
  *
  * Context: process context; the reservation lock is held.
  */
@@ -220,11 +223,11 @@ void weft_import_unmap(struct weft_import *import)
 EXPORT_SYMBOL_GPL(weft_import_unmap);
 
 /**
- * weft_import_distance() - from the memory to the device
- * @import: mapped, and stays so
+ * weft_import_distance() - distance from the memory to the device
+ * @import: mapped, and stays mapped during the call
  *
  * Context: process context.
- * Return: the smaller the nearer, among imports of the same memory.
+ * Return: smaller is nearer; for comparing imports of the same memory.
  */
 int weft_import_distance(const struct weft_import *import)
 {
@@ -234,11 +237,11 @@ int weft_import_distance(const struct weft_import *import)
 EXPORT_SYMBOL_GPL(weft_import_distance);
 
 /**
- * weft_import_segments() - where the range lies
- * @import: mapped, and stays so
+ * weft_import_segments() - the addresses of the range
+ * @import: mapped
  *
  * Context: any.
- * Return: until it is unmapped.
+ * Return: the segments; valid until weft_import_unmap().
  */
 const struct weft_segments *weft_import_segments(const struct weft_import *import)
 {

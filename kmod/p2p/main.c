@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* weft_p2p.ko: memory of other devices. Knows nothing of volumes, and owns no verbs objects. */
+/* weft_p2p.ko: memory of other devices. Independent of volumes and of RDMA verbs. */
 #include "p2p.h"
 
 static int __init weft_p2p_init(void)
@@ -27,5 +27,5 @@ module_exit(weft_p2p_exit);
 MODULE_DESCRIPTION("Peer memory for weft: dma-bufs as addresses for a device, BARs as dma-bufs");
 MODULE_AUTHOR("The weft developers");
 MODULE_LICENSE("GPL");
-MODULE_VERSION("0.1.0");
+MODULE_VERSION(WEFT_VERSION);
 MODULE_INFO(import_ns, "DMA_BUF");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* weft_p2p.ko inside. */
+/* Internals of weft_p2p.ko. */
 #ifndef WEFT_P2P_INSIDE_H
 #define WEFT_P2P_INSIDE_H
 
@@ -22,6 +22,9 @@ int weft_p2p_distance(u64 address, struct pci_dev *device);
 /* route.c */
 int weft_route_init(void);
 void weft_route_exit(void);
+
+/* import.c */
+extern const struct dma_buf_attach_ops weft_import_ops;
 
 /* export.c */
 int weft_bar_init(void);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/weft-p2p: tells people what weft_p2p_reaches() says of two devices.
+ * /dev/weft-p2p: an ioctl that returns weft_p2p_reaches() for two devices.
  */
 #include "p2p.h"
 
@@ -9,7 +9,7 @@
 
 #include <uapi/weft_p2p.h>
 
-/* A PCI device by the name that pci_name() gives it; with a reference. */
+/* Find a PCI device by its pci_name(), and take a reference. */
 static struct pci_dev *weft_route_device(char *name, size_t size, struct weft_why *why)
 {
 	unsigned int domain, bus, slot, func;

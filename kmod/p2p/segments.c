@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Memory as a device sees it: a table of runs, in which a byte is found quickly. */
+/* Memory as a device sees it: a sorted table of contiguous segments. */
 #include "../compat/compat.h"
 #include "../include/weft_p2p.h"
 
 #include <linux/module.h>
 #include <linux/scatterlist.h>
 
-/* One more run; joined to the last where it follows it. */
+/* Add a run, or extend the last segment if the run follows it. */
 static void weft_segments_add(struct weft_segments *segments, dma_addr_t address, u64 length)
 {
 	struct weft_segment *last = segments->count ? &segments->table[segments->count - 1] : NULL;
@@ -22,7 +22,7 @@ static void weft_segments_add(struct weft_segments *segments, dma_addr_t address
 	};
 }
 
-/* What lies between the first and the last byte of an I/O must be whole pages. */
+/* RDMA needs 4 KiB boundaries between segments, except at the first and last byte. */
 static bool weft_segments_whole(const struct weft_segments *segments)
 {
 	u32 i;
@@ -38,16 +38,16 @@ static bool weft_segments_whole(const struct weft_segments *segments)
 }
 
 /**
- * weft_segments_make() - a part of what is mapped for a device
- * @segments: empty; made
- * @sgt: mapped; only its DMA addresses count, there may be no pages
- * @start: of the part, in bytes
- * @length: of it
- * @whose: who mapped it, for people
+ * weft_segments_make() - make the table for a range of a mapping
+ * @segments: empty; set
+ * @sgt: the mapping; only its DMA addresses are used, it may have no pages
+ * @start: start of the range, in bytes
+ * @length: length of the range, in bytes
+ * @whose: name of the exporter, for messages
  * @why: gets the reason of a failure
  *
  * Context: process context.
- * Return: 0 or a negative errno; undo by weft_segments_free() in any case.
+ * Return: 0 or a negative errno. Call weft_segments_free() after an error, too.
  */
 int weft_segments_make(struct weft_segments *segments, struct sg_table *sgt, u64 start,
 		       u64 length, const char *whose, struct weft_why *why)
@@ -92,12 +92,12 @@ void weft_segments_free(struct weft_segments *segments)
 EXPORT_SYMBOL_GPL(weft_segments_free);
 
 /**
- * weft_segments_find() - where a byte lies
+ * weft_segments_find() - find the segment of a byte
  * @segments: not empty
- * @at: in bytes, within them
+ * @at: offset in the range, in bytes
  *
  * Context: any.
- * Return: its segment; others follow it until the end.
+ * Return: the segment; the following ones are after it in the table.
  */
 const struct weft_segment *weft_segments_find(const struct weft_segments *segments, u64 at)
 {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * May one PCI device read and write another's memory? The kernel knows where it
- * was built with P2PDMA; elsewhere the bridges between the two are looked at,
- * and what is not known is refused.
+ * Can one PCI device read and write another's memory? A kernel with P2PDMA
+ * answers this. On other kernels the bridges between the two are checked, and
+ * unknown cases are refused.
  */
 #include "p2p.h"
 
 #include <linux/pci-p2pdma.h>
 #include <linux/pci_regs.h>
 
-/* Redirected upstream, peer-to-peer transactions do not go from port to port. */
+/* With these, a switch sends peer-to-peer transactions up to the root complex. */
 #define WEFT_ACS_REDIRECT	(PCI_ACS_RR | PCI_ACS_CR | PCI_ACS_EC)
 
-/* More than bridges. */
+/* Larger than any number of bridges. */
 #define WEFT_P2P_FAR		0x10000
 #define WEFT_P2P_UNKNOWN	0x20000
 
@@ -35,7 +35,7 @@ static bool weft_is_above(struct pci_dev *bridge, struct pci_dev *device)
 	return false;
 }
 
-/* A bridge below @common, on the way to @device, that sends all of it up. */
+/* Find a bridge between @common and @device that redirects upstream. */
 static struct pci_dev *weft_redirecting(struct pci_dev *device, struct pci_dev *common)
 {
 	struct pci_dev *bridge = pci_upstream_bridge(device);
@@ -54,7 +54,7 @@ static struct pci_dev *weft_common(struct pci_dev *memory, struct pci_dev *devic
 	return common;
 }
 
-/* The first bridge above both, and whether one below it stands in the way. */
+/* Refuse if no bridge is above both, or if a bridge below that one redirects. */
 static int weft_walk(struct pci_dev *memory, struct pci_dev *device, struct weft_why *why)
 {
 	struct pci_dev *common = weft_common(memory, device), *bridge;
@@ -72,10 +72,10 @@ static int weft_walk(struct pci_dev *memory, struct pci_dev *device, struct weft
 }
 
 /**
- * weft_p2p_reaches() - may a device use another's memory?
- * @memory: whose memory
- * @device: the device
- * @why: gets the reason where it may not
+ * weft_p2p_reaches() - can a device use another device's memory?
+ * @memory: the device that has the memory
+ * @device: the device that would use it
+ * @why: gets the reason if it cannot
  *
  * Context: process context.
  * Return: 0 or -EOPNOTSUPP.
@@ -95,7 +95,10 @@ int weft_p2p_reaches(struct pci_dev *memory, struct device *device, struct weft_
 	return weft_walk(memory, to_pci_dev(device), why);
 }
 
-/* Whose memory it is, with a reference; addresses of an IOMMU lie in no BAR, nor of another bus. */
+/*
+ * Find the PCI device that has an address in a BAR, and take a reference. It
+ * finds no device for addresses of an IOMMU or of another PCI domain.
+ */
 static struct pci_dev *weft_bar_owner(u64 address, int domain)
 {
 	struct pci_dev *pdev = NULL;
@@ -115,7 +118,7 @@ static struct pci_dev *weft_bar_owner(u64 address, int domain)
 	return NULL;
 }
 
-/* Bridges from a device up to one above it. */
+/* Number of steps from a device up to a bridge above it. */
 static int weft_depth(struct pci_dev *device, struct pci_dev *bridge)
 {
 	int depth = 0;
@@ -128,14 +131,15 @@ static int weft_depth(struct pci_dev *device, struct pci_dev *bridge)
 }
 
 /**
- * weft_p2p_distance() - from memory to a device
- * @address: of the memory, as the device uses it
+ * weft_p2p_distance() - distance from memory to a device
+ * @address: DMA address of the memory, as the device uses it
  * @device: the device
  *
  * Context: process context.
- * Return: how many bridges lie between the device and the one whose memory it
- * is; more, by their nodes, where only the root complex joins them; still more
- * where it is no device's as far as one can see: the host's, or behind an IOMMU.
+ * Return: the number of bridges between the device and the memory's device.
+ * Larger values, which depend on their NUMA nodes, if only the root complex
+ * connects them. The largest value if the memory's device is unknown: host
+ * memory, or memory behind an IOMMU.
  */
 int weft_p2p_distance(u64 address, struct pci_dev *device)
 {

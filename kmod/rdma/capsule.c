@@ -34,7 +34,7 @@ void weft_capsule_cm_request(struct weft_cm_request *req, u16 qid,
 }
 
 /**
- * weft_capsule_reject() - why a target turned a connection away
+ * weft_capsule_reject() - why a target rejected a connection
  * @data: private data of the reject
  * @len: its bytes
  *
@@ -225,7 +225,7 @@ void weft_sgl_inline(struct nvme_command *cmd, u32 len)
 	sgl->type = WEFT_SGL_INLINE;
 }
 
-/* The wire's strings are padded with spaces, and may hold anything. */
+/* Strings on the wire are padded with spaces, and may have any bytes. */
 static void weft_info_string(char *to, const char *from, size_t len)
 {
 	size_t i;
@@ -239,7 +239,7 @@ static void weft_info_string(char *to, const char *from, size_t len)
 
 /**
  * weft_info_controller() - read and check Identify Controller
- * @id: as it came
+ * @id: the data from the target
  * @cap: the property CAP
  * @page_bytes: of the smallest memory page by CAP.MPSMIN
  * @info: set
@@ -282,15 +282,16 @@ int weft_info_controller(const struct nvme_id_ctrl *id, u64 cap, u32 page_bytes,
 	info->max_queue_size = (cap & 0xffff) + 1;
 	if (maxcmd)
 		info->max_queue_size = min(info->max_queue_size, maxcmd);
-	if (info->max_queue_size < 2)
+	if (info->max_queue_size < WEFT_QUEUE_SIZE_MIN)
 		return weft_refuse(why, -EPROTO,
-				   "it takes one command at a time (MQES %llu, MAXCMD %u)",
-				   cap & 0xffff, maxcmd);
-	info->ready_ms = max_t(u32, (cap >> 24) & 0xff, 1) * 500;
+				   "its queues have less than %u entries (MQES %llu, MAXCMD %u)",
+				   WEFT_QUEUE_SIZE_MIN, cap & 0xffff, maxcmd);
 	/* RTD3E is in microseconds; a host waits at least 5 s and at most 60. */
 	info->shutdown_ms = clamp(le32_to_cpu(id->rtd3e) / 1000, 5000U, 60000U);
 	info->quiesce_ms = get_unaligned_le16((const u8 *)id + 386);
-	info->write_cache = id->vwc & NVME_CTRL_VWC_PRESENT;
+	/* KAS is in units of 100 ms. */
+	info->keep_alive_unit_ms = le16_to_cpu(id->kas) * 100;
+	info->traffic_keep_alive = le32_to_cpu(id->ctratt) & NVME_CTRL_ATTR_TBKAS;
 	info->discard = oncs & NVME_CTRL_ONCS_DSM;
 	info->write_zeroes = oncs & NVME_CTRL_ONCS_WRITE_ZEROES;
 	info->reservations = oncs & NVME_CTRL_ONCS_RESERVATIONS;
@@ -302,13 +303,33 @@ int weft_info_controller(const struct nvme_id_ctrl *id, u64 cap, u32 page_bytes,
 }
 
 /**
+ * weft_info_quiet_ms() - how long a lost controller may execute commands
+ * @info: the controller
+ * @kato_ms: the keep-alive timeout of its Connect
+ *
+ * A controller with traffic based keep-alive checks once per timeout if any
+ * command has arrived. So it may detect the loss two timeouts after the last
+ * command, and the rule for hosts adds one more (NVMe base 2.1, 9.6, TP4129).
+ * Its commands then end after at most CQT.
+ *
+ * Return: milliseconds since the last command could reach it.
+ */
+u32 weft_info_quiet_ms(const struct weft_ctrl_info *info, u32 kato_ms)
+{
+	if (info->keep_alive_unit_ms)
+		kato_ms = roundup(kato_ms, info->keep_alive_unit_ms);
+	return kato_ms * (info->traffic_keep_alive ? 3 : 2) + info->quiesce_ms;
+}
+
+/**
  * weft_info_namespace() - read and check Identify Namespace
  * @id: as it came
- * @info: set, but for the UUID
+ * @info: set, except @info->id, which weft_info_descriptors() and
+ *	weft_info_identity() complete
  * @why: gets what is wrong with it
  *
- * Return: 0; -ENODEV for a namespace that is not there; -EOPNOTSUPP for one
- * that cannot be served.
+ * Return: 0; -ENODEV for a namespace that does not exist; -EOPNOTSUPP for one
+ * that cannot be used.
  */
 int weft_info_namespace(const struct nvme_id_ns *id, struct weft_ns_info *info,
 			struct weft_why *why)
@@ -334,7 +355,7 @@ int weft_info_namespace(const struct nvme_id_ns *id, struct weft_ns_info *info,
 				   "its blocks are 2^%u bytes; weft serves 512 and 4096",
 				   lbaf->ds);
 	info->lba_shift = lbaf->ds;
-	/* What a sector number cannot say is no size. */
+	/* The size in bytes must fit 63 bits. */
 	if (info->blocks > (u64)LLONG_MAX >> info->lba_shift)
 		return weft_refuse(why, -EOPNOTSUPP,
 				   "it claims to have %llu blocks", info->blocks);
@@ -347,7 +368,7 @@ int weft_info_namespace(const struct nvme_id_ns *id, struct weft_ns_info *info,
 /**
  * weft_info_descriptors() - read and check the namespace descriptors
  * @list: 4096 bytes
- * @id: what the list says is set, the rest is left
+ * @id: the fields that are in the list are set
  * @why: gets what is wrong with it
  *
  * Return: 0 or -EPROTO.
@@ -388,4 +409,46 @@ int weft_info_descriptors(const void *list, struct weft_ns_id *id,
 			memcpy(to, value, len);
 	}
 	return 0;
+}
+
+static bool weft_info_has_id(const struct weft_ns_id *id)
+{
+	return memchr_inv(id->eui64, 0, sizeof(id->eui64)) ||
+	       memchr_inv(id->nguid, 0, sizeof(id->nguid)) ||
+	       memchr_inv(id->uuid, 0, sizeof(id->uuid));
+}
+
+/**
+ * weft_info_identity() - complete the identity of a namespace without an id
+ * @ctrl: its controller
+ * @id: all ids that the namespace has are set
+ *
+ * After a target renumbers its disks, or another target takes its address, the
+ * same number leads to another disk. A namespace with an id is identified by it
+ * alone, because a controller's serial number may change at a boot.
+ */
+void weft_info_identity(const struct weft_ctrl_info *ctrl, struct weft_ns_id *id)
+{
+	BUILD_BUG_ON(sizeof(id->model) != sizeof(ctrl->model) ||
+		     sizeof(id->serial) != sizeof(ctrl->serial));
+	if (weft_info_has_id(id))
+		return;
+	memcpy(id->model, ctrl->model, sizeof(id->model));
+	memcpy(id->serial, ctrl->serial, sizeof(id->serial));
+}
+
+/**
+ * weft_info_same() - is a namespace the one that it was?
+ * @a: as it was, with its identity
+ * @b: as it is
+ *
+ * One with an id may have another size now. Of one without, the size is all that
+ * tells it from another disk of the same controller.
+ *
+ * Return: true if it is.
+ */
+bool weft_info_same(const struct weft_ns_info *a, const struct weft_ns_info *b)
+{
+	return !memcmp(&a->id, &b->id, sizeof(a->id)) && a->lba_shift == b->lba_shift &&
+	       (weft_info_has_id(&a->id) || a->blocks == b->blocks);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What goes over the wire, built and checked: commands, SGL descriptors, the
- * private data of a connection, and what a controller says of itself. Nothing
- * here sleeps, allocates or knows of verbs.
+ * Encoding and checking of the wire formats: commands, SGL descriptors, the
+ * private data of a connection, and identify data. This code does not sleep,
+ * allocate or use verbs.
  */
 #ifndef WEFT_RDMA_CAPSULE_H
 #define WEFT_RDMA_CAPSULE_H
@@ -37,26 +37,32 @@ struct weft_cm_request {
 #define WEFT_SGLS_KEYED		BIT(2)
 #define WEFT_SGLS_OFFSET	BIT(20)
 
+/* Of the result of Connect: the target wants the host to authenticate. */
+#define WEFT_CONNECT_AUTH	(BIT(16) | BIT(17))
+
+/* Entries of a queue: Connect has one of its own, and one always stays free. */
+#define WEFT_QUEUE_SIZE_MIN	3
+
 /* A command identifier: the tag, and above it a number that changes with use. */
 #define WEFT_CID_TAG_BITS	12
 #define WEFT_CID_TAG(cid)	((cid) & (BIT(WEFT_CID_TAG_BITS) - 1))
 #define WEFT_CID(tag, gen)	((u16)((tag) | ((gen) << WEFT_CID_TAG_BITS)))
 
-/* Namespaces are 512 and 4096 byte formats; the shift is what is kept. */
+/* Blocks of 512 and 4096 bytes, as shifts. */
 #define WEFT_LBA_SHIFT_MIN	9
 #define WEFT_LBA_SHIFT_MAX	12
 
 /**
- * struct weft_ctrl_info - what a controller said of itself, checked
+ * struct weft_ctrl_info - identify data of a controller, checked
  * @cntlid: its id
  * @inline_bytes: of data that a command capsule takes, 0 for none
  * @max_bytes: of data in one command
  * @max_queue_size: entries, from CAP.MQES and MAXCMD
- * @ready_ms: how long it may take to become ready
  * @shutdown_ms: and to shut down
  * @quiesce_ms: how long commands may live on after the controller lost us
  *	(CQT), 0 where it does not tell
- * @write_cache: it has one
+ * @keep_alive_unit_ms: it rounds keep-alive timeouts up to multiples of this (KAS)
+ * @traffic_keep_alive: any command keeps the association alive (CTRATT.TBKAS)
  * @discard: knows Dataset Management
  * @write_zeroes: knows Write Zeroes
  * @reservations: knows them
@@ -70,10 +76,10 @@ struct weft_ctrl_info {
 	u32	inline_bytes;
 	u32	max_bytes;
 	u32	max_queue_size;
-	u32	ready_ms;
 	u32	shutdown_ms;
 	u32	quiesce_ms;
-	bool	write_cache;
+	u32	keep_alive_unit_ms;
+	bool	traffic_keep_alive;
 	bool	discard;
 	bool	write_zeroes;
 	bool	reservations;
@@ -84,22 +90,28 @@ struct weft_ctrl_info {
 };
 
 /**
- * struct weft_ns_id - who a namespace is (NVMe base 2.1, 5.1.13.2.3)
+ * struct weft_ns_id - identity of a namespace (NVMe base 2.1, 5.1.13.2.3)
  * @eui64: or zeroes
  * @nguid: or zeroes
  * @uuid: or zeroes
+ * @model: the controller's model if it has none of these ids, else zeroes
+ * @serial: the controller's serial number if it has none of these, else zeroes
+ *
+ * Compared by memcmp(), so all bytes are set.
  */
 struct weft_ns_id {
 	u8	eui64[8];
 	u8	nguid[16];
 	u8	uuid[16];
+	char	model[41];
+	char	serial[21];
 };
 
 /**
- * struct weft_ns_info - what a namespace is like, checked
- * @id: who it is
- * @blocks: its size
- * @lba_shift: of a block
+ * struct weft_ns_info - identify data of a namespace, checked
+ * @id: its identity
+ * @blocks: its size in blocks
+ * @lba_shift: log2 of the block size
  * @read_only: write protected
  */
 struct weft_ns_info {
@@ -130,8 +142,11 @@ void weft_sgl_inline(struct nvme_command *cmd, u32 len);
 
 int weft_info_controller(const struct nvme_id_ctrl *id, u64 cap, u32 page_bytes,
 			 struct weft_ctrl_info *info, struct weft_why *why);
+u32 weft_info_quiet_ms(const struct weft_ctrl_info *info, u32 kato_ms);
 int weft_info_namespace(const struct nvme_id_ns *id, struct weft_ns_info *info,
 			struct weft_why *why);
+void weft_info_identity(const struct weft_ctrl_info *ctrl, struct weft_ns_id *id);
+bool weft_info_same(const struct weft_ns_info *a, const struct weft_ns_info *b);
 int weft_info_descriptors(const void *list, struct weft_ns_id *id,
 			  struct weft_why *why);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/weft-rdmaN and its attributes: what nvme-cli and people ask of a
- * controller. Attributes are called as the stock host calls them.
+ * /dev/weft-rdmaN and its attributes, for nvme-cli and users. The attributes
+ * have the names of the stock host.
  */
 #include "rdma.h"
 
@@ -9,15 +9,15 @@
 #include <linux/nvme_ioctl.h>
 
 #define WEFT_RDMA_MINORS	BIT(MINORBITS)
-/* As much as anybody reads of a log page at once. */
+/* The largest read of a log page. */
 #define WEFT_ADMIN_DATA_MAX	SZ_1M
 
 static dev_t weft_rdma_devt;
 
 /*
- * What a command from outside may be: it reads, or it changes nothing but what
- * the target keeps for this host. Anything else could pull the ground from
- * under volumes (Format, Sanitize, Namespace Management, vendor commands).
+ * Users may send commands that read, or that change only what the target keeps
+ * for this host. Others could destroy volumes (Format, Sanitize, Namespace
+ * Management, vendor commands).
  */
 static bool weft_admin_allowed(u8 opcode)
 {
@@ -31,7 +31,7 @@ static bool weft_admin_allowed(u8 opcode)
 	}
 }
 
-/* Of a namespace, by its controller: reservations are read, not changed. */
+/* I/O commands through the controller: reservations can be read, not changed. */
 static bool weft_io_allowed(u8 opcode)
 {
 	return opcode == nvme_cmd_resv_report;
@@ -43,6 +43,7 @@ static int weft_user_command(struct weft_rdma_ctrl *ctrl, struct request_queue *
 	struct nvme_passthru_cmd in;
 	union nvme_result result = {};
 	struct nvme_command cmd = {};
+	unsigned long timeout;
 	void *data = NULL;
 	int ret;
 
@@ -65,23 +66,26 @@ static int weft_user_command(struct weft_rdma_ctrl *ctrl, struct request_queue *
 	cmd.common.cdw14 = cpu_to_le32(in.cdw14);
 	cmd.common.cdw15 = cpu_to_le32(in.cdw15);
 	if (in.data_len) {
-		/* Zeroed: a target that sends less shows nothing of ours. */
+		/* Zeroed: the target may send less, and users must not see old data. */
 		data = kvzalloc(in.data_len, GFP_KERNEL);
 		if (!data)
 			return -ENOMEM;
 	}
+	/* A command that times out ends the association: not before all others would. */
+	timeout = max_t(unsigned long, min(msecs_to_jiffies(in.timeout_ms), 600UL * HZ),
+			q ? ctrl->set.timeout : ctrl->admin_set.timeout);
 	ret = weft_rdma_command(q ?: ctrl->admin_q, &cmd, data, in.data_len, &result,
-				min(msecs_to_jiffies(in.timeout_ms), 600UL * HZ), 0, NULL);
+				timeout, 0, NULL);
 	if (ret >= 0 && data &&
 	    copy_to_user(u64_to_user_ptr(in.addr), data, in.data_len))
 		ret = -EFAULT;
 	kvfree(data);
 	if (ret >= 0 && put_user(le32_to_cpu(result.u32), &ucmd->result))
 		ret = -EFAULT;
-	return ret;
+	return ret < 0 ? ret : ret & ~WEFT_STATUS_HOST;
 }
 
-/* The queues are freed when nobody is in here. */
+/* Removal frees the queues after all callers have left this function. */
 static int weft_guarded_command(struct weft_rdma_ctrl *ctrl, struct request_queue *q,
 				struct nvme_passthru_cmd __user *ucmd)
 {
@@ -97,9 +101,9 @@ static int weft_guarded_command(struct weft_rdma_ctrl *ctrl, struct request_queu
 }
 
 /**
- * weft_rdma_ioctl() - NVMe commands from outside, those that are allowed
+ * weft_rdma_ioctl() - run an allowed NVMe command of a user
  * @ctrl: the controller
- * @ns: by whose disk, or NULL
+ * @ns: the namespace whose disk was opened, or NULL
  * @cmd: of linux/nvme_ioctl.h
  * @arg: its argument
  *
@@ -188,7 +192,7 @@ static ssize_t address_show(struct device *dev, struct device_attribute *attr, c
 }
 static DEVICE_ATTR_RO(address);
 
-/* The local RDMA device and port that the path leaves by. */
+/* The local RDMA device and port of the path. */
 static ssize_t rail_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct weft_rdma_ctrl *ctrl = container_of(dev, struct weft_rdma_ctrl, dev);
@@ -270,7 +274,7 @@ const struct attribute_group *weft_ns_groups[] = {
 static struct class *weft_rdma_class;
 
 /**
- * weft_rdma_cdev_add() - the controller appears
+ * weft_rdma_cdev_add() - add a controller's character device
  * @ctrl: connected
  *
  * Return: 0 or a negative errno.
@@ -286,8 +290,8 @@ int weft_rdma_cdev_add(struct weft_rdma_ctrl *ctrl)
 }
 
 /**
- * weft_rdma_cdev_del() - the controller disappears
- * @ctrl: torn down; open files of it get ENODEV from here on
+ * weft_rdma_cdev_del() - delete a controller's character device
+ * @ctrl: torn down; its open files get ENODEV from here on
  *
  * Context: process context; waits for commands on it.
  */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Commands of our own: sent as requests of the queue's tag set, as all are. */
+/* Internal commands. They are requests of the queue's tag set, like all others. */
 #include "rdma.h"
 
 static struct request *weft_command_alloc(struct request_queue *q,
@@ -11,20 +11,44 @@ static struct request *weft_command_alloc(struct request_queue *q,
 	struct weft_rdma_pdu *pdu;
 	struct request *rq;
 
-	if (queue)
-		rq = blk_mq_alloc_request_hctx(q, op, flags, queue->index -
-					       (queue->mem ? queue->ctrl->mem_first : 1));
-	else
-		rq = blk_mq_alloc_request(q, op, flags);
+	/*
+	 * Also for a queue that is being connected, whose hardware context may have
+	 * no processor that is online: nothing else is sent on it, so a tag of any
+	 * other context is a free slot there.
+	 */
+	rq = blk_mq_alloc_request(q, op, flags);
 	if (IS_ERR(rq))
 		return rq;
 	pdu = blk_mq_rq_to_pdu(rq);
 	pdu->cmd = cmd;
+	pdu->connects = queue;
+	pdu->opcode = cmd->common.opcode;
 	pdu->mem = queue && queue->mem;
 	pdu->mapping = NULL;
 	pdu->retries = 0;
-	pdu->status = WEFT_SC_HOST_ABORTED;
+	pdu->status = WEFT_STATUS_ABORTED;
 	return rq;
+}
+
+static WEFT_END_IO(weft_polled_end_io, rq)
+{
+	complete(rq->end_io_data);
+	return RQ_END_IO_NONE;
+}
+
+/* Like blk_execute_rq(), for a queue without interrupts that has no other poller yet. */
+static blk_status_t weft_execute_polled(struct request *rq, struct weft_rdma_queue *queue)
+{
+	DECLARE_COMPLETION_ONSTACK(done);
+
+	rq->end_io = weft_polled_end_io;
+	rq->end_io_data = &done;
+	blk_execute_rq_nowait(rq, false);
+	while (!try_wait_for_completion(&done)) {
+		weft_rdma_queue_poll(queue);
+		usleep_range(20, 50);
+	}
+	return BLK_STS_OK;
 }
 
 /**
@@ -35,11 +59,12 @@ static struct request *weft_command_alloc(struct request_queue *q,
  * @len: bytes
  * @result: gets the completion's result, or NULL
  * @timeout: in jiffies, 0 for the queue's
- * @flags: BLK_MQ_REQ_RESERVED for what must get through
- * @queue: I/O queue to send it on, NULL for any
+ * @flags: BLK_MQ_REQ_RESERVED to use a reserved tag
+ * @queue: the I/O queue that it connects, or NULL
  *
  * Context: process context, may sleep.
- * Return: 0, a positive NVMe status, or a negative errno.
+ * Return: 0; a positive NVMe status, with WEFT_STATUS_HOST if the status is not
+ * from the target; or a negative errno.
  */
 int weft_rdma_command(struct request_queue *q, struct nvme_command *cmd,
 		      void *data, unsigned int len, union nvme_result *result,
@@ -60,10 +85,10 @@ int weft_rdma_command(struct request_queue *q, struct nvme_command *cmd,
 		ret = weft_rq_map_kern(rq, data, len, GFP_NOIO);
 	if (ret)
 		goto out_free;
-	blk = blk_execute_rq(rq, false);
+	blk = queue && queue->poll ? weft_execute_polled(rq, queue) : blk_execute_rq(rq, false);
 	pdu = blk_mq_rq_to_pdu(rq);
-	ret = pdu->status & 0x7fff;
-	/* Turned away before it was sent. */
+	ret = pdu->status & WEFT_STATUS_CODE ? pdu->status : 0;
+	/* It was refused before it was sent. */
 	if (!ret && blk)
 		ret = -EIO;
 	if (result)
@@ -121,7 +146,7 @@ int weft_rdma_property_write(struct weft_rdma_ctrl *ctrl, u32 offset, u32 value)
 	return weft_property(ctrl, &cmd, NULL);
 }
 
-/* A command that nobody waits for: the request carries its own copy. */
+/* A command without a waiter: the request has its own copy. */
 struct weft_async {
 	struct nvme_command	cmd;
 	struct weft_rdma_ctrl	*ctrl;
@@ -133,7 +158,8 @@ static WEFT_END_IO(weft_async_end_io, rq)
 	struct weft_async *async = rq->end_io_data;
 	struct weft_rdma_ctrl *ctrl = async->ctrl;
 
-	if (async->cmd.common.opcode == nvme_admin_async_event && !pdu->status &&
+	if (async->cmd.common.opcode == nvme_admin_async_event &&
+	    !(pdu->status & WEFT_STATUS_CODE) &&
 	    weft_rdma_state(ctrl) == WEFT_RDMA_LIVE) {
 		WRITE_ONCE(ctrl->notice, le32_to_cpu(pdu->result.u32));
 		queue_work(ctrl->wq, &ctrl->event_work);
@@ -145,13 +171,12 @@ static WEFT_END_IO(weft_async_end_io, rq)
 }
 
 static bool weft_async_send(struct weft_rdma_ctrl *ctrl,
-			    const struct nvme_command *cmd)
+			    const struct nvme_command *cmd, gfp_t gfp)
 {
 	struct weft_async *async;
 	struct request *rq;
 
-	/* Both are best effort: without, the timeout or a scan does the work. */
-	async = kmalloc_obj(*async, GFP_ATOMIC);
+	async = kmalloc_obj(*async, gfp);
 	if (!async)
 		return false;
 	async->cmd = *cmd;
@@ -170,12 +195,13 @@ static bool weft_async_send(struct weft_rdma_ctrl *ctrl,
 }
 
 /**
- * weft_rdma_abort() - ask the target to give a command up
- * @queue: it was sent on
+ * weft_rdma_abort() - ask the target to abort a command
+ * @queue: the queue it was sent on
  * @cid: its id
  *
- * Context: any that may not sleep as well. The command's next timeout begins
- * recovery, whatever becomes of this.
+ * The command's next timeout begins recovery in any case.
+ *
+ * Context: any.
  */
 void weft_rdma_abort(struct weft_rdma_queue *queue, u16 cid)
 {
@@ -186,18 +212,22 @@ void weft_rdma_abort(struct weft_rdma_queue *queue, u16 cid)
 	cmd.abort.sqid = cpu_to_le16(queue->index);
 	/* One at a time: the keep-alive needs a tag, too. */
 	if (!test_and_set_bit(0, &queue->ctrl->abort_busy) &&
-	    !weft_async_send(queue->ctrl, &cmd))
+	    !weft_async_send(queue->ctrl, &cmd, GFP_ATOMIC))
 		clear_bit(0, &queue->ctrl->abort_busy);
 }
 
 /**
- * weft_rdma_listen() - ask for the next asynchronous event
+ * weft_rdma_listen() - send an Asynchronous Event Request
  * @ctrl: live
+ *
+ * Context: process context, may sleep. To free memory may take I/O that waits for
+ * the caller.
  */
 void weft_rdma_listen(struct weft_rdma_ctrl *ctrl)
 {
 	struct nvme_command cmd = {};
 
 	cmd.common.opcode = nvme_admin_async_event;
-	weft_async_send(ctrl, &cmd);
+	if (!weft_async_send(ctrl, &cmd, GFP_NOIO))
+		weft_ctrl_warn(ctrl, "its events are not heard until it is connected anew\n");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Controllers: made, found by name, given back; the one place of their state. */
+/* Controllers: create, find, remove; the one place that changes their state. */
 #include "rdma.h"
 
 #include <linux/idr.h>
@@ -35,10 +35,10 @@ static bool weft_rdma_may(enum weft_rdma_state from, enum weft_rdma_state to)
 }
 
 /**
- * weft_rdma_state_text() - a state as people and sysfs read it
+ * weft_rdma_state_text() - the name of a state, for sysfs and messages
  * @state: the state
  *
- * Return: a word, the stock host's where it has the state too.
+ * Return: a word; the stock host's word if it has the same state.
  */
 const char *weft_rdma_state_text(enum weft_rdma_state state)
 {
@@ -111,8 +111,8 @@ static void weft_rdma_ctrl_free(struct kref *ref)
 }
 
 /**
- * weft_rdma_ctrl_put() - give a reference back
- * @ctrl: not to be used any more
+ * weft_rdma_ctrl_put() - drop a reference
+ * @ctrl: the controller; the caller must not use it after this
  *
  * Context: any.
  */
@@ -139,9 +139,10 @@ static void weft_rdma_event_work(struct work_struct *work)
 
 	/* Type 2: notice; 0: namespace attributes changed (NVMe base 2.1, 5.1.2). */
 	if ((notice & 7) == 2 && !(notice >> 8 & 0xff)) {
-		log = kmalloc(SZ_4K, GFP_KERNEL);
+		/* To free memory may take I/O that waits for the scan which follows. */
+		log = kmalloc(SZ_4K, GFP_NOIO);
 		if (log) {
-			/* To read the list is what re-arms the event. */
+			/* Reading the list re-arms the event. */
 			weft_capsule_log_page(&cmd, NVME_LOG_CHANGED_NS, SZ_4K);
 			weft_rdma_command(ctrl->admin_q, &cmd, log, SZ_4K, NULL,
 					  WEFT_RDMA_ADMIN_TIMEOUT, 0, NULL);
@@ -206,7 +207,7 @@ static int weft_read_options(struct weft_rdma_options *opts,
 	opts->io_queues = min(req->io_queues ?: num_online_cpus(), num_online_cpus());
 	opts->poll_queues = min(req->poll_queues, num_online_cpus());
 	opts->queue_size = clamp(req->queue_size ?: 128U, 8U, (u32)WEFT_RDMA_QUEUE_MAX);
-	/* A keep-alive of 0 would leave a dead target unnoticed, and writes unprovable. */
+	/* Not 0: a dead target would not be detected, and writes could not be resent. */
 	opts->kato_ms = clamp(req->keep_alive ?: 5U, 1U, 3600U) * 1000;
 	opts->reconnect_delay = clamp(req->reconnect_delay ?: 2U, 1U, 3600U);
 	opts->ctrl_loss_timeout = clamp(req->ctrl_loss_timeout, -1, WEFT_RDMA_SECONDS_MAX);
@@ -239,8 +240,11 @@ static struct weft_rdma_ctrl *weft_rdma_ctrl_alloc(const struct weft_controller_
 	INIT_DELAYED_WORK(&ctrl->connect_work, weft_rdma_connect_work);
 	INIT_DELAYED_WORK(&ctrl->fail_fast_work, weft_rdma_fail_fast_work);
 	INIT_DELAYED_WORK(&ctrl->keep_alive_work, weft_rdma_keep_alive_work);
+	INIT_WORK(&ctrl->removal_work, weft_rdma_removal_work);
 	INIT_DELAYED_WORK(&ctrl->mem_work, weft_rdma_peer_work);
 	INIT_WORK(&ctrl->scan_work, weft_rdma_scan_work);
+	INIT_DELAYED_WORK(&ctrl->again_work, weft_rdma_again_work);
+	INIT_WORK(&ctrl->dead_work, weft_rdma_dead_work);
 	INIT_WORK(&ctrl->event_work, weft_rdma_event_work);
 	ret = weft_read_options(&ctrl->opts, req, why);
 	if (ret)
@@ -277,10 +281,10 @@ out_free:
 }
 
 /**
- * weft_rdma_set_alloc() - tags, and a queue of our own on them
- * @ctrl: whose they are
- * @set: filled in but for what is the same in all
- * @queue: gets the queue that commands of our own are sent on
+ * weft_rdma_set_alloc() - allocate a tag set, and a queue for internal commands
+ * @ctrl: the controller
+ * @set: the caller has set all fields that differ between the sets
+ * @queue: gets the queue for internal commands
  *
  * Context: process context.
  * Return: 0, and weft_rdma_set_free() undoes it; or a negative errno.
@@ -322,7 +326,7 @@ static int weft_rdma_ctrl_queues(struct weft_rdma_ctrl *ctrl)
 	struct blk_mq_tag_set *set = &ctrl->admin_set;
 	int ret;
 
-	/* Unbound: setup and recovery wait for the target, long. */
+	/* Unbound: setup and recovery may wait long for the target. */
 	ctrl->wq = alloc_workqueue("%s", WQ_MEM_RECLAIM | WQ_UNBOUND, 0,
 				   dev_name(&ctrl->dev));
 	if (!ctrl->wq)
@@ -354,9 +358,9 @@ static void weft_rdma_ctrl_free_queues(struct weft_rdma_ctrl *ctrl)
  * @size: of @name
  * @why: gets the reason of a failure
  *
- * Context: process context; waits for the target, and until its namespaces
- * are there.
- * Return: 0; or a negative errno, with nothing left behind.
+ * Context: process context; waits for the target and for the first scan of its
+ * namespaces.
+ * Return: 0, or a negative errno with everything undone.
  */
 int weft_rdma_ctrl_create(const struct weft_controller_request *req,
 			  char *name, size_t size, struct weft_why *why)
@@ -379,7 +383,7 @@ int weft_rdma_ctrl_create(const struct weft_controller_request *req,
 	ret = weft_rdma_cdev_add(ctrl);
 	if (ret)
 		goto out_teardown;
-	/* Whoever finds it on the list may remove it, but waits until this is done with it. */
+	/* Another command may find and remove it, but waits for create_lock. */
 	kref_get(&ctrl->ref);
 	mutex_lock(&ctrl->create_lock);
 	mutex_lock(&weft_rdma_ctrls_lock);
@@ -406,11 +410,11 @@ out_put:
 }
 
 /**
- * weft_rdma_ctrl_remove() - take a controller off
- * @ctrl: off the list, so that nobody else does; the list's reference is put
+ * weft_rdma_ctrl_remove() - remove a controller
+ * @ctrl: removed from the list by the caller; drops the list's reference
  *
- * I/O on its disks fails from now on, unless the association is up: then what
- * is in their caches is written first.
+ * If the association is up, the disks' dirty pages are written first. Then I/O
+ * on its disks fails.
  *
  * Context: process context, may sleep; not from the controller's workqueue.
  */
@@ -420,7 +424,7 @@ void weft_rdma_ctrl_remove(struct weft_rdma_ctrl *ctrl)
 
 	mutex_lock(&ctrl->create_lock);
 	mutex_unlock(&ctrl->create_lock);
-	/* No recovery begins from here on; one that runs comes to its end. */
+	/* No recovery starts after this; a running one finishes. */
 	weft_rdma_set_state(ctrl, WEFT_RDMA_DELETING);
 	flush_work(&ctrl->recover_work);
 	cancel_delayed_work_sync(&ctrl->connect_work);
@@ -428,12 +432,13 @@ void weft_rdma_ctrl_remove(struct weft_rdma_ctrl *ctrl)
 	live = test_bit(WEFT_QUEUE_LIVE, &ctrl->queues[0].flags);
 	cancel_work_sync(&ctrl->scan_work);
 	cancel_work_sync(&ctrl->event_work);
+	cancel_delayed_work_sync(&ctrl->again_work);
 	cancel_delayed_work_sync(&ctrl->mem_work);
-	/* Those that a scan would have resumed have nobody who does, now. */
+	/* The cancelled scan would have resumed these: end them here. */
 	weft_rdma_ns_kill_all(ctrl, live);
 	weft_rdma_ns_remove_all(ctrl);
 	weft_rdma_teardown(ctrl, live);
-	cancel_work_sync(&ctrl->event_work);	/* the last event came meanwhile */
+	cancel_work_sync(&ctrl->event_work);	/* the last event may have arrived meanwhile */
 	weft_rdma_cdev_del(ctrl);
 	weft_rdma_ctrl_free_queues(ctrl);
 	weft_rdma_set_state(ctrl, WEFT_RDMA_DEAD);
@@ -442,7 +447,7 @@ void weft_rdma_ctrl_remove(struct weft_rdma_ctrl *ctrl)
 }
 
 /**
- * weft_rdma_ctrl_delete() - take a controller off by its name
+ * weft_rdma_ctrl_delete() - remove a controller by its name
  * @name: of the controller
  * @why: gets the reason of a failure
  *

@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The way of a request to the target and back.
+ * The path of a request to the target and back.
  *
  * DOC: one request
  *
  * A request's tag is its slot in the queue: the slot holds the capsule, the
  * memory registration and the completions' handlers, so that nothing is
- * allocated or looked up. Up to two work requests are posted at once: REG_MR,
- * unless the data go with the capsule or there are none, and SEND.
+ * allocated or looked up. (A target that grants fewer queues or entries than it
+ * did leaves more tags than slots; then a free slot is searched.) Up to two
+ * work requests are posted at once: REG_MR, unless the data go with the capsule
+ * or there are none, and SEND.
  *
  * A request ends when its SEND has completed, its response has come and its
  * registration is invalid again: until then the device may read the capsule's
  * data, or the target the registration. The three come to one completion
  * queue, whose handlers run one at a time, so a plain byte counts them.
  *
- * DOC: what the target is not believed
+ * DOC: checks of the target's answers
  *
- * A response names a command id. It counts only when that slot has a request
- * in flight and the id's generation is the current one; a key that the target
- * claims to have invalidated must be that slot's. Anything else is a target
- * out of its mind: the association is ended with one line that says why, and
- * no request is ended by it.
+ * A response names a command id. It counts only when that slot has a request in
+ * flight and the id's generation is the current one; a key that the target
+ * claims to have invalidated must be that slot's. Any other response is an
+ * error of the target: the association is ended with one line that says why,
+ * and no request is ended by it.
  *
  * DOC: no ghost writes
  *
@@ -32,10 +34,33 @@
 
 static void weft_rdma_complete(struct request *rq);
 
-static struct weft_rdma_slot *weft_slot(struct weft_rdma_queue *queue,
-					struct request *rq)
+/* With fewer slots than tags: any free slot. */
+static noinline bool weft_slot_search(struct weft_rdma_queue *queue, struct weft_rdma_pdu *pdu)
 {
-	return &queue->slots[rq->tag];
+	unsigned int slot, end = queue->size - 1;
+
+	for_each_clear_bit(slot, queue->claimed, end) {
+		if (!test_and_set_bit_lock(slot, queue->claimed)) {
+			pdu->slot = slot;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool weft_slot_claim(struct weft_rdma_queue *queue, struct request *rq,
+			    struct weft_rdma_pdu *pdu)
+{
+	if (unlikely(queue->scarce))
+		return weft_slot_search(queue, pdu);
+	pdu->slot = rq->tag;
+	return true;
+}
+
+static void weft_slot_release(struct weft_rdma_queue *queue, u16 slot)
+{
+	if (unlikely(queue->scarce))
+		clear_bit_unlock(slot, queue->claimed);
 }
 
 /**
@@ -51,7 +76,7 @@ int weft_rdma_post_recv(struct weft_rdma_queue *queue, struct weft_rdma_recv *re
 	return ib_post_recv(queue->qp, &recv->wr, NULL);
 }
 
-/* The slot waits for one thing less; the last one ends the request. */
+/* One of the completions that the slot waits for; the last one ends the request. */
 static void weft_slot_done(struct weft_rdma_queue *queue,
 			   struct weft_rdma_slot *slot, u8 what)
 {
@@ -62,11 +87,12 @@ static void weft_slot_done(struct weft_rdma_queue *queue,
 		return;
 	slot->rq = NULL;
 	slot->mapped = false;
+	weft_slot_release(queue, slot - queue->slots);
 	if (!blk_mq_complete_request_remote(rq))
 		weft_rdma_complete(rq);
 }
 
-/* A work request failed. Flushes after an error was begun are no news. */
+/* A work request failed. Flushes after the first error are not reported. */
 static void weft_wc_failed(struct weft_rdma_queue *queue, struct ib_wc *wc,
 			   const char *what)
 {
@@ -97,7 +123,7 @@ void weft_rdma_send_done(struct ib_cq *cq, struct ib_wc *wc)
 			    WEFT_SLOT_SEND, "SEND");
 }
 
-/* REG_MR is not signaled: it comes here only when it failed. */
+/* REG_MR is not signaled: this runs only if it failed. */
 void weft_rdma_reg_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	if (wc->status != IB_WC_SUCCESS)
@@ -125,7 +151,7 @@ static noinline int weft_slot_invalidate(struct weft_rdma_queue *queue,
 	return ib_post_send(queue->qp, &wr, NULL);
 }
 
-/* Which slot a response is for, or NULL and the association ends. */
+/* Find the slot of a response. If there is none, end the association and return NULL. */
 static struct weft_rdma_slot *weft_response_slot(struct weft_rdma_queue *queue,
 						 const struct nvme_completion *cqe)
 {
@@ -148,6 +174,16 @@ static struct weft_rdma_slot *weft_response_slot(struct weft_rdma_queue *queue,
 	return slot;
 }
 
+/*
+ * This response is not for a command in flight, so it must not invalidate a
+ * key. For a failed receive it is unknown whether it did.
+ */
+static void weft_keys_invalidated(struct weft_rdma_queue *queue, const struct ib_wc *wc)
+{
+	if (wc->status != IB_WC_SUCCESS || wc->wc_flags & IB_WC_WITH_INVALIDATE)
+		weft_rdma_peer_keys_lost(queue);
+}
+
 static void weft_response(struct weft_rdma_queue *queue, struct ib_wc *wc,
 			  const struct nvme_completion *cqe)
 {
@@ -155,8 +191,7 @@ static void weft_response(struct weft_rdma_queue *queue, struct ib_wc *wc,
 	struct weft_rdma_pdu *pdu;
 
 	if (unlikely(!slot)) {
-		if (wc->wc_flags & IB_WC_WITH_INVALIDATE)
-			weft_rdma_peer_keys_lost(queue);
+		weft_keys_invalidated(queue, wc);
 		return;
 	}
 	if (wc->wc_flags & IB_WC_WITH_INVALIDATE) {
@@ -165,7 +200,7 @@ static void weft_response(struct weft_rdma_queue *queue, struct ib_wc *wc,
 			weft_rdma_error(queue->ctrl, "queue %u: the target invalidated key 0x%x, which is not command 0x%x's",
 					queue->index, wc->ex.invalidate_rkey,
 					cqe->command_id);
-			weft_rdma_peer_keys_lost(queue);
+			weft_keys_invalidated(queue, wc);
 			return;
 		}
 	} else if (slot->mapped && weft_slot_invalidate(queue, slot)) {
@@ -187,12 +222,15 @@ void weft_rdma_recv_done(struct ib_cq *cq, struct ib_wc *wc)
 
 	if (unlikely(wc->status != IB_WC_SUCCESS)) {
 		weft_wc_failed(queue, wc, "RECV");
+		if (wc->status != IB_WC_WR_FLUSH_ERR)
+			weft_keys_invalidated(queue, wc);
 		return;
 	}
 	if (unlikely(wc->byte_len != sizeof(struct nvme_completion))) {
 		weft_rdma_error(queue->ctrl, "queue %u: the target sent a capsule of %u bytes, not %zu",
 				queue->index, wc->byte_len,
 				sizeof(struct nvme_completion));
+		weft_keys_invalidated(queue, wc);
 		return;
 	}
 	weft_response(queue, wc, recv->nvme);
@@ -221,7 +259,7 @@ static int weft_map_register(struct weft_rdma_queue *queue,
 	int nr;
 
 	nr = ib_map_mr_sg(mr, pdu->table.sgl, pdu->dma_nents, NULL, SZ_4K);
-	/* Gaps are against the queue's limits: nobody may send less than asked. */
+	/* A shorter mapping has gaps, which the queue's limits exclude: refuse it. */
 	if (unlikely(nr != pdu->dma_nents))
 		return nr < 0 ? nr : -EINVAL;
 	ib_update_fast_reg_key(mr, ib_inc_rkey(mr->rkey));
@@ -234,7 +272,7 @@ static int weft_map_register(struct weft_rdma_queue *queue,
 	return 0;
 }
 
-/* Data go behind the command where they fit. Returns how many pieces. */
+/* Put the data behind the command if they fit. Returns the number of pieces. */
 static int weft_map_inline(struct request *rq, struct weft_rdma_pdu *pdu,
 			   struct nvme_command *cmd, struct ib_sge *sge)
 {
@@ -276,13 +314,13 @@ static int weft_map_sg(struct weft_rdma_queue *queue, struct request *rq,
 	sg_free_table_chained(&pdu->table, WEFT_RDMA_PDU_SEGS);
 	pdu->nents = 0;
 	/*
-	 * Pages of a peer that the device cannot reach: no fault of the path,
-	 * and trying again changes nothing.
+	 * The device cannot access these pages of a peer. It is not an error
+	 * of the path, and a retry would fail again.
 	 */
 	return rq->bio && weft_bio_is_peer(rq->bio) ? -EREMOTEIO : -ENOMEM;
 }
 
-/* The block layer's request as a command. Returns a blk_status_t. */
+/* Encode the block layer's request as a command. Returns a blk_status_t. */
 static blk_status_t weft_build(struct weft_rdma_ns *ns, struct request *rq,
 			       struct nvme_command *cmd)
 {
@@ -326,17 +364,17 @@ static void weft_cleanup(struct request *rq)
 	}
 }
 
-/* A use of a slot begins. */
-static void weft_slot_begin(struct weft_rdma_slot *slot, struct request *rq,
-			    struct weft_rdma_pdu *pdu, struct nvme_command *cmd)
+/* Begin a use of a slot. */
+static void weft_slot_begin(struct weft_rdma_slot *slot, struct weft_rdma_pdu *pdu,
+			    struct nvme_command *cmd)
 {
-	pdu->status = WEFT_SC_HOST_ABORTED;
-	cmd->common.command_id = WEFT_CID(rq->tag, ++slot->generation);
+	pdu->status = WEFT_STATUS_ABORTED;
+	cmd->common.command_id = WEFT_CID(pdu->slot, ++slot->generation);
 	slot->aborted = false;
 	slot->mapped = false;
 }
 
-/* Sends what a slot's capsule holds, behind the registration of what it has mapped. */
+/* Post the registration of a slot's mapped data, and then its capsule. */
 static inline void weft_slot_send(struct weft_rdma_queue *queue, struct weft_rdma_slot *slot,
 				  struct request *rq, int num_sge)
 {
@@ -344,12 +382,12 @@ static inline void weft_slot_send(struct weft_rdma_queue *queue, struct weft_rdm
 
 	blk_mq_start_request(rq);
 	slot->pending = WEFT_SLOT_SEND | WEFT_SLOT_RESPONSE;
-	/* Read where responses come in, which is after this is sent. */
+	/* Read by the response's handler, which runs after the SEND. */
 	WRITE_ONCE(slot->rq, rq);
 	slot->send.num_sge = num_sge;
 	ret = ib_post_send(queue->qp, slot->mapped ? &slot->reg.wr : &slot->send, NULL);
 	/*
-	 * Part of the chain may be on its way, so the request is not given
+	 * Part of the chain may have been posted, so the request is not given
 	 * back: recovery ends it with the others.
 	 */
 	if (unlikely(ret))
@@ -357,7 +395,7 @@ static inline void weft_slot_send(struct weft_rdma_queue *queue, struct weft_rdm
 				queue->index, -ret);
 }
 
-/* Of what hinders a request before it is sent. */
+/* The status for an error before a request is sent. */
 static blk_status_t weft_refused(int error)
 {
 	switch (error) {
@@ -372,89 +410,119 @@ static blk_status_t weft_refused(int error)
 }
 
 /*
- * Registered memory that has no key of its own gets one for this command. Not
- * inline, as weft_queue_block(): each of the three kinds pays for itself.
+ * Make a key for this command, for registered memory without its own key. Not
+ * inline, like weft_queue_block(), so that other kinds of requests do not pay.
  */
 static noinline blk_status_t weft_queue_peer_per_io(struct weft_rdma_queue *queue,
 						    struct request *rq,
 						    struct weft_rdma_pdu *pdu)
 {
-	struct weft_rdma_slot *slot = weft_slot(queue, rq);
-	struct nvme_command *cmd = &queue->capsules[rq->tag];
+	struct weft_rdma_slot *slot = &queue->slots[pdu->slot];
+	struct nvme_command *cmd = &queue->capsules[pdu->slot];
 	struct weft_mem_op *op = rq->end_io_data;
 	int ret;
 
 	ret = weft_rdma_peer_sg(pdu->mapping, op->at, op->length, &pdu->table, pdu->sgl,
 				WEFT_RDMA_PDU_SEGS);
 	if (unlikely(ret < 0))
-		return weft_refused(ret);
+		goto out_release;
 	pdu->nents = ret;
 	pdu->dma_nents = ret;
-	weft_slot_begin(slot, rq, pdu, cmd);
+	weft_slot_begin(slot, pdu, cmd);
 	ret = weft_map_register(queue, slot, rq, pdu, cmd);
-	if (unlikely(ret)) {
-		weft_unmap_data(queue, rq, pdu);
-		return weft_refused(ret);
-	}
+	if (unlikely(ret))
+		goto out_unmap;
 	weft_slot_send(queue, slot, rq, 1);
 	return BLK_STS_OK;
+
+out_unmap:
+	weft_unmap_data(queue, rq, pdu);
+out_release:
+	weft_slot_release(queue, pdu->slot);
+	return weft_refused(ret);
 }
 
 /* An operation on registered memory. */
 static blk_status_t weft_queue_peer(struct weft_rdma_queue *queue, struct request *rq,
 				    struct weft_rdma_pdu *pdu)
 {
-	struct weft_rdma_slot *slot = weft_slot(queue, rq);
-	struct nvme_command *cmd = &queue->capsules[rq->tag];
 	struct weft_rdma_ns *ns = rq->q->queuedata;
 	struct weft_mem_op *op = rq->end_io_data;
+	struct weft_rdma_slot *slot;
+	struct nvme_command *cmd;
 	u8 shift = ns->info.lba_shift;
 	u64 address;
 	u32 key;
 
-	/* What its number leads to is another disk now, or none; or the device is another. */
-	if (unlikely(READ_ONCE(ns->dead) || !weft_mapping_fits(pdu->mapping, queue)))
+	/* Its nsid may belong to another disk now, or to none; or the device differs. */
+	if (unlikely(READ_ONCE(ns->state) != WEFT_NS_READY ||
+		     !weft_mapping_fits(pdu->mapping, queue)))
 		return BLK_STS_TRANSPORT;
+	if (op->write && unlikely(!weft_rdma_may_write(ns, NULL)))
+		return BLK_STS_AGAIN;
+	if (unlikely(!weft_slot_claim(queue, rq, pdu)))
+		return BLK_STS_RESOURCE;
+	slot = &queue->slots[pdu->slot];
+	cmd = &queue->capsules[pdu->slot];
 	weft_capsule_rw(cmd, ns->nsid, op->write, false, op->sector >> (shift - SECTOR_SHIFT),
 			op->length >> shift);
 	pdu->nents = 0;
 	if (!weft_mapping_key(pdu->mapping, op->at, &address, &key))
 		return weft_queue_peer_per_io(queue, rq, pdu);
-	weft_slot_begin(slot, rq, pdu, cmd);
+	weft_slot_begin(slot, pdu, cmd);
 	weft_sgl_keyed(cmd, address, op->length, key, false);
 	weft_slot_send(queue, slot, rq, 1);
 	return BLK_STS_OK;
+}
+
+/*
+ * A request that must not be sent: its disk may be another one now, or its
+ * volume another host's. The block layer's own flush has no bio to give back: a
+ * volume sends it again if the status says that its path failed.
+ */
+static blk_status_t weft_turned_away(struct weft_rdma_ns *ns, struct request *rq)
+{
+	if (weft_rdma_failover(rq, rq->rq_flags & RQF_DONTPREP))
+		return BLK_STS_OK;
+	return READ_ONCE(ns->path) ? BLK_STS_TRANSPORT : BLK_STS_IOERR;
 }
 
 /* A command of ours, as it is, or a request of the block layer's. */
 static noinline blk_status_t weft_queue_block(struct weft_rdma_queue *queue, struct request *rq,
 					      struct weft_rdma_pdu *pdu)
 {
-	struct weft_rdma_slot *slot = weft_slot(queue, rq);
-	struct nvme_command *cmd = &queue->capsules[rq->tag];
-	blk_status_t status;
+	struct weft_rdma_ns *ns = rq->q->queuedata;
+	bool ours = blk_rq_is_passthrough(rq);
+	struct weft_rdma_slot *slot;
+	struct nvme_command *cmd;
 	int num_sge = 1, ret;
+	blk_status_t status;
 
+	/* What its number leads to may be another disk now, or none. The admin queue has no @ns. */
+	if (ns && unlikely(READ_ONCE(ns->state) != WEFT_NS_READY))
+		return ours ? BLK_STS_TRANSPORT : weft_turned_away(ns, rq);
+	if (!ours && op_is_write(req_op(rq)) && unlikely(!weft_rdma_may_write(ns, rq->bio)))
+		return weft_turned_away(ns, rq);
+	if (unlikely(!weft_slot_claim(queue, rq, pdu)))
+		return BLK_STS_RESOURCE;
+	slot = &queue->slots[pdu->slot];
+	cmd = &queue->capsules[pdu->slot];
 	pdu->nents = 0;
-	if (blk_rq_is_passthrough(rq)) {
+	if (ours) {
 		*cmd = *pdu->cmd;
 	} else {
-		struct weft_rdma_ns *ns = rq->q->queuedata;
-
-		/* What its number leads to is another disk now, or none. */
-		if (unlikely(READ_ONCE(ns->dead)))
-			return weft_rdma_failover(rq, rq->rq_flags & RQF_DONTPREP) ?
-			       BLK_STS_OK : BLK_STS_IOERR;
 		if (!(rq->rq_flags & RQF_DONTPREP)) {
 			rq->rq_flags |= RQF_DONTPREP;
 			pdu->mapping = NULL;
 			pdu->retries = 0;
 		}
 		status = weft_build(ns, rq, cmd);
-		if (unlikely(status))
+		if (unlikely(status)) {
+			weft_slot_release(queue, pdu->slot);
 			return status;
+		}
 	}
-	weft_slot_begin(slot, rq, pdu, cmd);
+	weft_slot_begin(slot, pdu, cmd);
 
 	if (blk_rq_nr_phys_segments(rq)) {
 		ret = weft_map_sg(queue, rq, pdu);
@@ -477,6 +545,7 @@ out_unmap:
 	weft_unmap_data(queue, rq, pdu);
 out_cleanup:
 	weft_cleanup(rq);
+	weft_slot_release(queue, pdu->slot);
 	return weft_refused(ret);
 }
 
@@ -485,13 +554,17 @@ static struct weft_rdma_queue *weft_request_queue(struct blk_mq_hw_ctx *hctx, st
 {
 	struct weft_rdma_queue *queue = hctx->driver_data;
 
-	if (blk_rq_is_passthrough(rq) && pdu->mem)
-		queue = &queue->ctrl->queues[queue->ctrl->mem_first + hctx->queue_num];
+	if (blk_rq_is_passthrough(rq)) {
+		if (!pdu->mapping && pdu->connects)
+			queue = pdu->connects;
+		else if (pdu->mem)
+			queue = &queue->ctrl->queues[queue->ctrl->mem_first + hctx->queue_num];
+	}
 	pdu->queue = queue;
 	return queue;
 }
 
-/* Setup sends its own commands before the queue is live. */
+/* Setup sends its commands before the queue is live. */
 static bool weft_queue_takes(const struct weft_rdma_queue *queue, struct request *rq,
 			     const struct weft_rdma_pdu *pdu)
 {
@@ -517,7 +590,9 @@ static blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx,
 
 static blk_status_t weft_status(u16 status)
 {
-	switch (status & 0x7ff) {
+	if (status & WEFT_STATUS_HOST)
+		return BLK_STS_TRANSPORT;
+	switch (status & WEFT_STATUS_CODE) {
 	case NVME_SC_SUCCESS:
 		return BLK_STS_OK;
 	case NVME_SC_CAP_EXCEEDED:
@@ -544,69 +619,147 @@ static blk_status_t weft_status(u16 status)
 		return BLK_STS_PROTECTION;
 	case NVME_SC_RESERVATION_CONFLICT:
 		return BLK_STS_RESV_CONFLICT;
-	case WEFT_SC_HOST_PATH_ERROR:
-	case WEFT_SC_HOST_ABORTED:
-		return BLK_STS_TRANSPORT;
 	default:
 		return BLK_STS_IOERR;
 	}
 }
 
-/* Path related statuses are type 3 (NVMe base 2.1, figure 98). */
 static bool weft_path_status(u16 status)
 {
-	return (status & 0x700) == 0x300;
+	return (status & WEFT_STATUS_TYPE) == WEFT_STATUS_TYPE_PATH;
+}
+
+/**
+ * enum weft_disposition - what becomes of a request that came back
+ * @WEFT_END: it ends, well or not
+ * @WEFT_RETRY: it is sent again on the same path
+ * @WEFT_REFUSED: the target does not execute it on this path; others may lead to it
+ * @WEFT_LOST: its association ended under it
+ */
+enum weft_disposition {
+	WEFT_END,
+	WEFT_RETRY,
+	WEFT_REFUSED,
+	WEFT_LOST,
+};
+
+/*
+ * The target says that the namespace is not there, or cannot be reached by this
+ * path of a volume. What it says again and again is an error in the end.
+ */
+static bool weft_path_refuses(const struct request *rq, u16 status)
+{
+	const struct weft_rdma_ns *ns = rq->q->queuedata;
+
+	if (!ns || !READ_ONCE(ns->path) ||
+	    (READ_ONCE(ns->doubts) >= WEFT_RDMA_RETRIES &&
+	     time_before(jiffies, READ_ONCE(ns->doubted_at) + WEFT_RDMA_DOUBT_FORGET)))
+		return false;
+	return (status & WEFT_STATUS_CODE) == NVME_SC_INVALID_NS ||
+	       (weft_path_status(status) && !(status & WEFT_STATUS_DNR));
+}
+
+static enum weft_disposition weft_decide(struct request *rq, const struct weft_rdma_pdu *pdu)
+{
+	enum weft_rdma_state state = weft_rdma_state(pdu->queue->ctrl);
+	u16 status = pdu->status;
+
+	/* The caller of an internal command decides. */
+	if (blk_rq_is_passthrough(rq) && !pdu->mapping)
+		return WEFT_END;
+	/* An answer of the target itself may be permanent: it is not a lost path. */
+	if (status & WEFT_STATUS_HOST || (weft_path_status(status) && state != WEFT_RDMA_LIVE))
+		return WEFT_LOST;
+	if (weft_path_refuses(rq, status))
+		return WEFT_REFUSED;
+	if (status & WEFT_STATUS_DNR || blk_noretry_request(rq) ||
+	    weft_status(status) == BLK_STS_MEDIUM || pdu->retries >= WEFT_RDMA_RETRIES)
+		return WEFT_END;
+	return WEFT_RETRY;
+}
+
+/*
+ * Not a volume's request: the write is resent from here or by the submitter, so
+ * the reconnect waits for late writes. Commands of the setup have no disk.
+ */
+static void weft_note_write(struct request *rq, const struct weft_rdma_pdu *pdu)
+{
+	if (pdu->status & WEFT_STATUS_HOST && rq->q->queuedata && op_is_write(req_op(rq)))
+		WRITE_ONCE(pdu->queue->ctrl->keeps_writes, true);
+}
+
+/* No association carries it: a volume takes it back; other requests wait here. */
+static void weft_request_lost(struct request *rq, struct weft_rdma_pdu *pdu)
+{
+	struct weft_rdma_ctrl *ctrl = pdu->queue->ctrl;
+
+	if (pdu->mapping) {
+		blk_mq_end_request(rq, BLK_STS_TRANSPORT);
+		return;
+	}
+	if (weft_rdma_failover(rq, true))
+		return;
+	weft_note_write(rq, pdu);
+	if (blk_noretry_request(rq) || ctrl->fail_fast ||
+	    weft_rdma_state(ctrl) >= WEFT_RDMA_DELETING)
+		blk_mq_end_request(rq, weft_status(pdu->status));
+	else
+		blk_mq_requeue_request(rq, true);
+}
+
+/*
+ * The path goes down, or a volume would send it here again. What a target has
+ * answered it does not execute any more: nothing waits.
+ */
+static void weft_request_refused(struct request *rq, struct weft_rdma_pdu *pdu)
+{
+	struct weft_rdma_ns *ns = rq->q->queuedata;
+
+	queue_work(ns->ctrl->wq, &ns->doubt_work);
+	if (pdu->mapping) {
+		pdu->status = 0;
+		pdu->retries = 0;
+		blk_mq_end_request(rq, BLK_STS_TRANSPORT);
+	} else if (!weft_rdma_failover(rq, false)) {
+		/* A flush of the block layer's own making, or the disk is no path any more. */
+		blk_mq_end_request(rq, READ_ONCE(ns->path) ? BLK_STS_TRANSPORT :
+							     weft_status(pdu->status));
+	}
+}
+
+/* What did not end well. */
+static noinline void weft_request_failed(struct request *rq, struct weft_rdma_pdu *pdu)
+{
+	switch (weft_decide(rq, pdu)) {
+	case WEFT_END:
+		weft_note_write(rq, pdu);
+		blk_mq_end_request(rq, weft_status(pdu->status));
+		break;
+	case WEFT_RETRY:
+		pdu->retries++;
+		blk_mq_requeue_request(rq, true);
+		break;
+	case WEFT_REFUSED:
+		weft_request_refused(rq, pdu);
+		break;
+	case WEFT_LOST:
+		weft_request_lost(rq, pdu);
+		break;
+	}
 }
 
 static void weft_rdma_complete(struct request *rq)
 {
 	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
-	enum weft_rdma_state state;
-	struct weft_rdma_ctrl *ctrl;
-	u16 status = pdu->status;
-	bool aborted, lost;
 
 	if (pdu->nents)
 		weft_unmap_data(pdu->queue, rq, pdu);
 	weft_cleanup(rq);
-	if (likely(!status)) {
+	/* With success, the status may have more bits, such as "more" (error log). */
+	if (likely(!(pdu->status & WEFT_STATUS_CODE)))
 		blk_mq_end_request(rq, BLK_STS_OK);
-		return;
-	}
-	ctrl = pdu->queue->ctrl;
-	state = weft_rdma_state(ctrl);
-	aborted = (status & 0x7ff) == WEFT_SC_HOST_ABORTED;
-	/* What the target itself answers it may answer for ever: that is no lost path. */
-	lost = weft_path_status(status) && (state != WEFT_RDMA_LIVE || aborted);
-	if (lost && !blk_rq_is_passthrough(rq) && weft_rdma_failover(rq, true))
-		return;
-	/* A volume's, which knows other paths, or waits. */
-	if (lost && pdu->mapping) {
-		blk_mq_end_request(rq, BLK_STS_TRANSPORT);
-		return;
-	}
-	/* It goes back to who knows nothing of late writes, or waits here to be sent again. */
-	if (aborted && pdu->queue->index && op_is_write(req_op(rq)))
-		WRITE_ONCE(ctrl->keeps_writes, true);
-	if (blk_rq_is_passthrough(rq) && !pdu->mapping) {
-		blk_mq_end_request(rq, weft_status(status));
-		return;
-	}
-	if (weft_path_status(status)) {
-		/* While there is no association it waits; of a target that refuses it not for ever. */
-		if (!blk_noretry_request(rq) && !ctrl->fail_fast && state < WEFT_RDMA_DELETING &&
-		    (state != WEFT_RDMA_LIVE || pdu->retries++ < WEFT_RDMA_RETRIES)) {
-			blk_mq_requeue_request(rq, true);
-			return;
-		}
-	} else if (!(status & WEFT_SC_DNR) && !blk_noretry_request(rq) &&
-		   weft_status(status) != BLK_STS_MEDIUM &&
-		   pdu->retries < WEFT_RDMA_RETRIES) {
-		pdu->retries++;
-		blk_mq_requeue_request(rq, true);
-		return;
-	}
-	blk_mq_end_request(rq, weft_status(status));
+	else
+		weft_request_failed(rq, pdu);
 }
 
 static bool weft_cancel_one(struct request *rq, void *data)
@@ -615,14 +768,14 @@ static bool weft_cancel_one(struct request *rq, void *data)
 
 	if (blk_mq_request_completed(rq))
 		return true;
-	pdu->status = WEFT_SC_HOST_ABORTED;
+	pdu->status = WEFT_STATUS_ABORTED;
 	blk_mq_complete_request(rq);
 	return true;
 }
 
 /**
  * weft_rdma_cancel_all() - end every request that was sent
- * @set: of queues that are stopped: drained, and nothing is sent
+ * @set: its queues are stopped: they are drained, and nothing is sent
  *
  * Context: process context; waits until they have ended.
  */
@@ -636,14 +789,14 @@ static bool weft_cancel_peer(struct request *rq, void *data)
 {
 	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
 
-	if (blk_rq_is_passthrough(rq) && pdu->mapping && blk_mq_request_started(rq))
+	if (blk_rq_is_passthrough(rq) && pdu->mapping && pdu->mem && blk_mq_request_started(rq))
 		weft_cancel_one(rq, data);
 	return true;
 }
 
 /**
- * weft_rdma_cancel_peers() - end every request on peer memory that was sent
- * @set: of a controller whose queues for that are stopped
+ * weft_rdma_cancel_peers() - end every request that was sent on a queue for peer memory
+ * @set: the tag set; its controller's queues for peer memory are stopped
  *
  * Context: process context; waits until they have ended.
  */
@@ -653,7 +806,7 @@ void weft_rdma_cancel_peers(struct blk_mq_tag_set *set)
 	blk_mq_tagset_wait_completed_request(set);
 }
 
-/* Of a queue that is stopped, and not used again before it is made anew. */
+/* The queue is stopped, and is not used again before it is made again. */
 static void weft_slot_forget_key(struct weft_rdma_slot *slot)
 {
 	if (!slot->mapped)
@@ -663,34 +816,23 @@ static void weft_slot_forget_key(struct weft_rdma_slot *slot)
 	slot->mapped = false;
 }
 
-/**
- * weft_rdma_forget_keys() - no key of a queue is good any more
- * @queue: stopped; its requests have not ended
- *
- * For a queue whose protection domain others share: what ends before its key
- * does is open to their targets.
- */
-void weft_rdma_forget_keys(struct weft_rdma_queue *queue)
-{
-	u32 i;
-
-	for (i = 0; queue->slots && i < queue->size; i++)
-		weft_slot_forget_key(&queue->slots[i]);
-}
-
 static enum blk_eh_timer_return weft_rdma_timeout(struct request *rq)
 {
 	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
 	struct weft_rdma_queue *queue = pdu->queue;
 	struct weft_rdma_ctrl *ctrl = queue->ctrl;
-	struct weft_rdma_slot *slot = weft_slot(queue, rq);
+	struct weft_rdma_slot *slot = &queue->slots[pdu->slot];
 	enum weft_rdma_state state;
 
-	/* It waits for something to happen, as long as that takes. */
-	if (!queue->index && pdu->cmd->common.opcode == nvme_admin_async_event)
+	/* An Asynchronous Event Request has no time limit. */
+	if (!queue->index && pdu->opcode == nvme_admin_async_event)
 		return BLK_EH_RESET_TIMER;
+	/* Who polls may be stopped, while the answer is there. */
+	weft_rdma_queue_poll(queue);
+	if (!blk_mq_request_started(rq) || blk_mq_request_completed(rq))
+		return BLK_EH_DONE;
 	state = weft_rdma_state(ctrl);
-	/* Connect of a queue for peer memory: the association lives without, and its end waits for it. */
+	/* Connect of a queue for peer memory: the association goes on without that queue. */
 	if (blk_rq_is_passthrough(rq) && pdu->mem && !pdu->mapping)
 		state = WEFT_RDMA_CONNECTING;
 	switch (state) {
@@ -698,34 +840,40 @@ static enum blk_eh_timer_return weft_rdma_timeout(struct request *rq)
 		if (queue->index && (!blk_rq_is_passthrough(rq) || pdu->mapping) && !slot->aborted) {
 			slot->aborted = true;
 			weft_ctrl_warn(ctrl, "queue %u: command 0x%x timed out, aborting it\n",
-				       queue->index, WEFT_CID(rq->tag, slot->generation));
-			weft_rdma_abort(queue, WEFT_CID(rq->tag, slot->generation));
+				       queue->index, WEFT_CID(pdu->slot, slot->generation));
+			weft_rdma_abort(queue, WEFT_CID(pdu->slot, slot->generation));
 			return BLK_EH_RESET_TIMER;
 		}
 		weft_rdma_error(ctrl, "queue %u: command 0x%x timed out", queue->index,
-				WEFT_CID(rq->tag, slot->generation));
+				WEFT_CID(pdu->slot, slot->generation));
 		return BLK_EH_RESET_TIMER;
 	case WEFT_RDMA_RECOVERING:
 		return BLK_EH_RESET_TIMER;
 	default:
 		/*
-		 * Setup or shutdown waits for this very command and recovery
-		 * cannot run. Drained, it cannot be answered any more, and with
+		 * Setup or shutdown waits for this command, so recovery
+		 * cannot run. After the drain it cannot be answered, and with
 		 * its key gone no other queue pair reaches its data.
 		 */
 		weft_rdma_queue_stop(queue);
 		weft_slot_forget_key(slot);
 		if (blk_mq_request_started(rq) && !blk_mq_request_completed(rq)) {
-			pdu->status = WEFT_SC_HOST_ABORTED;
+			pdu->status = WEFT_STATUS_ABORTED;
 			blk_mq_complete_request(rq);
 		}
 		return BLK_EH_DONE;
 	}
 }
 
-static int weft_rdma_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *iob)
+/**
+ * weft_rdma_queue_poll() - handle what has completed on a poll queue
+ * @queue: the queue
+ *
+ * Context: any; returns 0 at once if another thread is polling.
+ * Return: number of completions.
+ */
+int weft_rdma_queue_poll(struct weft_rdma_queue *queue)
 {
-	struct weft_rdma_queue *queue = hctx->driver_data;
 	int found = 0;
 
 	/* Others are handled by their interrupts, one at a time. */
@@ -737,13 +885,48 @@ static int weft_rdma_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *iob)
 	return found;
 }
 
+static int weft_rdma_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *iob)
+{
+	return weft_rdma_queue_poll(hctx->driver_data);
+}
+
+/*
+ * The queue of a hardware context: its own, or a shared one if the target
+ * grants fewer queues than before. Contexts for polling share the poll queues,
+ * if any.
+ */
+static struct weft_rdma_queue *weft_hctx_queue(struct weft_rdma_ctrl *ctrl, u32 index)
+{
+	u32 io = ctrl->poll_from - 1;
+
+	if (index < io)
+		return &ctrl->queues[1 + index % ctrl->io_up];
+	if (ctrl->poll_up)
+		return &ctrl->queues[ctrl->poll_from + (index - io) % ctrl->poll_up];
+	return &ctrl->queues[1 + (index - io) % ctrl->io_up];
+}
+
 static int weft_rdma_init_hctx(struct blk_mq_hw_ctx *hctx, void *data,
 			       unsigned int index)
 {
 	struct weft_rdma_ctrl *ctrl = data;
 
-	hctx->driver_data = &ctrl->queues[index + 1];
+	hctx->driver_data = weft_hctx_queue(ctrl, index);
 	return 0;
+}
+
+/**
+ * weft_rdma_map_hctxs() - assign a disk's hardware contexts to queues again
+ * @ctrl: the controller; its number of queues changed
+ * @q: the disk's queue; it sends nothing now
+ */
+void weft_rdma_map_hctxs(struct weft_rdma_ctrl *ctrl, struct request_queue *q)
+{
+	struct blk_mq_hw_ctx *hctx;
+	unsigned long i;
+
+	queue_for_each_hw_ctx(q, hctx, i)
+		hctx->driver_data = weft_hctx_queue(ctrl, i);
 }
 
 static int weft_rdma_init_admin_hctx(struct blk_mq_hw_ctx *hctx, void *data,

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* weft_rdma.ko: comes and goes. */
+/* weft_rdma.ko: module load and unload, and removal of RDMA devices. */
 #include "rdma.h"
+
+/*
+ * For works that wait for who uses a disk. Its controller's workqueue, which
+ * brings the association back, does not wait for them.
+ */
+struct workqueue_struct *weft_rdma_wq;
 
 static struct ib_client weft_rdma_ib_client;
 
-/* Any data say that the device may be used. */
+/* Client data that mark a device as usable. */
 static int weft_rdma_ib_add(struct ib_device *ib)
 {
 	ib_set_client_data(ib, &weft_rdma_ib_client, ib);
@@ -12,12 +18,13 @@ static int weft_rdma_ib_add(struct ib_device *ib)
 }
 
 /**
- * weft_rdma_ib_usable() - may a device be connected by?
- * @ib: somebody keeps it
+ * weft_rdma_ib_usable() - may a device be used for new connections?
+ * @ib: the device; the caller keeps it
  *
- * Context: after it was written where it is used; pairs with weft_rdma_ib_remove().
- * Return: false while it is being removed: others of its users may be gone, and
- * what is connected now would keep it.
+ * Context: call it after storing @ib where it is used; pairs with
+ * weft_rdma_ib_remove().
+ * Return: false while it is being removed: other users may be gone already, and
+ * a new connection would keep it.
  */
 bool weft_rdma_ib_usable(struct ib_device *ib)
 {
@@ -26,9 +33,9 @@ bool weft_rdma_ib_usable(struct ib_device *ib)
 }
 
 /*
- * An RDMA device is being removed: whoever has something of it gives it back
- * now. The controllers stay, and try to connect by whatever device leads to
- * their targets then.
+ * An RDMA device is being removed: release everything of it now. The
+ * controllers stay, and reconnect over any device that reaches their targets
+ * then.
  */
 static void weft_rdma_ib_remove(struct ib_device *ib, void *client_data)
 {
@@ -45,8 +52,13 @@ static void weft_rdma_ib_remove(struct ib_device *ib, void *client_data)
 		if (READ_ONCE(ctrl->ib) != ib)
 			continue;
 		flush_work(&ctrl->recover_work);
-		/* An attempt to reconnect that was under way. */
+		/* An attempt to reconnect may be running. */
 		flush_delayed_work(&ctrl->connect_work);
+		if (READ_ONCE(ctrl->ib) != ib)
+			continue;
+		/* It had the device before this began, and succeeded. */
+		weft_rdma_error(ctrl, "the RDMA device %s is being removed", dev_name(&ib->dev));
+		flush_work(&ctrl->recover_work);
 	}
 	mutex_unlock(&weft_rdma_ctrls_lock);
 	weft_rdma_peer_device_gone(ib);
@@ -62,9 +74,12 @@ static int __init weft_rdma_init(void)
 {
 	int ret;
 
+	weft_rdma_wq = alloc_workqueue("weft-rdma", WQ_UNBOUND, 0);
+	if (!weft_rdma_wq)
+		return -ENOMEM;
 	ret = weft_rdma_cdev_init();
 	if (ret)
-		return ret;
+		goto out_wq;
 	ret = weft_rdma_peer_init();
 	if (ret)
 		goto out_cdev;
@@ -82,6 +97,8 @@ out_peer:
 	weft_rdma_peer_exit();
 out_cdev:
 	weft_rdma_cdev_exit();
+out_wq:
+	destroy_workqueue(weft_rdma_wq);
 	return ret;
 }
 
@@ -89,7 +106,7 @@ static void __exit weft_rdma_exit(void)
 {
 	struct weft_rdma_ctrl *ctrl;
 
-	/* No controller is made from here on. */
+	/* No controller can be made after this. */
 	weft_transport_unregister(&weft_rdma_transport);
 	for (;;) {
 		mutex_lock(&weft_rdma_ctrls_lock);
@@ -101,6 +118,8 @@ static void __exit weft_rdma_exit(void)
 			break;
 		weft_rdma_ctrl_remove(ctrl);
 	}
+	/* Controllers that were given up are off the list, and being removed. */
+	destroy_workqueue(weft_rdma_wq);
 	ib_unregister_client(&weft_rdma_ib_client);
 	weft_rdma_peer_exit();
 	weft_rdma_cdev_exit();
@@ -110,6 +129,7 @@ module_init(weft_rdma_init);
 module_exit(weft_rdma_exit);
 
 MODULE_DESCRIPTION("NVMe over RDMA host for striped volumes");
-MODULE_AUTHOR("the weft authors");
+MODULE_AUTHOR("The weft developers");
 MODULE_LICENSE("GPL");
+MODULE_VERSION(WEFT_VERSION);
 MODULE_ALIAS("weft-transport-rdma");

@@ -1,49 +1,52 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Peer memory in a protection domain: addresses for an RDMA device, kept up as
- * its exporter moves it, and registrations that last.
+ * Peer memory in a protection domain: its addresses for an RDMA device, which
+ * change when its exporter moves it, and its persistent registrations.
  *
  * DOC: domains and mappings
  *
  * A domain is a volume on an RDMA device: one protection domain, in which one
- * registration serves every controller of the volume behind that device. A
- * mapping is a peer memory in a domain, with addresses for the RDMA device while
- * it is mapped: of a dma-buf weft_p2p.ko makes them, attached to its exporter
- * for the device's PCI function.
+ * registration serves all controllers of the volume on that device. A mapping
+ * is a peer memory in a domain. While it is mapped, it has addresses for the
+ * RDMA device. For a dma-buf, weft_p2p.ko attaches the device's PCI function to
+ * the exporter and provides the addresses.
  *
  * DOC: persistent registrations
  *
- * A mapping that is persistent has memory regions of its own, of WEFT_PEER_RUN
- * bytes and more, registered by work requests on any queue of the domain before
- * the first command: that is sent with the region's key, and none of it is
- * invalidated after. They end before the addresses do. A target that
- * invalidates one all the same has ended its association, and the memory is
- * registered anew.
+ * A persistent mapping has its own memory regions of at least WEFT_PEER_RUN
+ * bytes. Work requests on any queue of the domain register them before the
+ * first command. Commands use the key of the region, and do not invalidate it.
+ * The regions are released before the addresses. If a target invalidates a
+ * region, its association is ended, and the memory is registered again.
  *
  * DOC: an exporter takes its memory away
  *
- * That may be at any time, and it waits. No command begins on the mapping any
- * more; those in flight get a moment to end. Where one does not, its
- * association is ended, as after a timeout: with the queue pair drained the
- * target reaches nothing, however long it is silent, and a write that it may
- * still execute is known for what it is. Then the addresses go back. A work
- * maps the memory anew where it is now; where there is none, it is lost for
- * good.
+ * The exporter may do this at any time, and waits until it is done. No new
+ * command begins on the mapping, and those in flight have a moment to end. If
+ * one does not end, its association is ended, as after a timeout: the target
+ * cannot access memory after the queue pair is drained, and a write that it may
+ * still execute is handled as such. Then the addresses are released. A work
+ * maps the memory again at its new place. If the exporter has no memory, it is
+ * lost permanently.
  *
  * DOC: locks
  *
- * A mapping's state is under its reservation lock. Who holds that may have to
- * wait for a recovery, which takes ctrl->mem_lock: so that is not taken under
- * it. weft_domains_lock: the domains, innermost.
+ * A mapping's reservation lock protects its state. Its holder may have to wait
+ * for a recovery, which takes ctrl->mem_lock. So ctrl->mem_lock must not be
+ * taken inside the reservation lock. weft_domains_lock protects the domains and
+ * is the innermost lock.
  */
 #include "mapping.h"
 
 #include <linux/dma-mapping.h>
 #include <linux/sched/mm.h>
 
-/* What is in flight when an exporter takes its memory away may end by itself so long. */
+/* How long commands in flight may continue after an exporter revokes its memory. */
 #define WEFT_PEER_GRACE		HZ
 #define WEFT_PEER_REGISTER	(5 * HZ)
+/* Limit of regions that are registered at once: a queue has room for one per command. */
+#define WEFT_REGION_BATCH	32U
+#define WEFT_REGION_TIME	(HZ / 10)
 
 struct workqueue_struct *weft_peer_wq;
 /* Protects weft_domains. */
@@ -95,12 +98,12 @@ static struct weft_domain *weft_domain_make(const u8 *volume, struct ib_device *
 }
 
 /**
- * weft_domain_get() - a volume on an RDMA device
+ * weft_domain_get() - find or make the domain of a volume on an RDMA device
  * @volume: UUID
- * @ib: RDMA device, which somebody uses
+ * @ib: the RDMA device; it is in use
  *
  * Context: process context.
- * Return: the one that is there, or a new one, with a reference; or an ERR_PTR.
+ * Return: the domain, with a reference; or an ERR_PTR.
  */
 struct weft_domain *weft_domain_get(const u8 *volume, struct ib_device *ib)
 {
@@ -132,8 +135,8 @@ static bool weft_domain_any(struct ib_device *ib)
 }
 
 /**
- * weft_domains_wait_gone() - wait until an RDMA device has no domain any more
- * @ib: the device, on which none is made any more
+ * weft_domains_wait_gone() - wait until an RDMA device has no domains
+ * @ib: the device; no new domain can be made on it
  *
  * Context: process context.
  */
@@ -142,7 +145,7 @@ void weft_domains_wait_gone(struct ib_device *ib)
 	wait_event(weft_domains_gone, !weft_domain_any(ib));
 }
 
-/* Every association of the domain ends, and with it every command. */
+/* End all associations of the domain, and so all commands. */
 static void weft_domain_fence(struct weft_domain *domain)
 {
 	struct weft_rdma_ctrl *ctrl;
@@ -151,7 +154,7 @@ static void weft_domain_fence(struct weft_domain *domain)
 	list_for_each_entry(ctrl, &weft_rdma_ctrls, list)
 		if (READ_ONCE(ctrl->domain) == domain)
 			weft_rdma_error(ctrl, "peer memory is taken away, and a command on it does not end");
-	/* Those that were in recovery already as well: their domain may be gone. */
+	/* Also wait for running recoveries: their domain may be released already. */
 	list_for_each_entry(ctrl, &weft_rdma_ctrls, list)
 		flush_work(&ctrl->recover_work);
 	mutex_unlock(&weft_rdma_ctrls_lock);
@@ -183,7 +186,7 @@ static enum dma_data_direction weft_mapping_dir(const struct weft_mapping *mappi
 	return mapping->req->read_only ? DMA_TO_DEVICE : DMA_BIDIRECTIONAL;
 }
 
-/* Memory that is mapped once is seen by both sides, or it is of no use. */
+/* A permanent mapping must be coherent: bounce buffers would not work. */
 static bool weft_mapping_needs_sync(struct weft_mapping *mapping)
 {
 	struct ib_device *ib = mapping->domain->ib;
@@ -230,7 +233,7 @@ out_free:
 	return ret;
 }
 
-/* Addresses. Context: the lock is held, as in all that follows. */
+/* Map the memory. Context: the lock is held, as in the following functions. */
 static int weft_mapping_map(struct weft_mapping *mapping, struct weft_why *why)
 {
 	int ret;
@@ -260,7 +263,7 @@ static void weft_mapping_unmap(struct weft_mapping *mapping)
 	sg_free_table(&mapping->sgt);
 }
 
-/* From now on commands may begin. */
+/* Commands may begin after this. */
 static void weft_mapping_go(struct weft_mapping *mapping)
 {
 	reinit_completion(&mapping->idle);
@@ -272,14 +275,20 @@ static void weft_mapping_unregister(struct weft_mapping *mapping)
 {
 	u32 i;
 
-	for (i = 0; i < mapping->region_count; i++)
+	for (i = 0; i < mapping->region_made; i++)
 		ib_dereg_mr(mapping->regions[i]);
 	kvfree(mapping->regions);
 	mapping->regions = NULL;
+	mapping->region_made = 0;
 	mapping->region_count = 0;
 }
 
-/* When it returns nobody uses the addresses, and nobody can. */
+static bool weft_mapping_registered(const struct weft_mapping *mapping)
+{
+	return mapping->regions && mapping->region_count == mapping->region_total;
+}
+
+/* Stop all use of the addresses; none is possible after it returns. */
 static void weft_mapping_stop(struct weft_mapping *mapping)
 {
 	if (mapping->live) {
@@ -305,7 +314,7 @@ static void weft_mapping_invalidate(void *owner)
 		queue_delayed_work(weft_peer_wq, &mapping->remap, 0);
 }
 
-/* See weft_mapping_regions() for the two. */
+/* See weft_regions_alloc() and weft_region_make() for the two. */
 #define WEFT_REGION_PAGES_MIN	(2 + WEFT_PEER_RUN / SZ_4K)
 #define WEFT_REGION_PAGES_MAX	4098
 
@@ -314,29 +323,34 @@ static u32 weft_region_pages(struct ib_device *ib)
 	return min_t(u32, ib->attrs.max_fast_reg_page_list_len, WEFT_REGION_PAGES_MAX);
 }
 
-/* A work request that registers, and who waits for it. */
+/*
+ * Work requests that register regions, and their waiter.
+ * @pending: work requests in flight, plus one while they are posted
+ */
 struct weft_registering {
 	struct ib_cqe		cqe;
 	struct completion	done;
-	enum ib_wc_status	status;
+	atomic_t		pending;
+	bool			failed;
 };
 
 static void weft_region_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct weft_registering *r = container_of(wc->wr_cqe, struct weft_registering, cqe);
 
-	r->status = wc->status;
-	complete(&r->done);
+	if (wc->status != IB_WC_SUCCESS)
+		WRITE_ONCE(r->failed, true);
+	if (atomic_dec_and_test(&r->pending))
+		complete(&r->done);
 }
 
 static int weft_region_post(struct weft_mapping *mapping, struct weft_rdma_queue *queue,
-			    struct ib_mr *mr)
+			    struct ib_mr *mr, struct weft_registering *r)
 {
-	struct weft_registering r = { .cqe.done = weft_region_done };
 	struct ib_reg_wr wr = {
 		.wr.opcode	= IB_WR_REG_MR,
 		.wr.send_flags	= IB_SEND_SIGNALED,
-		.wr.wr_cqe	= &r.cqe,
+		.wr.wr_cqe	= &r->cqe,
 		.mr		= mr,
 		.key		= mr->rkey,
 		.access		= mapping->req->read_only ? IB_ACCESS_REMOTE_READ :
@@ -345,23 +359,55 @@ static int weft_region_post(struct weft_mapping *mapping, struct weft_rdma_queue
 	};
 	int ret;
 
-	init_completion(&r.done);
+	atomic_inc(&r->pending);
 	ret = ib_post_send(queue->qp, &wr.wr, NULL);
 	if (ret)
-		return ret;
-	/* It stands behind what was posted before, for which a target may take for ever. */
-	if (!wait_for_completion_timeout(&r.done, WEFT_PEER_REGISTER)) {
+		atomic_dec(&r->pending);
+	return ret;
+}
+
+/* A used region cannot be registered again: free those that are not registered. */
+static void weft_regions_drop(struct weft_mapping *mapping)
+{
+	while (mapping->region_made > mapping->region_count)
+		ib_dereg_mr(mapping->regions[--mapping->region_made]);
+}
+
+/* Register the new regions, on a queue that the caller keeps connected. */
+static int weft_regions_post(struct weft_mapping *mapping, struct weft_rdma_queue *queue)
+{
+	struct weft_registering r = {
+		.cqe.done	= weft_region_done,
+		.pending	= ATOMIC_INIT(1),
+	};
+	u32 i, end = min(mapping->region_made, mapping->region_count + queue->size);
+	int ret = 0;
+
+	init_completion(&r.done);
+	for (i = mapping->region_count; i < end && !ret; i++)
+		ret = weft_region_post(mapping, queue, mapping->regions[i], &r);
+	/* They wait behind earlier work requests, which a target may delay without limit. */
+	if (!atomic_dec_and_test(&r.pending) &&
+	    !wait_for_completion_timeout(&r.done, WEFT_PEER_REGISTER)) {
 		weft_rdma_error(queue->ctrl, "queue %u: a registration does not end", queue->index);
-		/* Into error, and so it is flushed: recovery waits for the lock that is held here. */
+		/* The error state flushes them. Recovery cannot: it waits for a lock held here. */
 		rdma_disconnect(queue->cm_id);
 		wait_for_completion(&r.done);
 	}
-	return r.status == IB_WC_SUCCESS ? 0 : -EIO;
+	if (!ret && r.failed)
+		ret = -EIO;
+	if (ret)
+		weft_regions_drop(mapping);
+	else
+		mapping->region_count = end;
+	return ret;
 }
 
-/* A region of some runs' addresses. */
-static struct ib_mr *weft_region_map(struct weft_mapping *mapping, u64 at, u32 pages)
+/* Make a region for the addresses of several runs. */
+static struct ib_mr *weft_region_make(struct weft_mapping *mapping, u64 at)
 {
+	/* A start within a page costs a page, and the border to the next region another. */
+	u32 pages = (1U << mapping->region_shift) / SZ_4K + 2;
 	/* A block may lie across the border to the next. */
 	u32 length = min_t(u64, (1U << mapping->region_shift) + SZ_4K, mapping->req->length - at);
 	struct scatterlist first[4];
@@ -385,62 +431,97 @@ static struct ib_mr *weft_region_map(struct weft_mapping *mapping, u64 at, u32 p
 	return ERR_PTR(mapped < 0 ? mapped : -EINVAL);
 }
 
-/* Regions for all of it, on a queue that is connected; nobody takes it down meanwhile. */
-static int weft_mapping_regions(struct weft_mapping *mapping, struct weft_rdma_queue *queue)
+/* Make as many regions as are registered at once. */
+static int weft_regions_make(struct weft_mapping *mapping)
 {
-	u32 pages = weft_region_pages(mapping->domain->ib), count, i;
-	int ret = 0;
+	u32 end = min(mapping->region_total, mapping->region_count + WEFT_REGION_BATCH);
+
+	while (mapping->region_made < end) {
+		u64 at = (u64)mapping->region_made << mapping->region_shift;
+		struct ib_mr *mr = weft_region_make(mapping, at);
+
+		if (IS_ERR(mr))
+			return PTR_ERR(mr);
+		mapping->regions[mapping->region_made++] = mr;
+	}
+	return 0;
+}
+
+static int weft_regions_alloc(struct weft_mapping *mapping)
+{
+	u32 pages = weft_region_pages(mapping->domain->ib);
 
 	mapping->region_shift = ilog2((pages - 2) * SZ_4K);
-	/* A start within a page costs a page, and the border to the next region another. */
-	pages = ((1U << mapping->region_shift) / SZ_4K) + 2;
-	count = DIV_ROUND_UP_ULL(mapping->req->length, 1U << mapping->region_shift);
-	mapping->regions = kvcalloc(count, sizeof(*mapping->regions), GFP_KERNEL);
-	if (!mapping->regions)
-		return -ENOMEM;
-	for (i = 0; i < count && !ret; i++) {
-		struct ib_mr *mr = weft_region_map(mapping, (u64)i << mapping->region_shift,
-						   pages);
-
-		if (IS_ERR(mr)) {
-			ret = PTR_ERR(mr);
-			break;
-		}
-		mapping->regions[i] = mr;
-		mapping->region_count = i + 1;
-		ret = weft_region_post(mapping, queue, mr);
-	}
-	if (ret)
-		weft_mapping_unregister(mapping);
-	return ret;
+	mapping->region_total = DIV_ROUND_UP_ULL(mapping->req->length, 1U << mapping->region_shift);
+	mapping->regions = kvcalloc(mapping->region_total, sizeof(*mapping->regions), GFP_KERNEL);
+	return mapping->regions ? 0 : -ENOMEM;
 }
 
 /*
- * The same on any queue of the domain. -EAGAIN where there is none now: those
- * who connect them do not wait for us, and we must not for them.
+ * Find a controller of the domain whose queues for peer memory are connected.
+ * Returns it with a reference and its mem_lock, which keeps them connected; or
+ * NULL. It only tries the lock, because a thread that connects queues may wait
+ * for this one.
  */
-static int weft_mapping_register(struct weft_mapping *mapping)
+static struct weft_rdma_ctrl *weft_domain_ctrl(struct weft_domain *domain)
 {
-	unsigned int noio = memalloc_noio_save();
-	struct weft_rdma_ctrl *ctrl;
-	int ret = -EAGAIN;
+	struct weft_rdma_ctrl *ctrl, *found = NULL;
 
 	mutex_lock(&weft_rdma_ctrls_lock);
 	list_for_each_entry(ctrl, &weft_rdma_ctrls, list) {
-		if (READ_ONCE(ctrl->domain) != mapping->domain || !mutex_trylock(&ctrl->mem_lock))
+		if (READ_ONCE(ctrl->domain) != domain || !mutex_trylock(&ctrl->mem_lock))
 			continue;
-		if (ctrl->mem_up && ctrl->domain == mapping->domain)
-			ret = weft_mapping_regions(mapping, &ctrl->queues[ctrl->mem_first]);
-		mutex_unlock(&ctrl->mem_lock);
-		if (ret != -EAGAIN && ret != -EIO)
+		if (ctrl->mem_up && ctrl->domain == domain) {
+			kref_get(&ctrl->ref);
+			found = ctrl;
 			break;
+		}
+		mutex_unlock(&ctrl->mem_lock);
 	}
 	mutex_unlock(&weft_rdma_ctrls_lock);
-	memalloc_noio_restore(noio);
+	return found;
+}
+
+static int weft_regions_register(struct weft_mapping *mapping)
+{
+	struct weft_rdma_ctrl *ctrl = weft_domain_ctrl(mapping->domain);
+	int ret;
+
+	if (!ctrl)
+		return -EAGAIN;
+	ret = weft_regions_post(mapping, &ctrl->queues[ctrl->mem_first]);
+	mutex_unlock(&ctrl->mem_lock);
+	weft_rdma_ctrl_put(ctrl);
+	/* Try again on the next controller, or in this one's next association. */
 	return ret == -EIO ? -EAGAIN : ret;
 }
 
-/* Pages are as far as their node; a peer's memory weft_p2p.ko knows to measure. */
+/*
+ * Register regions for the whole mapping, in groups: the locks that recovery
+ * needs are held for one group only, and the exporter waits at most
+ * WEFT_REGION_TIME. Returns -EAGAIN if there is more to do, or no queue now;
+ * regions that are registered stay.
+ */
+static int weft_mapping_register(struct weft_mapping *mapping)
+{
+	unsigned long end = jiffies + WEFT_REGION_TIME;
+	unsigned int noio = memalloc_noio_save();
+	int ret = mapping->regions ? 0 : weft_regions_alloc(mapping);
+
+	while (!ret && !weft_mapping_registered(mapping)) {
+		ret = weft_regions_make(mapping);
+		if (!ret)
+			ret = weft_regions_register(mapping);
+		if (!ret && time_after(jiffies, end) && !weft_mapping_registered(mapping))
+			ret = -EAGAIN;
+	}
+	if (ret && ret != -EAGAIN)
+		weft_mapping_unregister(mapping);
+	memalloc_noio_restore(noio);
+	return ret;
+}
+
+/* For host pages the distance of their node; for a dma-buf weft_p2p.ko knows it. */
 static int weft_mapping_distance(const struct weft_mapping *mapping)
 {
 	int node;
@@ -452,7 +533,7 @@ static int weft_mapping_distance(const struct weft_mapping *mapping)
 				      node_distance(page_to_nid(mapping->req->pages[0]), node);
 }
 
-/* As far as it comes. -EAGAIN: mapped, and not registered yet. */
+/* Map and register as far as possible. -EAGAIN: mapped, but not registered yet. */
 static int weft_mapping_start(struct weft_mapping *mapping, struct weft_why *why)
 {
 	int ret = 0;
@@ -462,7 +543,7 @@ static int weft_mapping_start(struct weft_mapping *mapping, struct weft_why *why
 		if (!ret)
 			WRITE_ONCE(mapping->distance, weft_mapping_distance(mapping));
 	}
-	if (!ret && mapping->req->persistent && !mapping->regions) {
+	if (!ret && mapping->req->persistent && !weft_mapping_registered(mapping)) {
 		ret = weft_mapping_register(mapping);
 		if (ret && ret != -EAGAIN)
 			weft_refuse(why, ret, "the RDMA device %s cannot register the memory for good (error %d)",
@@ -474,13 +555,13 @@ static int weft_mapping_start(struct weft_mapping *mapping, struct weft_why *why
 }
 
 /**
- * weft_mapping_try() - map and register what is not yet
- * @mapping: the mapping; where that fails it is tried again by itself
+ * weft_mapping_try() - map and register a mapping, if it is not
+ * @mapping: the mapping; after a failure its work tries again
  * @why: gets the reason of a failure
  *
  * Context: process context; takes the lock.
- * Return: 0; -EAGAIN where there is no queue yet to register it by, or others are
- * just at those that there are; or another negative errno.
+ * Return: 0; -EAGAIN if no queue for the registration is connected or free; or
+ * another negative errno.
  */
 int weft_mapping_try(struct weft_mapping *mapping, struct weft_why *why)
 {
@@ -492,7 +573,7 @@ int weft_mapping_try(struct weft_mapping *mapping, struct weft_why *why)
 		weft_mapping_stop(mapping);
 	if (!mapping->closing)
 		ret = weft_mapping_start(mapping, why);
-	/* Of all else another try may have more luck. */
+	/* After any other error another try may succeed. */
 	WRITE_ONCE(mapping->lost, ret == -ENODEV || ret == -EOPNOTSUPP);
 	if (ret && ret != -EAGAIN)
 		pr_warn_ratelimited("registered memory on %s is %s: %s\n",
@@ -513,10 +594,10 @@ static void weft_mapping_remap(struct work_struct *work)
 }
 
 /**
- * weft_mapping_kick() - look now at what is not mapped or registered yet
+ * weft_mapping_kick() - have a mapping mapped and registered now
  * @mapping: the mapping
  *
- * Context: any; it is there until weft_mapping_end().
+ * Context: any; before weft_mapping_end().
  */
 void weft_mapping_kick(struct weft_mapping *mapping)
 {
@@ -540,7 +621,7 @@ static struct weft_import *weft_mapping_attach(struct weft_mapping *mapping, str
 
 	if (!peer->dmabuf)
 		return NULL;
-	/* Such a device has no DMA engine, and what it calls its DMA device is none. */
+	/* A software device has no DMA engine: its dma_device is not a real one. */
 	if (ib_uses_virt_dma(ib)) {
 		ret = weft_refuse(why, -EOPNOTSUPP,
 				  "no direct route: the RDMA device %s is software and has no DMA engine",
@@ -551,12 +632,12 @@ static struct weft_import *weft_mapping_attach(struct weft_mapping *mapping, str
 }
 
 /**
- * weft_mapping_make() - bring a peer memory to a domain
- * @req: the memory; it outlives this
- * @domain: where it is not yet; gets a reference
+ * weft_mapping_make() - make the mapping of a peer memory in a domain
+ * @req: the memory; it has to outlive the mapping
+ * @domain: the domain; takes a reference
  * @why: gets the reason of a failure
  *
- * Where there is no queue yet to register it by for good, that is done later.
+ * Without a queue for persistent registration, that is done later.
  *
  * Context: process context; takes reservation locks.
  * Return: the mapping, or an ERR_PTR; undo by weft_mapping_end().
@@ -596,7 +677,7 @@ struct weft_mapping *weft_mapping_make(const struct weft_peer_request *req,
 	weft_mapping_lock(mapping);
 	mapping->closing = false;
 	ret = weft_mapping_start(mapping, why);
-	/* With the first queue that is connected. */
+	/* It is registered with the first queue that is connected. */
 	if (ret == -EAGAIN) {
 		queue_delayed_work(weft_peer_wq, &mapping->remap, 0);
 		ret = 0;
@@ -624,7 +705,7 @@ out_free:
 
 /**
  * weft_mapping_end() - undo weft_mapping_make()
- * @mapping: not on a list any more, which who looks for it may still be on
+ * @mapping: unlinked; readers under RCU may still see it
  *
  * Context: process context; waits for its commands, in bounded time.
  */
@@ -637,7 +718,7 @@ void weft_mapping_end(struct weft_mapping *mapping)
 	cancel_delayed_work_sync(&mapping->remap);
 	if (mapping->import)
 		weft_import_detach(mapping->import);
-	/* Whoever found it on the list has seen that it is dead. */
+	/* After this, readers that found it on the list have seen that it is dead. */
 	synchronize_rcu();
 	percpu_ref_exit(&mapping->ref);
 	weft_domain_put(mapping->domain);
@@ -645,8 +726,8 @@ void weft_mapping_end(struct weft_mapping *mapping)
 }
 
 /**
- * weft_mapping_register_anew() - its registrations are good for nothing any more
- * @mapping: a persistent one
+ * weft_mapping_register_anew() - register a mapping again after its keys are lost
+ * @mapping: a persistent mapping
  *
  * Context: any.
  */
@@ -657,7 +738,7 @@ void weft_mapping_register_anew(struct weft_mapping *mapping)
 }
 
 /**
- * weft_rdma_peer_sg() - addresses of a part of a mapping
+ * weft_rdma_peer_sg() - make a table of the addresses of a part of a mapping
  * @mapping: held by a command
  * @at: in bytes
  * @length: in bytes; within it
@@ -666,7 +747,7 @@ void weft_mapping_register_anew(struct weft_mapping *mapping)
  * @first_count: of @first
  *
  * Context: any.
- * Return: how many entries, or -ENOMEM.
+ * Return: number of entries, or -ENOMEM.
  */
 int weft_rdma_peer_sg(struct weft_mapping *mapping, u64 at, u32 length, struct sg_table *table,
 		      struct scatterlist *first, unsigned int first_count)
@@ -692,11 +773,13 @@ int weft_rdma_peer_sg(struct weft_mapping *mapping, u64 at, u32 length, struct s
 }
 
 /**
- * weft_rdma_peer_keys_lost() - a target invalidated what was not its to invalidate
+ * weft_rdma_peer_keys_lost() - handle a target that invalidated a wrong key
  * @queue: connected
  *
- * Context: any. Where it was a queue for peer memory, all that is registered for
- * good in its domain is registered anew when the association is up again.
+ * If it is a queue for peer memory, all persistent memory of its domain is
+ * registered again when the association is up again.
+ *
+ * Context: any.
  */
 void weft_rdma_peer_keys_lost(struct weft_rdma_queue *queue)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Peer memory as RDMA devices know it: protection domains, addresses, and
- * registrations that last. See mapping.c.
+ * Peer memory for RDMA devices: protection domains, addresses, and persistent
+ * registrations. See mapping.c.
  */
 #ifndef WEFT_RDMA_MAPPING_H
 #define WEFT_RDMA_MAPPING_H
@@ -15,7 +15,7 @@
 /**
  * struct weft_domain - a volume on an RDMA device
  * @list: in weft_domains
- * @ref: of mappings and controllers
+ * @ref: references of mappings and controllers
  * @volume: UUID
  * @ib: RDMA device
  * @pd: protection domain
@@ -36,23 +36,26 @@ struct weft_domain {
  * @req: the peer's
  * @domain: with a reference
  * @import: of a dma-buf: attached
- * @lock: of pinned pages: what the reservation lock is for a dma-buf
+ * @lock: for pinned pages, in place of a dma-buf's reservation lock
  * @sgt: of pinned pages: mapped
  * @own: of pinned pages: the table of that
- * @segments: where it lies, while it is mapped
- * @ref: of commands; alive while it is mapped, and registered if that is once
- * @idle: the last of these is back
- * @regions: registrations, where they are persistent
- * @region_count: of @regions
+ * @segments: its addresses, while it is mapped
+ * @ref: references of commands; alive while it is mapped and, if it is
+ *	persistent, registered
+ * @idle: completed when the last of these is dropped
+ * @regions: persistent registrations
+ * @region_total: length of @regions
+ * @region_made: how many of them are allocated
+ * @region_count: how many of them are registered
  * @region_shift: log2 of the bytes from one to the next
- * @mapped: there are addresses; under the lock, as all that follows
- * @live: @ref is
- * @lost: there will be no addresses any more
- * @closing: it is not to be mapped again
- * @distance: from the memory to the RDMA device, where it was mapped last
- * @key_lost: bit 0: it is to be registered anew
- * @remap: maps it anew
- * @rcu: who looks for it
+ * @mapped: it has addresses; protected by the lock, like the following fields
+ * @live: @ref is alive
+ * @lost: the exporter has withdrawn the memory permanently
+ * @closing: it must not be mapped again
+ * @distance: from the memory's last place to the RDMA device
+ * @key_lost: bit 0: it has to be registered again
+ * @remap: maps it again
+ * @rcu: delays the release until all lookups under RCU have ended
  */
 struct weft_mapping {
 	struct list_head		list;
@@ -66,6 +69,8 @@ struct weft_mapping {
 	struct percpu_ref		ref;
 	struct completion		idle;
 	struct ib_mr			**regions;
+	u32				region_total;
+	u32				region_made;
 	u32				region_count;
 	u32				region_shift;
 	bool				mapped;
@@ -78,7 +83,7 @@ struct weft_mapping {
 	struct rcu_head			rcu;
 };
 
-/* Peer memory and exporters may wait for recovery: not on its queue. */
+/* For peer memory, which may wait for recovery: not on recovery's workqueue. */
 extern struct workqueue_struct *weft_peer_wq;
 
 struct weft_domain *weft_domain_get(const u8 *volume, struct ib_device *ib);
@@ -93,16 +98,16 @@ void weft_mapping_end(struct weft_mapping *mapping);
 void weft_mapping_register_anew(struct weft_mapping *mapping);
 
 /**
- * weft_mapping_key() - a key for a part of a mapping, where there is one for all commands
+ * weft_mapping_key() - the persistent key of a part of a mapping, if there is one
  * @mapping: held by a command
  * @at: in bytes
- * @address: set: what the key knows the part by
+ * @address: set: the address of the part for the key
  * @key: set
  *
  * Inline, as weft_mapping_fits(), because it runs for every I/O.
  *
  * Context: any.
- * Return: false where a command needs a registration of its own.
+ * Return: false if the command needs its own registration.
  */
 static inline bool weft_mapping_key(const struct weft_mapping *mapping, u64 at, u64 *address,
 				    u32 *key)
@@ -118,17 +123,19 @@ static inline bool weft_mapping_key(const struct weft_mapping *mapping, u64 at, 
 }
 
 /**
- * weft_mapping_fits() - does a queue reach a mapping?
+ * weft_mapping_fits() - can a queue use a mapping?
  * @mapping: held by a command
  * @queue: connected
  *
  * Context: any.
- * Return: whether its keys are good on that queue.
+ * Return: true if the mapping's keys are valid on that queue, or if the queue
+ * can make its own keys for the mapping's addresses.
  */
 static inline bool weft_mapping_fits(const struct weft_mapping *mapping,
 				     const struct weft_rdma_queue *queue)
 {
-	return mapping->domain->pd == queue->pd;
+	return queue->mem ? mapping->domain->pd == queue->pd :
+			    mapping->domain->ib == queue->ctrl->ib;
 }
 
 #endif /* WEFT_RDMA_MAPPING_H */

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Namespaces: found, made disks, changed, lost. */
+/* Namespaces: find them, make disks, handle changes and removal. */
 #include "rdma.h"
 
+#include <linux/sched/mm.h>
+
+/* A namespace in the state UNKNOWN is scanned again after this. */
+#define WEFT_SCAN_AGAIN		(5 * HZ)
+/* The kernel's target announces a namespace before it exists: repeat the scan so often. */
+#define WEFT_SCAN_TRIES		5
+#define WEFT_SCAN_SOON		(HZ / 2)
 #define WEFT_NSIDS_PER_LIST	(NVME_IDENTIFY_DATA_SIZE / sizeof(__le32))
 
 static void weft_ns_free_disk(struct gendisk *disk)
@@ -38,20 +45,28 @@ struct weft_rdma_ns *weft_rdma_ns_of(struct gendisk *disk)
 	return disk->fops == &weft_ns_fops ? disk->private_data : NULL;
 }
 
+static u32 weft_max_sectors(const struct weft_rdma_ctrl *ctrl)
+{
+	u32 bytes = min_t(size_t, ctrl->info.max_bytes, ctrl->map_bytes);
+
+	return min(bytes >> SECTOR_SHIFT, (ctrl->mr_pages - 1) * (SZ_4K >> SECTOR_SHIFT));
+}
+
 static void weft_ns_limits(struct weft_rdma_ctrl *ctrl,
 			   const struct weft_ns_info *info,
 			   struct weft_mq_limits *lim)
 {
-	u32 sectors = min(ctrl->info.max_bytes >> SECTOR_SHIFT,
-			  (ctrl->mr_pages - 1) * (SZ_4K >> SECTOR_SHIFT));
-
 	*lim = (struct weft_mq_limits) {
 		.block_size	= 1U << info->lba_shift,
-		.max_sectors	= sectors,
+		.max_sectors	= weft_max_sectors(ctrl),
 		.max_segments	= ctrl->mr_pages - 1,
-		/* A registration has gaps nowhere. */
+		/* A registration cannot have gaps. */
 		.virt_boundary	= SZ_4K - 1,
-		.write_cache	= ctrl->info.write_cache,
+		/*
+		 * Whatever VWC says: a target may come back with a cache that it had
+		 * not, and Flush succeeds where there is none.
+		 */
+		.write_cache	= true,
 		.poll		= ctrl->queue_count > ctrl->poll_from,
 		.p2pdma		= ctrl->p2pdma,
 	};
@@ -59,6 +74,29 @@ static void weft_ns_limits(struct weft_rdma_ctrl *ctrl,
 		lim->max_discard_sectors = UINT_MAX >> SECTOR_SHIFT;
 	if (ctrl->info.write_zeroes)
 		lim->max_write_zeroes_sectors = 65536U << (info->lba_shift - SECTOR_SHIFT);
+}
+
+/* Returns false where it has to be tried again. */
+static bool weft_ns_fit_sectors(struct weft_rdma_ns *ns)
+{
+	struct request_queue *q = ns->disk->queue;
+	u32 sectors = weft_max_sectors(ns->ctrl);
+
+	lockdep_assert_held(&ns->ctrl->ns_lock);
+	if (sectors >= queue_max_hw_sectors(q))
+		return true;
+	weft_ctrl_warn(ns->ctrl, "namespace %u: a command takes %u KiB, before it were %u\n",
+		       ns->nsid, sectors / 2, queue_max_hw_sectors(q) / 2);
+	weft_rdma_path_fit(ns, sectors << SECTOR_SHIFT);
+	return weft_mq_lower_sectors(q, sectors);
+}
+
+static void weft_ns_fit(struct weft_rdma_ns *ns)
+{
+	lockdep_assert_held(&ns->ctrl->ns_lock);
+	weft_rdma_map_hctxs(ns->ctrl, ns->disk->queue);
+	/* Where that does not succeed the scan tries again. */
+	weft_ns_fit_sectors(ns);
 }
 
 static int weft_identify_ns(struct weft_rdma_ctrl *ctrl, u32 nsid,
@@ -86,14 +124,45 @@ static int weft_identify_ns(struct weft_rdma_ctrl *ctrl, u32 nsid,
 	ret = weft_rdma_command(ctrl->admin_q, &cmd, data, NVME_IDENTIFY_DATA_SIZE,
 				NULL, WEFT_RDMA_SETUP_TIMEOUT, 0, NULL);
 	/* Not known before NVMe 1.3: then the ids are those of Identify alone. */
-	if (ret < 0 || (ret > 0 && !(ret & WEFT_SC_DNR)))
+	if (ret > 0 && ((ret & WEFT_STATUS_CODE) == NVME_SC_INVALID_FIELD ||
+			(ret & WEFT_STATUS_CODE) == NVME_SC_INVALID_OPCODE))
+		ret = 0;
+	else if (ret)
 		ret = weft_refuse(why, ret < 0 ? ret : -EIO,
 				  "its descriptors cannot be read (status %d)", ret);
 	else
-		ret = ret ? 0 : weft_info_descriptors(data, &info->id, why);
+		ret = weft_info_descriptors(data, &info->id, why);
+	weft_info_identity(&ctrl->info, &info->id);
 out_free:
 	kfree(data);
 	return ret;
+}
+
+/* The one place where a namespace's state changes. Returns whether it did. */
+static bool weft_ns_set_state(struct weft_rdma_ns *ns, enum weft_ns_state to)
+{
+	lockdep_assert_held(&ns->ctrl->ns_lock);
+	if (ns->state == WEFT_NS_DEAD || ns->state == to)
+		return false;
+	WRITE_ONCE(ns->state, to);
+	return true;
+}
+
+/* Pause a disk, and wait until no request is being sent. */
+static void weft_ns_pause(struct weft_rdma_ns *ns)
+{
+	lockdep_assert_held(&ns->ctrl->ns_lock);
+	if (!ns->paused)
+		blk_mq_quiesce_queue(ns->disk->queue);
+	ns->paused = true;
+}
+
+static void weft_ns_resume(struct weft_rdma_ns *ns)
+{
+	lockdep_assert_held(&ns->ctrl->ns_lock);
+	if (ns->paused)
+		blk_mq_unquiesce_queue(ns->disk->queue);
+	ns->paused = false;
 }
 
 static struct weft_rdma_ns *weft_ns_find(struct weft_rdma_ctrl *ctrl, u32 nsid)
@@ -120,6 +189,7 @@ static void weft_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid,
 	ns->ctrl = ctrl;
 	ns->nsid = nsid;
 	ns->info = *info;
+	INIT_WORK(&ns->doubt_work, weft_rdma_doubt_work);
 	weft_ns_limits(ctrl, info, &lim);
 	ns->disk = weft_mq_disk_alloc(&ctrl->set, &lim, ns);
 	if (IS_ERR(ns->disk)) {
@@ -127,7 +197,7 @@ static void weft_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid,
 		kfree(ns);
 		goto out_err;
 	}
-	/* To look for partitions is I/O, which a scan may not wait for: it is what lets I/O go on. */
+	/* The partition scan is I/O. A scan must not wait for I/O, which only resumes after it. */
 	ns->disk->flags |= GENHD_FL_NO_PART;
 	snprintf(ns->disk->disk_name, DISK_NAME_LEN, "%sn%u", dev_name(&ctrl->dev), nsid);
 	ns->disk->fops = &weft_ns_fops;
@@ -135,11 +205,13 @@ static void weft_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid,
 	kref_get(&ctrl->ref);	/* until weft_ns_free_disk() */
 	set_capacity(ns->disk, info->blocks << (info->lba_shift - SECTOR_SHIFT));
 	set_disk_ro(ns->disk, info->read_only);
-	/* Recovery pauses what is on the list when it begins. */
+	/* Recovery pauses the disks that are on the list when it begins. */
 	ret = -ENOTCONN;
 	mutex_lock(&ctrl->ns_lock);
 	if (weft_rdma_state(ctrl) == WEFT_RDMA_LIVE) {
 		list_add_tail(&ns->list, &ctrl->namespaces);
+		/* The association may be another one than the disk was made for. */
+		weft_ns_fit(ns);
 		ret = 0;
 	}
 	mutex_unlock(&ctrl->ns_lock);
@@ -160,58 +232,83 @@ out_err:
 	weft_ctrl_err(ctrl, "namespace %u cannot be made a disk (error %d)\n", nsid, -ret);
 }
 
-static bool weft_ns_same(const struct weft_ns_info *a, const struct weft_ns_info *b)
+/* From now on nothing is sent: I/O of a volume goes back to it, all other fails. */
+static void weft_ns_doom(struct weft_rdma_ns *ns)
 {
-	return !memcmp(&a->id, &b->id, sizeof(a->id)) && a->lba_shift == b->lba_shift;
+	/* First: a volume that has other paths must not take this one again. */
+	weft_rdma_path_gone(ns);
+	mutex_lock(&ns->ctrl->ns_lock);
+	weft_ns_set_state(ns, WEFT_NS_DEAD);
+	weft_ns_resume(ns);
+	mutex_unlock(&ns->ctrl->ns_lock);
 }
 
 /*
- * From now on its I/O fails, and nothing is sent.
+ * After weft_ns_doom(): mark the disk as dead; its I/O fails.
  *
- * Context: process context; nobody else takes the namespace off.
+ * Context: process context; no other thread removes the namespace.
  */
-static void weft_ns_kill(struct weft_rdma_ns *ns)
+static void weft_ns_end(struct weft_rdma_ns *ns)
 {
-	mutex_lock(&ns->ctrl->ns_lock);
-	WRITE_ONCE(ns->dead, true);
-	if (ns->paused)
-		blk_mq_unquiesce_queue(ns->disk->queue);
-	ns->paused = false;
-	mutex_unlock(&ns->ctrl->ns_lock);
-	/* Tells who has it open, who may wait for I/O: not under the lock, nor while paused. */
+	/* First settle bios that chose this path: on a dead disk they would fail. */
+	weft_rdma_path_settle(ns);
+	/* Notifies holders, which may wait for I/O: not under the lock, and not while paused. */
 	blk_mark_disk_dead(ns->disk);
 	set_capacity(ns->disk, 0);
 }
 
-static void weft_ns_remove(struct weft_rdma_ns *ns)
+/*
+ * In a scan: what ends a disk waits for who uses it, who may wait for another one
+ * that only the scan resumes.
+ */
+static void weft_ns_kill(struct weft_rdma_ns *ns)
+{
+	weft_ns_doom(ns);
+	queue_work(weft_rdma_wq, &ns->ctrl->dead_work);
+}
+
+/* Returns whether the target has listed it again meanwhile. */
+static bool weft_ns_remove(struct weft_rdma_ns *ns)
+{
+	struct weft_rdma_ctrl *ctrl = ns->ctrl;
+	bool back;
+
+	weft_rdma_path_gone(ns);
+	del_gendisk(ns->disk);
+	/* Its last command has ended. */
+	cancel_work_sync(&ns->doubt_work);
+	/* Until here recovery knows it, and waits for its timeout handler. */
+	mutex_lock(&ctrl->ns_lock);
+	list_del(&ns->list);
+	back = ns->back;
+	mutex_unlock(&ctrl->ns_lock);
+	put_disk(ns->disk);
+	return back;
+}
+
+/* The target has removed it. */
+static void weft_ns_lose(struct weft_rdma_ns *ns)
 {
 	struct weft_rdma_ctrl *ctrl = ns->ctrl;
 
+	weft_ns_doom(ns);
 	mutex_lock(&ctrl->ns_lock);
-	list_del(&ns->list);
+	ns->lost = true;
 	mutex_unlock(&ctrl->ns_lock);
-	weft_rdma_path_gone(ns);
-	del_gendisk(ns->disk);
-	put_disk(ns->disk);
+	/* From here on the work may free it: it may be running for another disk. */
+	queue_work(weft_rdma_wq, &ctrl->dead_work);
 }
 
-/* The target does not have it any more. */
-static void weft_ns_lose(struct weft_rdma_ns *ns)
-{
-	weft_ns_kill(ns);
-	weft_ns_remove(ns);
-}
-
-static void weft_ns_update(struct weft_rdma_ns *ns, const struct weft_ns_info *info)
+/* Returns true if it is the same disk as before. */
+static bool weft_ns_update(struct weft_rdma_ns *ns, const struct weft_ns_info *info)
 {
 	sector_t sectors = info->blocks << (info->lba_shift - SECTOR_SHIFT);
 
-	if (!weft_ns_same(&ns->info, info)) {
+	if (!weft_info_same(&ns->info, info)) {
 		weft_ctrl_err(ns->ctrl, "namespace %u is another one than before: its disk is refused\n",
 			      ns->nsid);
 		weft_ns_kill(ns);
-		weft_rdma_path_gone(ns);
-		return;
+		return false;
 	}
 	ns->info = *info;
 	set_disk_ro(ns->disk, info->read_only);
@@ -220,35 +317,103 @@ static void weft_ns_update(struct weft_rdma_ns *ns, const struct weft_ns_info *i
 			       info->blocks);
 		set_capacity_and_notify(ns->disk, sectors);
 	}
+	return true;
 }
 
-/* One namespace that the target lists. Returns false when the target is lost. */
-static bool weft_scan_one(struct weft_rdma_ctrl *ctrl, u32 nsid)
+/*
+ * It exists, but cannot be identified. A volume uses its other paths or waits;
+ * other requests wait here.
+ */
+static void weft_ns_doubt_locked(struct weft_rdma_ns *ns, const char *reason)
 {
+	weft_ns_pause(ns);
+	weft_ns_set_state(ns, WEFT_NS_UNKNOWN);
+	weft_rdma_path_down(ns, reason);
+	/* Give waiting requests back to the volume. */
+	if (READ_ONCE(ns->path))
+		weft_ns_resume(ns);
+}
+
+static void weft_ns_doubt(struct weft_rdma_ns *ns, const char *why)
+{
+	char reason[128];
+
+	scnprintf(reason, sizeof(reason), "namespace %u cannot be identified: %s", ns->nsid, why);
+	mutex_lock(&ns->ctrl->ns_lock);
+	weft_ns_doubt_locked(ns, reason);
+	mutex_unlock(&ns->ctrl->ns_lock);
+}
+
+/*
+ * It was identified as the same disk in this association, which is the one
+ * after
+ * @errors recoveries: it resumes with the others.
+ */
+static void weft_ns_trust(struct weft_rdma_ns *ns, u32 errors)
+{
+	mutex_lock(&ns->ctrl->ns_lock);
+	/* Recovery counts before it pauses under this lock. */
+	if (READ_ONCE(ns->ctrl->errors) == errors)
+		weft_ns_set_state(ns, WEFT_NS_READY);
+	mutex_unlock(&ns->ctrl->ns_lock);
+}
+
+/**
+ * enum weft_scanned - result of scanning a namespace
+ * @WEFT_SCANNED: done
+ * @WEFT_SCAN_UNKNOWN: it is a disk that could not be identified
+ * @WEFT_SCAN_LOST: the target is lost
+ */
+enum weft_scanned {
+	WEFT_SCANNED,
+	WEFT_SCAN_UNKNOWN,
+	WEFT_SCAN_LOST,
+};
+
+/* One namespace that the target lists, or @again one that is unknown. */
+static enum weft_scanned weft_scan_one(struct weft_rdma_ctrl *ctrl, u32 nsid, bool again)
+{
+	u32 errors = READ_ONCE(ctrl->errors);
 	struct weft_ns_info info;
 	struct weft_why why = {};
 	struct weft_rdma_ns *ns;
+	bool dead;
 	int ret;
 
 	ret = weft_identify_ns(ctrl, nsid, &info, &why);
-	if (weft_rdma_state(ctrl) != WEFT_RDMA_LIVE)
-		return false;
+	if (weft_rdma_state(ctrl) != WEFT_RDMA_LIVE || READ_ONCE(ctrl->errors) != errors)
+		return WEFT_SCAN_LOST;
 	mutex_lock(&ctrl->ns_lock);
 	ns = weft_ns_find(ctrl, nsid);
+	dead = ns && ns->state == WEFT_NS_DEAD;
+	/* It is looked for again when the disk of its name is gone. */
+	if (dead)
+		ns->back = ns->lost;
 	mutex_unlock(&ctrl->ns_lock);
-	if (ret) {
-		weft_ctrl_warn(ctrl, "namespace %u: %s\n", nsid, why.text);
-		if (ns && (ret == -ENODEV || ret == -EOPNOTSUPP))
-			weft_ns_lose(ns);
-		/* A disk that is there and of which nothing is known may not go on. */
-		else if (ns)
-			return false;
-	} else if (!ns) {
-		weft_ns_add(ctrl, nsid, &info);
-	} else if (!ns->dead) {
-		weft_ns_update(ns, &info);
+	/* Others stay as they are while this runs. */
+	if (dead)
+		return WEFT_SCANNED;
+	if (!ret) {
+		if (!ns)
+			weft_ns_add(ctrl, nsid, &info);
+		else if (weft_ns_update(ns, &info))
+			weft_ns_trust(ns, errors);
+		return WEFT_SCANNED;
 	}
-	return true;
+	if (!ns && ret == -ENODEV && ctrl->scan_tries) {
+		ctrl->scan_missed = true;
+		return WEFT_SCANNED;
+	}
+	if (!again)
+		weft_ctrl_warn(ctrl, "namespace %u: %s\n", nsid, why.text);
+	if (!ns)
+		return WEFT_SCANNED;
+	if (ret == -ENODEV || ret == -EOPNOTSUPP) {
+		weft_ns_lose(ns);
+		return WEFT_SCANNED;
+	}
+	weft_ns_doubt(ns, why.text);
+	return WEFT_SCAN_UNKNOWN;
 }
 
 /* Namespaces from @from to before @to are not listed: they are gone. */
@@ -260,7 +425,7 @@ static void weft_scan_gone(struct weft_rdma_ctrl *ctrl, u32 from, u32 to)
 		found = NULL;
 		mutex_lock(&ctrl->ns_lock);
 		list_for_each_entry(ns, &ctrl->namespaces, list)
-			if (ns->nsid >= from && ns->nsid < to)
+			if (ns->nsid >= from && ns->nsid < to && !ns->lost)
 				found = ns;
 		mutex_unlock(&ctrl->ns_lock);
 		if (found) {
@@ -270,7 +435,7 @@ static void weft_scan_gone(struct weft_rdma_ctrl *ctrl, u32 from, u32 to)
 	} while (found);
 }
 
-/* Returns whether the whole list was seen. */
+/* Returns true if the whole list was read. */
 static bool weft_scan_list(struct weft_rdma_ctrl *ctrl, __le32 *list)
 {
 	struct nvme_command cmd;
@@ -291,14 +456,14 @@ static bool weft_scan_list(struct weft_rdma_ctrl *ctrl, __le32 *list)
 			nsid = le32_to_cpu(list[i]);
 			if (!nsid)
 				break;
-			/* Ascending, or a target could keep us here for ever. */
+			/* Must ascend, or a target could make this loop endless. */
 			if (nsid <= last || nsid == NVME_NSID_ALL) {
 				weft_ctrl_err(ctrl, "the list of namespaces has %u after %u\n",
 					      nsid, last);
 				return false;
 			}
 			weft_scan_gone(ctrl, last + 1, nsid);
-			if (!weft_scan_one(ctrl, nsid))
+			if (weft_scan_one(ctrl, nsid, false) == WEFT_SCAN_LOST)
 				return false;
 			last = nsid;
 		}
@@ -307,49 +472,187 @@ static bool weft_scan_list(struct weft_rdma_ctrl *ctrl, __le32 *list)
 	return true;
 }
 
-static void weft_resume_locked(struct weft_rdma_ctrl *ctrl, bool paths_only)
+/* Who removes the controller sets its own state, and finds the work queued or never. */
+static void weft_scan_later(struct weft_rdma_ctrl *ctrl, unsigned long delay)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&ctrl->lock, flags);
+	if (ctrl->state == WEFT_RDMA_LIVE)
+		queue_delayed_work(ctrl->wq, &ctrl->again_work, delay);
+	spin_unlock_irqrestore(&ctrl->lock, flags);
+}
+
+/* Resume the disks that were identified; scan the others again. */
+static void weft_scan_end(struct weft_rdma_ctrl *ctrl)
 {
 	struct weft_rdma_ns *ns;
+	bool again = false;
 
-	lockdep_assert_held(&ctrl->ns_lock);
-	list_for_each_entry(ns, &ctrl->namespaces, list) {
-		if (ns->paused && (!paths_only || READ_ONCE(ns->path))) {
-			blk_mq_unquiesce_queue(ns->disk->queue);
-			ns->paused = false;
+	/* Recovery may have begun, which pauses under this lock. */
+	mutex_lock(&ctrl->ns_lock);
+	if (weft_rdma_state(ctrl) == WEFT_RDMA_LIVE) {
+		list_for_each_entry(ns, &ctrl->namespaces, list) {
+			if (ns->state == WEFT_NS_READY) {
+				again |= !weft_ns_fit_sectors(ns);
+				weft_ns_resume(ns);
+			}
+			again |= ns->state == WEFT_NS_UNKNOWN;
 		}
+		weft_rdma_paths_tell(ctrl, true);
 	}
+	mutex_unlock(&ctrl->ns_lock);
+	if (again)
+		weft_scan_later(ctrl, WEFT_SCAN_AGAIN);
+}
+
+static void weft_scan(struct weft_rdma_ctrl *ctrl)
+{
+	/* To free memory may take I/O that waits for just this. */
+	unsigned int noio = memalloc_noio_save();
+	bool whole = true;
+	__le32 *list;
+
+	list = kzalloc(NVME_IDENTIFY_DATA_SIZE, GFP_KERNEL);
+	WRITE_ONCE(ctrl->scan_owed, !list);
+	if (list) {
+		mutex_lock(&ctrl->scan_lock);
+		ctrl->scan_missed = false;
+		whole = weft_scan_list(ctrl, list);
+		if (ctrl->scan_missed) {
+			ctrl->scan_tries--;
+			WRITE_ONCE(ctrl->scan_owed, true);
+			weft_scan_later(ctrl, WEFT_SCAN_SOON);
+		}
+		mutex_unlock(&ctrl->scan_lock);
+		kfree(list);
+	} else {
+		weft_scan_later(ctrl, WEFT_SCAN_AGAIN);
+	}
+	/* A disk that is not identified must not resume. */
+	if (!whole)
+		weft_rdma_error(ctrl, "its namespaces cannot be read");
+	else if (list)
+		weft_scan_end(ctrl);
+	memalloc_noio_restore(noio);
 }
 
 /**
- * weft_rdma_scan() - bring the disks in line with the target's namespaces
- * @ctrl: live; its disks resume when all have been seen to be what they were
+ * weft_rdma_scan() - scan the target's namespaces and update the disks
+ * @ctrl: live; disks that are identified resume when all are scanned
  *
  * Context: process context, may sleep.
  */
 void weft_rdma_scan(struct weft_rdma_ctrl *ctrl)
 {
-	__le32 *list;
-	bool whole;
-
-	list = kzalloc(NVME_IDENTIFY_DATA_SIZE, GFP_KERNEL);
-	if (!list)
-		return;
 	mutex_lock(&ctrl->scan_lock);
-	whole = weft_scan_list(ctrl, list);
+	ctrl->scan_tries = WEFT_SCAN_TRIES;
 	mutex_unlock(&ctrl->scan_lock);
-	kfree(list);
-	if (!whole) {
-		/* A disk of which nothing is known may not go on. */
-		weft_rdma_error(ctrl, "its namespaces cannot be read");
+	weft_scan(ctrl);
+}
+
+/* The next namespace from @nsid in the state UNKNOWN; 0 if there is none. */
+static u32 weft_scan_unknown(struct weft_rdma_ctrl *ctrl, u32 nsid)
+{
+	struct weft_rdma_ns *ns;
+	u32 next = 0;
+
+	mutex_lock(&ctrl->ns_lock);
+	list_for_each_entry(ns, &ctrl->namespaces, list)
+		if (ns->state == WEFT_NS_UNKNOWN && ns->nsid >= nsid && (!next || ns->nsid < next))
+			next = ns->nsid;
+	mutex_unlock(&ctrl->ns_lock);
+	return next;
+}
+
+/**
+ * weft_rdma_again_work() - scan namespaces in the state UNKNOWN again
+ * @work: the controller's again_work
+ */
+void weft_rdma_again_work(struct work_struct *work)
+{
+	struct weft_rdma_ctrl *ctrl = container_of(to_delayed_work(work), struct weft_rdma_ctrl,
+						   again_work);
+	unsigned int noio;
+	u32 nsid = 0;
+
+	if (weft_rdma_state(ctrl) != WEFT_RDMA_LIVE)
+		return;	/* the next association is scanned */
+	if (READ_ONCE(ctrl->scan_owed)) {
+		weft_scan(ctrl);
 		return;
 	}
-	/* Recovery may have begun, which pauses under this lock. */
+	noio = memalloc_noio_save();
+	mutex_lock(&ctrl->scan_lock);
+	while ((nsid = weft_scan_unknown(ctrl, nsid)))
+		if (weft_scan_one(ctrl, nsid++, true) == WEFT_SCAN_LOST)
+			break;
+	mutex_unlock(&ctrl->scan_lock);
+	weft_scan_end(ctrl);
+	memalloc_noio_restore(noio);
+}
+
+/**
+ * weft_rdma_doubt_work() - a target refuses commands as if a namespace was not there
+ * @work: of a namespace
+ *
+ * Its path goes down, and it is looked at again.
+ */
+void weft_rdma_doubt_work(struct work_struct *work)
+{
+	struct weft_rdma_ns *ns = container_of(work, struct weft_rdma_ns, doubt_work);
+	struct weft_rdma_ctrl *ctrl = ns->ctrl;
+	bool doubted;
+
 	mutex_lock(&ctrl->ns_lock);
-	if (weft_rdma_state(ctrl) == WEFT_RDMA_LIVE) {
-		weft_resume_locked(ctrl, false);
-		weft_rdma_paths_tell(ctrl, true);
+	doubted = ns->state == WEFT_NS_READY;
+	if (doubted) {
+		if (time_after(jiffies, ns->doubted_at + WEFT_RDMA_DOUBT_FORGET))
+			WRITE_ONCE(ns->doubts, 0);
+		WRITE_ONCE(ns->doubts, ns->doubts + 1);
+		WRITE_ONCE(ns->doubted_at, jiffies);
+		weft_ns_doubt_locked(ns, "the target refuses commands on the namespace");
 	}
 	mutex_unlock(&ctrl->ns_lock);
+	if (doubted)
+		weft_scan_later(ctrl, WEFT_SCAN_SOON);
+}
+
+/* A disk with which a scan has done, and of which more is to be done. */
+static struct weft_rdma_ns *weft_ns_dead(struct weft_rdma_ctrl *ctrl)
+{
+	struct weft_rdma_ns *ns, *found = NULL;
+
+	mutex_lock(&ctrl->ns_lock);
+	list_for_each_entry(ns, &ctrl->namespaces, list)
+		if (ns->state == WEFT_NS_DEAD && (!ns->ended || ns->lost))
+			found = ns;
+	mutex_unlock(&ctrl->ns_lock);
+	return found;
+}
+
+/**
+ * weft_rdma_dead_work() - end the disks that a scan has found dead
+ * @work: of a controller
+ *
+ * As long as who uses them takes. No lock of the controller is held: they may
+ * wait for its other disks, and those for a recovery and the scan after it.
+ */
+void weft_rdma_dead_work(struct work_struct *work)
+{
+	struct weft_rdma_ctrl *ctrl = container_of(work, struct weft_rdma_ctrl, dead_work);
+	struct weft_rdma_ns *ns;
+
+	/* Who removes the controller does it then. */
+	while (weft_rdma_state(ctrl) < WEFT_RDMA_DELETING && (ns = weft_ns_dead(ctrl))) {
+		if (!ns->ended)
+			weft_ns_end(ns);
+		ns->ended = true;
+		if (ns->lost && weft_ns_remove(ns)) {
+			WRITE_ONCE(ctrl->scan_owed, true);
+			weft_scan_later(ctrl, 0);
+		}
+	}
 }
 
 void weft_rdma_scan_work(struct work_struct *work)
@@ -358,10 +661,10 @@ void weft_rdma_scan_work(struct work_struct *work)
 }
 
 /**
- * weft_rdma_pause() - nothing more is sent
+ * weft_rdma_pause() - pause all disks until a scan has identified them
  * @ctrl: the controller
  *
- * Context: process context; returns when nobody is sending.
+ * Context: process context; waits until no request is being sent.
  */
 void weft_rdma_pause(struct weft_rdma_ctrl *ctrl)
 {
@@ -369,46 +672,67 @@ void weft_rdma_pause(struct weft_rdma_ctrl *ctrl)
 
 	mutex_lock(&ctrl->ns_lock);
 	list_for_each_entry(ns, &ctrl->namespaces, list) {
-		if (!ns->paused && !ns->dead) {
-			blk_mq_quiesce_queue(ns->disk->queue);
-			ns->paused = true;
-		}
+		if (ns->state == WEFT_NS_DEAD)
+			continue;
+		weft_ns_pause(ns);
+		weft_ns_set_state(ns, WEFT_NS_UNKNOWN);
 	}
 	mutex_unlock(&ctrl->ns_lock);
 }
 
 /**
- * weft_rdma_resume() - undo weft_rdma_pause()
- * @ctrl: the controller
- * @paths_only: of disks that are a volume's alone
+ * weft_rdma_resume() - resume disks without an association, to refuse their I/O
+ * @ctrl: the controller, not live
+ * @paths_only: only disks that are paths of volumes
  *
  * Context: process context.
  */
 void weft_rdma_resume(struct weft_rdma_ctrl *ctrl, bool paths_only)
 {
+	struct weft_rdma_ns *ns;
+
 	mutex_lock(&ctrl->ns_lock);
-	weft_resume_locked(ctrl, paths_only);
+	list_for_each_entry(ns, &ctrl->namespaces, list)
+		if (!paths_only || READ_ONCE(ns->path))
+			weft_ns_resume(ns);
 	mutex_unlock(&ctrl->ns_lock);
 }
 
+static struct weft_rdma_ns *weft_ns_alive(struct weft_rdma_ctrl *ctrl, bool paused_only)
+{
+	struct weft_rdma_ns *ns, *found = NULL;
+
+	mutex_lock(&ctrl->ns_lock);
+	list_for_each_entry(ns, &ctrl->namespaces, list)
+		if (ns->state != WEFT_NS_DEAD && (!paused_only || ns->paused))
+			found = ns;
+	mutex_unlock(&ctrl->ns_lock);
+	return found;
+}
+
 /**
- * weft_rdma_ns_kill_all() - the association does not come back
- * @ctrl: being removed, no scan runs; whatever waits fails
- * @paused_only: those that nobody would resume
+ * weft_rdma_ns_kill_all() - end all disks: the association does not come back
+ * @ctrl: being removed, no scan runs; waiting I/O fails
+ * @paused_only: only paused disks, which would not resume
  */
 void weft_rdma_ns_kill_all(struct weft_rdma_ctrl *ctrl, bool paused_only)
 {
 	struct weft_rdma_ns *ns;
 
-	/* Nobody else takes any off: the list stays as it is. */
+	/* All of them before any: who is on the way to one may wait for another. */
+	while ((ns = weft_ns_alive(ctrl, paused_only)))
+		weft_ns_doom(ns);
+	/* Of all that it waits for nothing is paused now. */
+	cancel_work_sync(&ctrl->dead_work);
+	/* Nobody else takes any off from here on: the list stays as it is. */
 	list_for_each_entry(ns, &ctrl->namespaces, list)
-		if (!paused_only || ns->paused)
-			weft_ns_kill(ns);
+		if (ns->state == WEFT_NS_DEAD && !ns->ended)
+			weft_ns_end(ns);
 }
 
 /**
- * weft_rdma_ns_sync() - no timeout handler runs, and none begins
- * @ctrl: its disks are paused, or send nothing
+ * weft_rdma_ns_sync() - wait for the timeout handlers of all disks
+ * @ctrl: its disks are paused or send nothing, so no handler starts again
  */
 void weft_rdma_ns_sync(struct weft_rdma_ctrl *ctrl)
 {
@@ -421,7 +745,26 @@ void weft_rdma_ns_sync(struct weft_rdma_ctrl *ctrl)
 }
 
 /**
- * weft_rdma_ns_remove_all() - take all disks off
+ * weft_rdma_ns_fit() - fit the disks to the limits of a new association
+ * @ctrl: its disks are paused; its identify data are known
+ *
+ * A target may grant fewer queues and smaller commands than before. The target
+ * refuses waiting requests that are longer.
+ *
+ * Context: process context, may sleep.
+ */
+void weft_rdma_ns_fit(struct weft_rdma_ctrl *ctrl)
+{
+	struct weft_rdma_ns *ns;
+
+	mutex_lock(&ctrl->ns_lock);
+	list_for_each_entry(ns, &ctrl->namespaces, list)
+		weft_ns_fit(ns);
+	mutex_unlock(&ctrl->ns_lock);
+}
+
+/**
+ * weft_rdma_ns_remove_all() - remove all disks
  * @ctrl: no scan runs
  *
  * Context: process context; waits for I/O.
@@ -441,11 +784,11 @@ void weft_rdma_ns_remove_all(struct weft_rdma_ctrl *ctrl)
 }
 
 /**
- * weft_rdma_ns_release() - no disk becomes a member any more, unless one is
- * @ctrl: the controller, which is then DELETING
+ * weft_rdma_ns_release() - set a controller to DELETING if no disk is a member
+ * @ctrl: the controller; after this its disks cannot become members
  *
  * Context: process context.
- * Return: false, and nothing was done, where a disk is part of a volume.
+ * Return: false, with nothing done, if a disk is part of a volume.
  */
 bool weft_rdma_ns_release(struct weft_rdma_ctrl *ctrl)
 {
@@ -455,7 +798,7 @@ bool weft_rdma_ns_release(struct weft_rdma_ctrl *ctrl)
 	mutex_lock(&ctrl->ns_lock);
 	list_for_each_entry(ns, &ctrl->namespaces, list)
 		used |= !!READ_ONCE(ns->path);
-	/* Whoever makes one a path looks at the state under this lock. */
+	/* Connecting a path checks the state under this lock. */
 	if (!used)
 		weft_rdma_set_state(ctrl, WEFT_RDMA_DELETING);
 	mutex_unlock(&ctrl->ns_lock);

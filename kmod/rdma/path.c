@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The transport: a volume's path is a disk of ours, and what becomes of its
- * requests when the association fails.
+ * The transport: disks of weft_rdma as paths of volumes, and the handling of
+ * their requests when the association fails.
  *
  * A disk that is a volume's path never keeps a request that its association
  * cannot carry: the bios are taken out of the request and given to the volume
- * (weft_route_requeue() there), which knows other paths or waits.
+ * (weft_route_requeue() there), which uses other paths or waits.
  */
 #include "rdma.h"
 
 /* Protects the pointers from namespaces to paths. */
 static DEFINE_MUTEX(weft_rdma_paths_lock);
+static DECLARE_WAIT_QUEUE_HEAD(weft_rdma_paths_settled);
 
 /**
- * weft_rdma_failover() - give a request's bios to the volume it is for
- * @rq: of a disk of ours, cannot be carried
+ * weft_rdma_failover() - give a request's bios back to its volume
+ * @rq: a request of our disk that cannot be carried
  * @sent: it may have reached the target, now or before
  *
  * Context: any; where requests complete or are sent.
- * Return: false where the disk is no volume's, and nothing was done; otherwise
- * the request has ended.
+ * Return: false if the disk is not a volume's path, with nothing done;
+ * otherwise the request has ended.
  */
 bool weft_rdma_failover(struct request *rq, bool sent)
 {
@@ -30,7 +31,7 @@ bool weft_rdma_failover(struct request *rq, bool sent)
 
 	rcu_read_lock();
 	rp = ns ? READ_ONCE(ns->path) : NULL;
-	/* A flush of the block layer's own making has no bio: it fails, and its bio with it. */
+	/* The block layer's own flush request has no bio: fail it, and with it its bio. */
 	if (!rp || !rq->bio) {
 		rcu_read_unlock();
 		return false;
@@ -44,6 +45,30 @@ bool weft_rdma_failover(struct request *rq, bool sent)
 		blk_mq_set_request_complete(rq);
 	blk_mq_end_request(rq, BLK_STS_OK);
 	return true;
+}
+
+/**
+ * weft_rdma_may_write() - is the lease of a namespace's volume still valid?
+ * @ns: the namespace
+ * @bio: the write; NULL for one from registered memory
+ *
+ * A write may have waited since the volume allowed it, for a tag or for a retry.
+ * After the lease another host may own the volume.
+ *
+ * Context: any.
+ * Return: whether the write may be sent; true for the disk of no volume.
+ */
+bool weft_rdma_may_write(struct weft_rdma_ns *ns, const struct bio *bio)
+{
+	struct weft_rdma_path *rp;
+	bool may = true;
+
+	rcu_read_lock();
+	rp = READ_ONCE(ns->path);
+	if (rp && unlikely(time_after(jiffies, READ_ONCE(*rp->path.lease))))
+		may = rp->path.events->may_write(&rp->path, bio);
+	rcu_read_unlock();
+	return may;
 }
 
 /**
@@ -61,9 +86,65 @@ void weft_rdma_path_gone(struct weft_rdma_ns *ns)
 }
 
 /**
+ * weft_rdma_path_settle() - wait for I/O that chose a path before it was gone
+ * @ns: the namespace; weft_rdma_path_gone() was called, and its disk refuses I/O
+ *
+ * Not under weft_rdma_paths_lock: recovery of another controller takes it, and
+ * the submitters may wait for that controller's disks.
+ *
+ * Context: process context, may sleep.
+ */
+void weft_rdma_path_settle(struct weft_rdma_ns *ns)
+{
+	struct weft_rdma_path *rp;
+
+	mutex_lock(&weft_rdma_paths_lock);
+	rp = ns->path;
+	if (rp)
+		atomic_inc(&rp->settling);
+	mutex_unlock(&weft_rdma_paths_lock);
+	if (!rp)
+		return;
+	rp->path.events->settle(&rp->path);
+	if (atomic_dec_and_test(&rp->settling))
+		wake_up_all(&weft_rdma_paths_settled);
+}
+
+/**
+ * weft_rdma_path_fit() - lower the largest command of a path
+ * @ns: the namespace
+ * @bytes: the new limit
+ *
+ * Context: process context, may sleep.
+ */
+void weft_rdma_path_fit(struct weft_rdma_ns *ns, u32 bytes)
+{
+	mutex_lock(&weft_rdma_paths_lock);
+	if (ns->path)
+		WRITE_ONCE(ns->path->path.mem_bytes, min(ns->path->path.mem_bytes, bytes));
+	mutex_unlock(&weft_rdma_paths_lock);
+}
+
+/**
+ * weft_rdma_path_down() - tell a volume that a path does not carry I/O now
+ * @ns: its controller's ns_lock is held
+ * @reason: a sentence
+ *
+ * Context: process context, may sleep.
+ */
+void weft_rdma_path_down(struct weft_rdma_ns *ns, const char *reason)
+{
+	lockdep_assert_held(&ns->ctrl->ns_lock);
+	mutex_lock(&weft_rdma_paths_lock);
+	if (ns->path)
+		ns->path->path.events->down(&ns->path->path, reason);
+	mutex_unlock(&weft_rdma_paths_lock);
+}
+
+/**
  * weft_rdma_paths_tell() - tell volumes whether their paths carry I/O
  * @ctrl: its ns_lock is held
- * @up: they do, and the disks are what they were; or they do not
+ * @up: true for the paths whose disks were identified; false for all paths
  *
  * Context: process context, may sleep.
  */
@@ -76,7 +157,8 @@ void weft_rdma_paths_tell(struct weft_rdma_ctrl *ctrl, bool up)
 	list_for_each_entry(ns, &ctrl->namespaces, list) {
 		struct weft_path *path;
 
-		if (!ns->path || ns->dead)
+		if (!ns->path || ns->state == WEFT_NS_DEAD ||
+		    (up && ns->state != WEFT_NS_READY))
 			continue;
 		path = &ns->path->path;
 		if (up)
@@ -88,8 +170,8 @@ void weft_rdma_paths_tell(struct weft_rdma_ctrl *ctrl, bool up)
 }
 
 /**
- * weft_rdma_paths_peers() - tell volumes that their paths carry I/O on peer memory
- * @ctrl: whose
+ * weft_rdma_paths_peers() - tell volumes that their paths can do I/O on peer memory
+ * @ctrl: the controller
  *
  * Context: process context, may sleep; its ns_lock is not held.
  */
@@ -100,7 +182,7 @@ void weft_rdma_paths_peers(struct weft_rdma_ctrl *ctrl)
 	mutex_lock(&ctrl->ns_lock);
 	mutex_lock(&weft_rdma_paths_lock);
 	list_for_each_entry(ns, &ctrl->namespaces, list)
-		if (ns->path && !ns->dead)
+		if (ns->path && ns->state == WEFT_NS_READY)
 			ns->path->path.events->peers(&ns->path->path);
 	mutex_unlock(&weft_rdma_paths_lock);
 	mutex_unlock(&ctrl->ns_lock);
@@ -116,8 +198,11 @@ static struct weft_path *weft_rdma_path_connect(const struct weft_path_request *
 	rp = kzalloc_obj(*rp);
 	if (!rp)
 		return ERR_PTR(-ENOMEM);
+	init_llist_head(&rp->waiting);
+	INIT_WORK(&rp->waiting_work, weft_rdma_peer_waiting_work);
 	rp->path.events = req->events;
 	rp->path.owner_data = req->owner_data;
+	rp->path.lease = req->lease;
 	ret = weft_path_open(&rp->wb, req, why);
 	if (ret)
 		goto out_free;
@@ -131,9 +216,10 @@ static struct weft_path *weft_rdma_path_connect(const struct weft_path_request *
 	rp->ns = ns;
 	rp->path.bdev = rp->wb.bdev;
 	rp->path.node = ns->ctrl->node;
-	/* With the lock under which up and down are told: neither is missed. */
+	/* Under the lock that up and down events hold, so that none is missed. */
 	mutex_lock(&ns->ctrl->ns_lock);
-	rp->path.usable = weft_rdma_state(ns->ctrl) == WEFT_RDMA_LIVE && !ns->paused;
+	rp->path.usable = weft_rdma_state(ns->ctrl) == WEFT_RDMA_LIVE && !ns->paused &&
+			  ns->state == WEFT_NS_READY;
 	if (rp->path.usable) {
 		rp->path.mem = ib_uses_virt_dma(ns->ctrl->ib) ? WEFT_PATH_MEM_SOFTWARE :
 								WEFT_PATH_MEM_DEVICE;
@@ -141,7 +227,7 @@ static struct weft_path *weft_rdma_path_connect(const struct weft_path_request *
 		rp->path.mem_bytes = min_t(u32, ns->ctrl->info.max_bytes,
 					   (ns->ctrl->mr_pages - 1) * SZ_4K);
 		mutex_lock(&weft_rdma_paths_lock);
-		/* The disk is claimed, so nobody else's is there. */
+		/* The disk is claimed, so no other path is there. */
 		WRITE_ONCE(ns->path, rp);
 		mutex_unlock(&weft_rdma_paths_lock);
 	}
@@ -162,12 +248,15 @@ static void weft_rdma_path_disconnect(struct weft_path *path)
 	struct weft_rdma_path *rp = container_of(path, struct weft_rdma_path, path);
 	struct request_queue *q = rp->wb.bdev->bd_disk->queue;
 
+	/* No new operations arrive: send or give back those that wait. */
+	flush_work(&rp->waiting_work);
 	/* What is in flight still goes to the volume's other paths if it fails here. */
 	weft_queue_settle(q);
 	mutex_lock(&weft_rdma_paths_lock);
 	WRITE_ONCE(rp->ns->path, NULL);
 	mutex_unlock(&weft_rdma_paths_lock);
 	synchronize_rcu();
+	wait_event(weft_rdma_paths_settled, !atomic_read(&rp->settling));
 	weft_rdma_peer_leave(path);
 	weft_path_close(&rp->wb);
 	kfree(rp);

@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * I/O on registered memory, a peer's or pinned pages: on queue pairs of its own,
- * with a registration for each command, or one for all.
+ * I/O on registered memory (dma-bufs of peers, and pinned pages), with one
+ * registration for each command, or one for all commands.
  *
  * DOC: queues
  *
- * A memory is mapped in each domain of its volume: see mapping.c. A controller
- * whose paths have peer memory connects, beside each I/O queue that is not
- * polled, a queue for peer memory in its domain; a command on peer memory is a
- * request of the same tag set, so that timeouts, cancelling and draining are one
- * machinery.
+ * A memory is mapped in each domain of its volume: see mapping.c. A command on
+ * it is a request of the path's own tag set, so that timeouts, cancelling and
+ * draining work as for all requests. The key of a single command is made on its
+ * I/O queue, in the protection domain of its controller, so other targets of
+ * the volume cannot use it. Persistent memory trusts all targets of the volume,
+ * and needs queues in the volume's domain: for such memory a controller
+ * connects one beside each I/O queue that is not polled.
  *
  * DOC: locks
  *
- * weft_peers_lock: peers and the lists of mappings; reservation locks are taken
- * under it. A mapping's state is under its reservation lock. Who holds that may
- * have to wait for a recovery, which takes ctrl->mem_lock (a controller's queues
- * for peer memory, and its domain): so neither of the two is taken under that.
- * weft_domains_lock: the domains, innermost.
+ * weft_peers_lock protects the peers and the lists of mappings. Reservation
+ * locks are taken inside it; they protect a mapping's state. The holder of a
+ * reservation lock may have to wait for a recovery, which takes ctrl->mem_lock
+ * (a controller's queues for peer memory, and its domain). So neither of the
+ * first two locks may be taken inside ctrl->mem_lock. weft_domains_lock
+ * protects the domains and is the innermost lock.
  */
 #include "mapping.h"
 
@@ -27,7 +30,7 @@
 
 /* Queues that could not be connected are tried again after this. */
 #define WEFT_PEER_RETRY		(10 * HZ)
-/* What others are just at is tried again so often, after so many milliseconds. */
+/* Registration that another thread blocks: number of tries, and delay in ms. */
 #define WEFT_PEER_REGISTERS	10
 #define WEFT_PEER_REGISTER_MS	20
 
@@ -35,8 +38,8 @@
  * struct weft_peer - peer memory that a volume's paths do I/O on
  * @list: in weft_peers
  * @volume: UUID
- * @req: what it is
- * @mappings: one a domain; read under RCU
+ * @req: the request
+ * @mappings: one for each domain; read under RCU
  */
 struct weft_peer {
 	struct list_head		list;
@@ -50,7 +53,7 @@ static DEFINE_MUTEX(weft_peers_lock);
 static LIST_HEAD(weft_peers);
 
 /**
- * weft_rdma_peer_pd() - what the keys of a controller's queues for peer memory are good for
+ * weft_rdma_peer_pd() - protection domain of a controller's queues for peer memory
  * @ctrl: its mem_lock is held, and such queues are being made
  *
  * Return: the protection domain.
@@ -62,7 +65,7 @@ struct ib_pd *weft_rdma_peer_pd(struct weft_rdma_ctrl *ctrl)
 }
 
 /**
- * weft_rdma_peer_put_domain() - a controller's queues for peer memory are gone
+ * weft_rdma_peer_put_domain() - drop a controller's reference on its domain
  * @ctrl: its mem_lock is held
  */
 void weft_rdma_peer_put_domain(struct weft_rdma_ctrl *ctrl)
@@ -87,7 +90,7 @@ static struct weft_mapping *weft_mapping_find(struct weft_peer *peer, struct wef
 	return NULL;
 }
 
-/* A peer memory in a domain, where it is not yet. */
+/* Make the mapping of a peer memory in a domain, if there is none. */
 static int weft_peer_map(struct weft_peer *peer, struct weft_domain *domain, struct weft_why *why)
 {
 	struct weft_mapping *mapping;
@@ -108,8 +111,8 @@ static void weft_peer_unmap(struct weft_mapping *mapping)
 }
 
 /*
- * All peer memories of a domain's volume, in it. What hinders one is no reason
- * for the others to wait: the error is that of @wanted.
+ * Map all peer memories of a domain's volume in it. An error of one does not
+ * stop the others. Returns the error of @wanted.
  */
 static int weft_peers_map(struct weft_domain *domain, struct weft_peer *wanted,
 			  struct weft_why *why)
@@ -146,10 +149,11 @@ static int weft_peers_map(struct weft_domain *domain, struct weft_peer *wanted,
 }
 
 /*
- * What waited for a queue to be registered by. @wanted is to be used at once, so
- * that is done here; the others, whose exporters may be at anything, and what has
- * to be fenced first, by their own works, now instead of a while later. -EAGAIN:
- * others are just at what has the queues.
+ * Register the persistent memories that waited for a queue. @wanted is
+ * registered here, because it is used next. The works of the others do it,
+ * started now: their exporters may be slow, or their commands have to be fenced
+ * first. Returns -EAGAIN if another thread holds the lock of the queues'
+ * controller.
  */
 static int weft_peers_register(struct weft_domain *domain, struct weft_peer *wanted,
 			       struct weft_why *why)
@@ -172,7 +176,7 @@ static int weft_peers_register(struct weft_domain *domain, struct weft_peer *wan
 	return ret;
 }
 
-/* The same, some times where that is so; in the end @wanted's work does it. */
+/* The same, with repeats after -EAGAIN; finally @wanted's work does it. */
 static int weft_peers_register_soon(struct weft_domain *domain, struct weft_peer *wanted,
 				    struct weft_why *why)
 {
@@ -196,17 +200,17 @@ static void weft_peer_queues_free(struct weft_rdma_ctrl *ctrl)
 	WRITE_ONCE(ctrl->mem_up, false);
 	for (i = 0; i < ctrl->mem_count; i++)
 		clear_bit(WEFT_QUEUE_LIVE, &ctrl->queues[ctrl->mem_first + i].flags);
-	/* Those who saw it and are posting. */
+	/* Wait for threads that saw it live and are posting. */
 	synchronize_rcu();
 	for (i = 0; i < ctrl->mem_count; i++) {
 		struct weft_rdma_queue *queue = &ctrl->queues[ctrl->mem_first + i];
 
-		if (!queue->cm_id)
-			continue;
-		weft_rdma_queue_stop(queue);
-		weft_rdma_forget_keys(queue);
+		if (queue->cm_id)
+			weft_rdma_queue_stop(queue);
 	}
-	weft_rdma_cancel_peers(&ctrl->set);
+	/* A controller that was given up has no tags any more, and its volume may be there still. */
+	if (ctrl->set_ready)
+		weft_rdma_cancel_peers(&ctrl->set);
 	for (i = 0; i < ctrl->mem_count; i++)
 		weft_rdma_queue_free(&ctrl->queues[ctrl->mem_first + i]);
 }
@@ -218,14 +222,10 @@ static struct weft_domain *weft_peer_domain(struct weft_rdma_ctrl *ctrl, struct 
 	int ret;
 
 	lockdep_assert_held(&ctrl->mem_lock);
-	if (weft_rdma_state(ctrl) != WEFT_RDMA_LIVE || !ctrl->pd || !ctrl->mem_users) {
+	/* Nothing is made on a device that is being removed: who removes it waits for all domains. */
+	if (weft_rdma_state(ctrl) != WEFT_RDMA_LIVE || !ctrl->pd || !ctrl->mem_users ||
+	    !weft_rdma_ib_usable(ctrl->ib)) {
 		ret = weft_refuse(why, -ENOTCONN, "%s is not connected now", dev_name(&ctrl->dev));
-		return ERR_PTR(ret);
-	}
-	if (!ctrl->mem_count) {
-		ret = weft_refuse(why, -ENOSPC,
-				  "no direct route: the target of %s grants no queues beyond those of block I/O",
-				  dev_name(&ctrl->dev));
 		return ERR_PTR(ret);
 	}
 	if (!ctrl->domain) {
@@ -242,16 +242,62 @@ static struct weft_domain *weft_peer_domain(struct weft_rdma_ctrl *ctrl, struct 
 	return ctrl->domain;
 }
 
-/* A controller comes to where it can do I/O on the peer memories of its volume. */
-static int weft_peer_up(struct weft_rdma_ctrl *ctrl, struct weft_peer *wanted,
-			struct weft_why *why)
+/* Does the domain's volume have persistent memory? */
+static bool weft_peers_persistent(struct weft_domain *domain)
 {
-	struct weft_domain *domain;
-	unsigned int noio;
+	struct weft_peer *peer;
+	bool any = false;
+
+	mutex_lock(&weft_peers_lock);
+	list_for_each_entry(peer, &weft_peers, list)
+		any |= peer->req.persistent &&
+		       !memcmp(peer->volume, domain->volume, sizeof(peer->volume));
+	mutex_unlock(&weft_peers_lock);
+	return any;
+}
+
+static int weft_peer_queues_start(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
+{
 	u32 made = 0;
 	int ret;
 
-	/* To free memory may take I/O on this very controller, and its recovery mem_lock. */
+	lockdep_assert_held(&ctrl->mem_lock);
+	if (!ctrl->mem_count)
+		return weft_refuse(why, -ENOSPC,
+				   "no direct route: the target of %s grants no queues for memory that is registered for good",
+				   dev_name(&ctrl->dev));
+	ret = weft_rdma_start_queues(ctrl, ctrl->mem_first, ctrl->mem_count, &made, why);
+	if (ret)
+		weft_peer_queues_free(ctrl);
+	else
+		WRITE_ONCE(ctrl->mem_up, true);
+	return ret;
+}
+
+/* Who removes the controller sets its own state, and finds the work queued or never. */
+static void weft_peer_queue_work(struct weft_rdma_ctrl *ctrl, unsigned long delay)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&ctrl->lock, flags);
+	/* What comes at once does not wait for a retry that was put off. */
+	if (ctrl->state < WEFT_RDMA_DELETING && !delay)
+		mod_delayed_work(weft_peer_wq, &ctrl->mem_work, 0);
+	else if (ctrl->state < WEFT_RDMA_DELETING)
+		queue_delayed_work(weft_peer_wq, &ctrl->mem_work, delay);
+	spin_unlock_irqrestore(&ctrl->lock, flags);
+}
+
+/* Set a controller up for I/O on the peer memories of its volume. */
+static int weft_peer_up(struct weft_rdma_ctrl *ctrl, struct weft_peer *wanted,
+			struct weft_why *why)
+{
+	bool persistent, ready;
+	struct weft_domain *domain;
+	unsigned int noio;
+	int ret;
+
+	/* Reclaim may need I/O on this controller, and its recovery needs mem_lock. */
 	noio = memalloc_noio_save();
 	mutex_lock(&ctrl->mem_lock);
 	domain = weft_peer_domain(ctrl, why);
@@ -262,41 +308,34 @@ static int weft_peer_up(struct weft_rdma_ctrl *ctrl, struct weft_peer *wanted,
 	}
 	/* Not under mem_lock: see above. */
 	ret = weft_peers_map(domain, wanted, why);
+	persistent = weft_peers_persistent(domain);
 	mutex_lock(&ctrl->mem_lock);
 	if (!ret && (ctrl->domain != domain || weft_rdma_state(ctrl) != WEFT_RDMA_LIVE ||
 		     !ctrl->mem_users))
 		ret = weft_refuse(why, -ENOTCONN, "%s is not connected now", dev_name(&ctrl->dev));
-	if (!ret && !ctrl->mem_up) {
-		ret = weft_rdma_start_queues(ctrl, ctrl->mem_first, ctrl->mem_count, &made, why);
-		if (ret)
-			weft_peer_queues_free(ctrl);
-		else
-			WRITE_ONCE(ctrl->mem_up, true);
-	}
+	ready = !ret;
+	if (ready)
+		WRITE_ONCE(ctrl->mem_ready, true);
+	if (ready && persistent && !ctrl->mem_up)
+		ret = weft_peer_queues_start(ctrl, why);
 	mutex_unlock(&ctrl->mem_lock);
-	/* Nor this, which needs the lock of a controller of the domain, and does not wait for it. */
+	/* Also without mem_lock: it tries the mem_lock of the domain's controllers. */
 	if (!ret)
 		ret = weft_peers_register_soon(domain, wanted, why);
 	weft_domain_put(domain);
+	/* An error about other memory does not matter here; its work tries again. */
+	if (ret && ready && wanted && !wanted->req.persistent) {
+		weft_peer_queue_work(ctrl, WEFT_PEER_RETRY);
+		ret = 0;
+	}
 out_noio:
 	memalloc_noio_restore(noio);
 	return ret;
 }
 
-/* Who removes the controller sets its own state, and finds the work queued or never. */
-static void weft_peer_queue_work(struct weft_rdma_ctrl *ctrl, unsigned long delay)
-{
-	unsigned long flags;
-
-	spin_lock_irqsave(&ctrl->lock, flags);
-	if (ctrl->state < WEFT_RDMA_DELETING)
-		queue_delayed_work(weft_peer_wq, &ctrl->mem_work, delay);
-	spin_unlock_irqrestore(&ctrl->lock, flags);
-}
-
 /**
- * weft_rdma_peer_work() - peer memory after an association came up, or when it could not be had before
- * @work: of a controller
+ * weft_rdma_peer_work() - set peer memory up after a reconnect, or again after an error
+ * @work: the controller's mem_work
  */
 void weft_rdma_peer_work(struct work_struct *work)
 {
@@ -309,7 +348,7 @@ void weft_rdma_peer_work(struct work_struct *work)
 		return;
 	if (weft_rdma_state(ctrl) == WEFT_RDMA_LIVE)
 		ret = weft_peer_up(ctrl, NULL, &why);
-	if (!ret)
+	if (!ret || READ_ONCE(ctrl->mem_ready))
 		weft_rdma_paths_peers(ctrl);
 	if (!ret || weft_rdma_state(ctrl) != WEFT_RDMA_LIVE)
 		return;
@@ -318,11 +357,11 @@ void weft_rdma_peer_work(struct work_struct *work)
 }
 
 /**
- * weft_rdma_peer_kick() - an association came up
- * @ctrl: whose
+ * weft_rdma_peer_kick() - start weft_rdma_peer_work() after a connect
+ * @ctrl: the controller
  *
- * Not on the controller's own workqueue: this waits for exporters, and they for
- * recovery, which is there.
+ * Not on the controller's own workqueue: the work waits for exporters, and
+ * these wait for recovery, which runs there.
  */
 void weft_rdma_peer_kick(struct weft_rdma_ctrl *ctrl)
 {
@@ -330,11 +369,11 @@ void weft_rdma_peer_kick(struct weft_rdma_ctrl *ctrl)
 }
 
 /**
- * weft_rdma_peer_add() - peer memory is there
- * @req: which
+ * weft_rdma_peer_add() - register peer memory
+ * @req: the memory
  *
  * Context: process context.
- * Return: it, or an ERR_PTR; undo by weft_rdma_peer_remove().
+ * Return: the peer memory, or an ERR_PTR. Undo with weft_rdma_peer_remove().
  */
 struct weft_peer *weft_rdma_peer_add(const struct weft_peer_request *req)
 {
@@ -352,9 +391,9 @@ struct weft_peer *weft_rdma_peer_add(const struct weft_peer_request *req)
 }
 
 /**
- * weft_rdma_peer_prepare() - a path is to do I/O on peer memory
+ * weft_rdma_peer_prepare() - prepare a path for I/O on peer memory
  * @peer: the memory
- * @path: of its volume
+ * @path: a path of its volume
  * @why: gets the reason of a failure
  *
  * Context: process context; waits for the target.
@@ -380,19 +419,19 @@ int weft_rdma_peer_prepare(struct weft_peer *peer, struct weft_path *path, struc
 	if (ret)
 		return ret;
 	ret = weft_peer_up(ctrl, peer, why);
-	/* Others may do without this path; it comes when it can. */
+	/* The other paths may suffice; this one follows when it can. */
 	if (ret)
 		weft_peer_queue_work(ctrl, WEFT_PEER_RETRY);
 	return ret;
 }
 
 /**
- * weft_rdma_peer_distance() - from peer memory to the RDMA device a path leaves by
+ * weft_rdma_peer_distance() - distance from peer memory to a path's RDMA device
  * @peer: the memory
  * @path: prepared
  *
  * Context: any.
- * Return: the smaller the nearer; INT_MAX where it is not connected now.
+ * Return: smaller is nearer; INT_MAX if the path is not connected now.
  */
 int weft_rdma_peer_distance(struct weft_peer *peer, struct weft_path *path)
 {
@@ -410,8 +449,8 @@ int weft_rdma_peer_distance(struct weft_peer *peer, struct weft_path *path)
 }
 
 /**
- * weft_rdma_peer_leave() - a path has no peer memory any more
- * @path: of which no command on such is in flight
+ * weft_rdma_peer_leave() - undo a path's setup for peer memory
+ * @path: it has no command on peer memory in flight
  *
  * Context: process context.
  */
@@ -425,6 +464,7 @@ void weft_rdma_peer_leave(struct weft_path *path)
 		rp->has_peers = false;
 		WRITE_ONCE(ctrl->mem_users, ctrl->mem_users - 1);
 		if (!ctrl->mem_users) {
+			WRITE_ONCE(ctrl->mem_ready, false);
 			weft_peer_queues_free(ctrl);
 			weft_rdma_peer_put_domain(ctrl);
 		}
@@ -452,7 +492,7 @@ void weft_rdma_peer_remove(struct weft_peer *peer)
 
 /**
  * weft_rdma_peer_device_gone() - an RDMA device is being removed
- * @ib: the device; no association uses it any more
+ * @ib: the device; no association uses it
  *
  * Context: process context.
  */
@@ -467,16 +507,16 @@ void weft_rdma_peer_device_gone(struct ib_device *ib)
 			if (mapping->domain->ib == ib)
 				weft_peer_unmap(mapping);
 	mutex_unlock(&weft_peers_lock);
-	/* Who was about to map another has seen that it may not. */
+	/* Threads that were about to map have now seen that they must not. */
 	weft_domains_wait_gone(ib);
 }
 
 /**
- * weft_rdma_peer_lost() - did the exporter take the memory away for good?
+ * weft_rdma_peer_lost() - has the exporter withdrawn the memory permanently?
  * @peer: the memory
  *
  * Context: any.
- * Return: whether it did so on each device that had it.
+ * Return: true if it has, on all devices that had the memory.
  */
 bool weft_rdma_peer_lost(struct weft_peer *peer)
 {
@@ -492,7 +532,7 @@ bool weft_rdma_peer_lost(struct weft_peer *peer)
 	return any && lost;
 }
 
-/* The memory as this controller reaches it, with a reference; or NULL. */
+/* The memory's mapping for this controller, with a reference; or NULL. */
 static struct weft_mapping *weft_mapping_get(struct weft_peer *peer, struct weft_rdma_ctrl *ctrl)
 {
 	struct weft_domain *domain = READ_ONCE(ctrl->domain);
@@ -523,47 +563,92 @@ static WEFT_END_IO(weft_peer_end_io, rq)
 	return RQ_END_IO_FREE;
 }
 
-/**
- * weft_rdma_peer_submit() - a command on peer memory
- * @path: by which
- * @op: what; checked against the path's limits and the memory's length
- *
- * Context: process context; waits for a tag.
- * Return: 0, and @op->done is called; -ENOTCONN where it cannot be now; -EFAULT
- * where the memory is lost.
- */
-int weft_rdma_peer_submit(struct weft_path *path, struct weft_mem_op *op)
+/* Start an operation with a request of the path. Returns as weft_rdma_peer_submit(). */
+static int weft_peer_send(struct weft_rdma_ctrl *ctrl, struct weft_mem_op *op, struct request *rq)
 {
-	struct weft_rdma_path *rp = container_of(path, struct weft_rdma_path, path);
-	struct weft_rdma_ctrl *ctrl = rp->ns->ctrl;
 	struct weft_mapping *mapping;
 	struct weft_rdma_pdu *pdu;
-	struct request *rq;
+	int ret = -ENOTCONN;
 
-	if (op->length > path->mem_bytes)
-		return -ENOTCONN;
-	/* It may be long until there is a tag: only what is found after that counts. */
-	rq = blk_mq_alloc_request(rp->ns->disk->queue,
-				  op->write ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN, 0);
-	if (IS_ERR(rq))
-		return -ENOTCONN;
-	if (unlikely(!READ_ONCE(ctrl->mem_up))) {
-		blk_mq_free_request(rq);
-		return -ENOTCONN;
-	}
+	if (unlikely(!READ_ONCE(ctrl->mem_ready)))
+		goto out_free;
 	mapping = weft_mapping_get(op->peer, ctrl);
 	if (unlikely(!mapping)) {
-		blk_mq_free_request(rq);
-		return weft_rdma_peer_lost(op->peer) ? -EFAULT : -ENOTCONN;
+		ret = weft_rdma_peer_lost(op->peer) ? -EFAULT : -ENOTCONN;
+		goto out_free;
+	}
+	if (unlikely(mapping->req->persistent && !READ_ONCE(ctrl->mem_up))) {
+		percpu_ref_put(&mapping->ref);
+		goto out_free;
 	}
 	pdu = blk_mq_rq_to_pdu(rq);
-	pdu->mem = true;
+	pdu->mem = mapping->req->persistent;
 	pdu->mapping = mapping;
 	pdu->retries = 0;
 	pdu->status = 0;
 	rq->end_io = weft_peer_end_io;
 	rq->end_io_data = op;
 	blk_execute_rq_nowait(rq, false);
+	return 0;
+
+out_free:
+	blk_mq_free_request(rq);
+	return ret;
+}
+
+static struct request *weft_peer_request(struct weft_rdma_path *rp, const struct weft_mem_op *op,
+					 blk_mq_req_flags_t flags)
+{
+	return blk_mq_alloc_request(rp->ns->disk->queue,
+				    op->write ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN, flags);
+}
+
+/**
+ * weft_rdma_peer_waiting_work() - wait for tags, for operations that must not wait
+ * @work: the path's waiting_work
+ */
+void weft_rdma_peer_waiting_work(struct work_struct *work)
+{
+	struct weft_rdma_path *rp = container_of(work, struct weft_rdma_path, waiting_work);
+	struct llist_node *waiting = llist_reverse_order(llist_del_all(&rp->waiting));
+	struct weft_mem_op *op, *next;
+
+	llist_for_each_entry_safe(op, next, waiting, waiting) {
+		struct request *rq = weft_peer_request(rp, op, 0);
+
+		/* The wait may have been long: look up the mapping again. */
+		if (IS_ERR(rq) || weft_peer_send(rp->ns->ctrl, op, rq))
+			op->done(op, BLK_STS_AGAIN, jiffies);
+	}
+}
+
+/**
+ * weft_rdma_peer_submit() - start an operation on peer memory
+ * @path: the path
+ * @op: the operation; within the path's limits and the memory
+ *
+ * It does not wait for a tag, because the caller may be io_uring, or the work
+ * that sends all held parts. Without a tag the path's waiting_work waits for
+ * one.
+ *
+ * Context: process context.
+ * Return: 0, and @op->done will be called; -ENOTCONN if the path cannot carry
+ * it now; -EFAULT if the memory is lost.
+ */
+int weft_rdma_peer_submit(struct weft_path *path, struct weft_mem_op *op)
+{
+	struct weft_rdma_path *rp = container_of(path, struct weft_rdma_path, path);
+	struct request *rq;
+
+	if (op->length > path->mem_bytes)
+		return -ENOTCONN;
+	rq = weft_peer_request(rp, op, BLK_MQ_REQ_NOWAIT);
+	if (!IS_ERR(rq))
+		return weft_peer_send(rp->ns->ctrl, op, rq);
+	if (rq != ERR_PTR(-EWOULDBLOCK))
+		return -ENOTCONN;
+	if (llist_add(&op->waiting, &rp->waiting))
+		queue_work(weft_peer_wq, &rp->waiting_work);
 	return 0;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Reservations, as the block layer asks for them (NVMe base 2.1, 8.1.22). */
+/* Reservations for the block layer (NVMe base 2.1, 8.1.22). */
 #include "rdma.h"
 
 #include <linux/pr.h>
@@ -54,7 +54,7 @@ static int weft_pr_command(struct block_device *bdev, u8 opcode, u32 cdw10,
 	kfree(data);
 	if (ret <= 0)
 		return ret;
-	return (ret & 0x7ff) == NVME_SC_RESERVATION_CONFLICT ? -EBADE : -EIO;
+	return (ret & WEFT_STATUS_CODE) == NVME_SC_RESERVATION_CONFLICT ? -EBADE : -EIO;
 }
 
 static int weft_pr_register(struct block_device *bdev, u64 old, u64 new, u32 flags)

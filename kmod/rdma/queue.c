@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Queue pairs: connected, torn down.
+ * Queue pairs: connect them, tear them down.
  *
  * DOC: a queue's life
  *
- * weft_rdma_queue_start() makes the queue pair and asks for the connection, step
- * by step in the caller's context: the CM's handler only tells what happened.
- * Receives are posted before. weft_rdma_queue_wait() waits for the target, so
- * that several can be asked for at once. weft_rdma_queue_stop() puts the queue
- * pair in error and returns when it is drained: from then on nothing that the
- * target does reaches this host's memory through it, and the requests that
- * were in flight may be ended. weft_rdma_queue_free() gives everything back.
+ * weft_rdma_queue_start() makes the queue pair, posts the receives and requests
+ * the connection, step by step in the caller's context; the CM's handler only
+ * reports events. weft_rdma_queue_wait() waits for the target, so that several
+ * connections can be requested at once. weft_rdma_queue_stop() puts the queue
+ * pair in the error state and waits until it is drained: then the target cannot
+ * access this host's memory through it, and the requests that were in flight
+ * may be ended. weft_rdma_queue_free() releases everything.
  */
 #include "rdma.h"
 
@@ -39,7 +39,7 @@ static const char *weft_cm_event_text(int event)
 	}
 }
 
-/* Context: the CM's. Tells who waits, or begins recovery where nobody does. */
+/* Context: the CM's. Wakes the waiter, or begins recovery if there is none. */
 static int weft_rdma_cm_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	struct weft_rdma_queue *queue = id->context;
@@ -82,7 +82,7 @@ static int weft_rdma_cm_handler(struct rdma_cm_id *id, struct rdma_cm_event *eve
 				"the address moved to another device");
 		break;
 	default:
-		return 0;	/* TIMEWAIT_EXIT and what newer kernels tell */
+		return 0;	/* TIMEWAIT_EXIT and events of newer kernels */
 	}
 	queue->cm_event = event->event;
 	complete(&queue->cm_done);
@@ -92,7 +92,7 @@ static int weft_rdma_cm_handler(struct rdma_cm_id *id, struct rdma_cm_event *eve
 static int weft_cm_wait(struct weft_rdma_queue *queue, int wanted,
 			struct weft_why *why)
 {
-	/* The CM's own timeouts come first; this is for a connect never answered. */
+	/* For a connect without an answer; the CM's own timeouts are shorter. */
 	if (!wait_for_completion_timeout(&queue->cm_done,
 					 msecs_to_jiffies(3 * WEFT_RDMA_CM_TIMEOUT_MS)))
 		return weft_refuse(why, -ETIMEDOUT, "the target does not answer");
@@ -115,7 +115,7 @@ static void weft_queue_qp_event(struct ib_event *event, void *context)
 				ib_event_msg(event->event));
 }
 
-/* Software RDMA devices sit nowhere; the network interface below does. */
+/* Software RDMA devices have no NUMA node; their network interface has. */
 static int weft_rdma_node(struct ib_device *ib, struct rdma_cm_id *id)
 {
 	int node = ibdev_to_node(ib);
@@ -132,7 +132,7 @@ static int weft_rdma_node(struct ib_device *ib, struct rdma_cm_id *id)
 	return node;
 }
 
-/* The device of the first queue is that of all. */
+/* All queues use the device of the first queue. */
 static int weft_ctrl_device(struct weft_rdma_ctrl *ctrl, struct rdma_cm_id *id,
 			    struct weft_why *why)
 {
@@ -163,6 +163,8 @@ static int weft_ctrl_device(struct weft_rdma_ctrl *ctrl, struct rdma_cm_id *id,
 	ctrl->node = weft_rdma_node(ib, id);
 	ctrl->p2pdma = IS_ENABLED(CONFIG_PCI_P2PDMA) && ib_dma_pci_p2p_dma_supported(ib);
 	ctrl->mr_pages = pages;
+	/* Where DMA has to go by bounce buffers, no more is mapped at once. */
+	ctrl->map_bytes = ib_uses_virt_dma(ib) ? SIZE_MAX : dma_max_mapping_size(ib->dma_device);
 	WRITE_ONCE(ctrl->ib, ib);
 	/* What is there by now is undone with the admin queue. */
 	if (!weft_rdma_ib_usable(ib))
@@ -184,7 +186,7 @@ static void weft_ctrl_put_device(struct weft_rdma_ctrl *ctrl)
 	WRITE_ONCE(ctrl->ib, NULL);
 }
 
-/* Zeroed memory that CPU and device see alike; software devices have the CPU's addresses. */
+/* Zeroed coherent memory; software devices use CPU addresses. */
 static void *weft_queue_alloc_shared(struct ib_device *ib, size_t bytes, u64 *addr)
 {
 	dma_addr_t dma;
@@ -230,17 +232,20 @@ static void weft_queue_free_memory(struct weft_rdma_queue *queue)
 	queue->responses = NULL;
 }
 
-/* What of a slot stays the same from one request to the next. */
+/* Initialize the parts of a slot that are the same for all requests. */
 static int weft_queue_init_slot(struct weft_rdma_queue *queue, u32 index)
 {
 	struct weft_rdma_slot *slot = &queue->slots[index];
 	struct ib_mr *mr;
 	u32 i;
 
-	mr = ib_alloc_mr(queue->pd, IB_MR_TYPE_MEM_REG, queue->ctrl->mr_pages);
-	if (IS_ERR(mr))
-		return PTR_ERR(mr);
-	slot->mr = mr;
+	/* Commands on a queue for peer memory use existing keys. */
+	if (!queue->mem) {
+		mr = ib_alloc_mr(queue->pd, IB_MR_TYPE_MEM_REG, queue->ctrl->mr_pages);
+		if (IS_ERR(mr))
+			return PTR_ERR(mr);
+		slot->mr = mr;
+	}
 	slot->send_cqe.done = weft_rdma_send_done;
 	slot->reg_cqe.done = weft_rdma_reg_done;
 	slot->inv_cqe.done = weft_rdma_inv_done;
@@ -391,7 +396,7 @@ static int weft_queue_resolve(struct weft_rdma_queue *queue, struct weft_why *wh
 }
 
 /**
- * weft_rdma_queue_start() - make a queue pair and ask the target to connect it
+ * weft_rdma_queue_start() - make a queue pair and request its connection
  * @queue: its ctrl, index, size and poll are set, the rest is not
  * @why: gets the reason of a failure
  *
@@ -486,15 +491,15 @@ int weft_rdma_queue_wait(struct weft_rdma_queue *queue, struct weft_why *why)
  */
 void weft_rdma_queue_stop(struct weft_rdma_queue *queue)
 {
-	/* The timeout handler may be at it: both return when it is drained. */
+	/* The timeout handler may be stopping it, too: both return when it is drained. */
 	mutex_lock(&queue->lock);
 	clear_bit(WEFT_QUEUE_LIVE, &queue->flags);
 	clear_bit(WEFT_QUEUE_CONNECTED, &queue->flags);
-	/* Who polls sees that it is not connected, or has left before this goes on. */
+	/* A poller sees that it is not connected, or has finished before this continues. */
 	spin_lock(&queue->poll_lock);
 	spin_unlock(&queue->poll_lock);
 	if (test_and_clear_bit(WEFT_QUEUE_STARTED, &queue->flags)) {
-		/* Into error under the CM's own lock, which may be about to bring it up. */
+		/* Under the CM's lock: the CM may be connecting it just now. */
 		rdma_disconnect(queue->cm_id);
 		ib_drain_qp(queue->qp);
 	}
@@ -502,7 +507,7 @@ void weft_rdma_queue_stop(struct weft_rdma_queue *queue)
 }
 
 /**
- * weft_rdma_queue_free() - give back what a stopped queue has
+ * weft_rdma_queue_free() - release the resources of a stopped queue
  * @queue: stopped; its requests have ended
  *
  * Context: process context, may sleep.

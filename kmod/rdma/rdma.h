@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * weft_rdma.ko inside: the host side of NVMe over RDMA.
+ * Internals of weft_rdma.ko: the host side of NVMe over RDMA.
  *
  * A controller is one association with a subsystem over one path: an admin
- * queue and I/O queues, each a queue pair of its own. A namespace of it is a
- * blk-mq disk. What the target sends is not believed: see io.c.
+ * queue and I/O queues, each with its own queue pair. Each of its namespaces is
+ * a blk-mq disk. The target's answers are checked: see io.c.
  */
 #ifndef WEFT_RDMA_H
 #define WEFT_RDMA_H
@@ -42,15 +42,19 @@
 #define WEFT_RDMA_MR_PAGES	257
 #define WEFT_RDMA_PDU_SEGS	4
 
-/* How long a command of ours may take before we do something about it. */
+/* Timeout of internal commands. */
 #define WEFT_RDMA_SETUP_TIMEOUT	(10 * HZ)
 #define WEFT_RDMA_ADMIN_TIMEOUT	(60 * HZ)
 #define WEFT_RDMA_CM_TIMEOUT_MS	3000
-/* What a write may live longer than the keep-alive timeout, see recovery.c. */
+/* Added to what the specification has writes wait, see recovery.c. */
 #define WEFT_RDMA_QUIET_MARGIN_MS 1000
 /* Queue pairs that are being connected at once: a target takes one after the other. */
 #define WEFT_RDMA_CONNECTS	8
 #define WEFT_RDMA_RETRIES	5
+/* A namespace whose commands a target refused so long ago is trusted as before. */
+#define WEFT_RDMA_DOUBT_FORGET	(60 * HZ)
+/* Attempts to reconnect with all queues, before those are enough that the target took. */
+#define WEFT_RDMA_ALL_QUEUES	3
 #define WEFT_RDMA_SECONDS_MAX	(7 * 24 * 3600)
 
 struct weft_domain;
@@ -62,14 +66,14 @@ struct weft_rdma_queue;
 #define WEFT_RDMA_SGES		(1 + WEFT_RDMA_INLINE_SEGS)
 
 /**
- * struct weft_rdma_slot - what a queue keeps for each of its command ids
- * @rq: the request in flight, NULL when the target owes nothing for this id
- * @mr: its memory registration
+ * struct weft_rdma_slot - state of a queue for each of its command ids
+ * @rq: the request in flight; NULL if there is none for this id
+ * @mr: its memory registration, NULL on queues for peer memory
  * @pending: WEFT_SLOT_*, what the request still waits for; touched where
  *	completions are polled, and before the request is sent
- * @generation: of the command id, counts uses
+ * @generation: counts the uses of the command id
  * @aborted: an Abort was sent for it
- * @mapped: @mr is registered with the target's knowledge
+ * @mapped: @mr is registered, and the target has its key
  * @reg: the registration, all but @reg.mr, @reg.key and @reg.access made with
  *	the queue; @send follows it
  * @send: the SEND, all but @send.num_sge made with the queue
@@ -116,27 +120,29 @@ struct weft_rdma_recv {
 #define WEFT_QUEUE_STARTED	2	/* a queue pair is there to be torn down */
 
 /**
- * struct weft_rdma_queue - a queue pair, and all that belongs to it
+ * struct weft_rdma_queue - a queue pair and its resources
  * @ctrl: its controller
- * @pd: what its keys are good for: the controller's
+ * @pd: protection domain of its keys: the controller's, or with @mem the domain's
  * @qp: queue pair
  * @cq: completion queue of sends and receives alike, so that they are handled
  *	in one context at a time
- * @capsules: commands, one for each slot; coherent, as @responses are, so that
- *	none is synchronized
+ * @capsules: commands, one for each slot; in coherent memory, like @responses,
+ *	so they need no DMA synchronisation
  * @capsules_addr: for the device
  * @slots: by tag
  * @flags: WEFT_QUEUE_*
  * @size: entries as told to the target; one command less may be in flight
  * @index: 0 is the admin queue
  * @inline_bytes: of data a capsule takes
- * @poll: nobody gets interrupts, io_uring polls
- * @mem: for I/O on peer memory, see peer.c
+ * @poll: it has no interrupts; io_uring polls it
+ * @scarce: it has fewer slots than tags, so a request has to claim a slot
+ * @claimed: bitmap of claimed slots, if @scarce
+ * @mem: for peer memory that is registered for good, see peer.c
  * @poll_lock: one poller at a time
  * @recvs: receives
  * @responses: their buffers
  * @responses_addr: for the device
- * @lock: who stops it waits for whoever else does
+ * @lock: serializes stopping it
  * @cm_id: connection
  * @cm_done: the connection made a step, or failed
  * @cm_status: 0 or why not
@@ -157,7 +163,9 @@ struct weft_rdma_queue {
 	u16			index;
 	bool			poll;
 	bool			mem;
+	bool			scarce;
 	spinlock_t		poll_lock;	/* one poller at a time */
+	DECLARE_BITMAP(claimed, WEFT_RDMA_QUEUE_MAX);
 
 	struct weft_rdma_recv	*recvs;
 	struct nvme_completion	*responses;
@@ -172,9 +180,9 @@ struct weft_rdma_queue {
 };
 
 /*
- * A queue for peer memory comes and goes while its association lives: what
- * becomes of it before it is connected, and once it is being stopped, ends
- * nothing else.
+ * A queue for peer memory is connected and stopped while its association lives.
+ * Its errors before it is connected, and while it is stopped, do not end the
+ * association.
  */
 static inline bool weft_queue_aside(const struct weft_rdma_queue *queue)
 {
@@ -182,14 +190,18 @@ static inline bool weft_queue_aside(const struct weft_rdma_queue *queue)
 }
 
 /**
- * struct weft_rdma_pdu - what follows each request
- * @queue: it was sent on
+ * struct weft_rdma_pdu - driver data of each request
+ * @queue: the queue it was sent on
  * @mem: it is sent on a queue for peer memory
- * @mapping: peer memory that it is on, with a reference; the request's
- *	end_io_data is the operation
- * @cmd: for other passthrough: the command, without id and data pointer
+ * @mapping: for peer memory: its mapping, with a reference; the request's
+ *	end_io_data is then the operation
+ * @cmd: for other passthrough: the command, without id and data pointer. Only
+ *	valid while the caller waits; a timeout handler may run later
+ * @opcode: opcode of @cmd
+ * @connects: the queue that @cmd connects, if it is a Connect; else NULL
  * @result: of the completion
- * @status: of the completion, as in the specification, without the phase bit
+ * @slot: of the queue, that it was sent by
+ * @status: of the completion, see WEFT_STATUS_*
  * @retries: so far
  * @nents: of @table, 0 where it is not there
  * @dma_nents: mapped
@@ -201,23 +213,31 @@ struct weft_rdma_pdu {
 	bool			mem;
 	struct weft_mapping	*mapping;
 	struct nvme_command	*cmd;
+	struct weft_rdma_queue	*connects;
 	union nvme_result	result;
+	u16			slot;
 	u16			status;
 	u8			retries;
+	u8			opcode;
 	int			nents;
 	int			dma_nents;
 	struct sg_table		table;
 	struct scatterlist	sgl[WEFT_RDMA_PDU_SEGS];
 };
 
-/* Completion statuses of our own making: path related, as the spec numbers them. */
-#define WEFT_SC_HOST_PATH_ERROR	0x370
-#define WEFT_SC_HOST_ABORTED	0x371
-#define WEFT_SC_DNR		0x4000
+/* A completion's status as it is kept: without the phase bit, which leaves one of 16. */
+#define WEFT_STATUS_CODE	0x07ff	/* type and code */
+#define WEFT_STATUS_TYPE	0x0700
+#define WEFT_STATUS_TYPE_PATH	0x0300	/* path related (NVMe base 2.1, figure 98) */
+#define WEFT_STATUS_DNR		0x4000	/* do not retry */
+#define WEFT_STATUS_HOST	0x8000	/* of our own making: no target can say it */
+
+/* The host aborted the command; the specification's status code for that. */
+#define WEFT_STATUS_ABORTED	(WEFT_STATUS_HOST | 0x371)
 
 /*
- * Life of a controller; weft_rdma_set_state() knows what may follow what.
- * AUTHENTICATING is passed through on the way up, where the target asks for it.
+ * States of a controller; weft_rdma_set_state() checks the transitions.
+ * AUTHENTICATING comes before LIVE if the target requires authentication.
  */
 enum weft_rdma_state {
 	WEFT_RDMA_NEW,
@@ -230,7 +250,7 @@ enum weft_rdma_state {
 };
 
 /**
- * struct weft_rdma_options - how a controller is to be connected
+ * struct weft_rdma_options - options of a controller
  * @subnqn: subsystem
  * @host_nqn: this host
  * @host_id: this host
@@ -239,8 +259,8 @@ enum weft_rdma_state {
  * @host_traddr: ours, or empty
  * @remote: the same as a socket address
  * @local: the same, family 0 where none is given
- * @io_queues: wanted, without poll queues; at most one a processor
- * @poll_queues: wanted beside, likewise
+ * @io_queues: requested number without poll queues; at most one per CPU
+ * @poll_queues: requested number of additional poll queues; at most one per CPU
  * @queue_size: entries of an I/O queue
  * @kato_ms: keep-alive timeout
  * @reconnect_delay: seconds before the second attempt; doubles up to 8 times
@@ -275,59 +295,74 @@ struct weft_rdma_options {
  * @cdev: the same
  * @instance: N
  * @opts: how it is connected
- * @info: what it said of itself
+ * @info: its identify data, checked
  * @cap: its property CAP
  * @ib: the RDMA device while any queue has one
  * @node: NUMA node of the RDMA device, or NUMA_NO_NODE
  * @p2pdma: I/O may be on pages of P2PDMA type
  * @pd: protection domain, of this controller alone, while @ib is set
  * @mr_pages: pages of a registration
+ * @map_bytes: the DMA layer maps at once at most
  * @queues: [0] is the admin queue
  * @queue_count: how many are in use, with the admin queue
  * @max_queues: length of @queues
- * @queues_made: I/O queues that the last attempt brought up
+ * @queues_made: number of I/O queues that the last attempt connected
+ * @queues_limit: number of I/O queues to try, because the target accepted no
+ *	more; 0 for all
  * @poll_from: index of the first poll queue
+ * @io_up: number of connected queues before @poll_from, shared by all others
+ * @poll_up: number of connected poll queues, shared by all others
  * @admin_set: tags of the admin queue
  * @admin_q: its request queue
  * @set: tags of the I/O queues
  * @connect_q: request queue on @set for Connect
- * @set_ready: @set is there: after the first success
+ * @set_ready: @set is there: after the first success; cleared under @mem_lock
  * @recover_work: takes everything down after an error
  * @connect_work: tries to come back
  * @fail_fast_work: ends the patience of fast_io_fail_timeout
  * @keep_alive_work: does what it says
- * @mem_lock: the queues for peer memory, and all that follows
+ * @removal_work: takes it off when it is given up; on weft_rdma_wq, with a reference
+ * @mem_lock: the queues for peer memory that is registered for good, and all
+ *	that follows
  * @mem_work: connects them, again
  * @mem_volume: UUID of the volume they are for, while there are @mem_users
  * @mem_users: paths of that volume that have peer memory
  * @mem_first: index of the first of these queues; one for each I/O queue that
  *	is not polled
- * @mem_count: how many, 0 where the target grants none
- * @mem_up: they are connected
- * @domain: what their keys are good for
+ * @mem_count: number of these queues; 0 if the target grants none
+ * @mem_ready: commands on peer memory may begin: it is mapped in @domain
+ * @mem_up: the queues are connected
+ * @domain: where peer memory is mapped for the controller; what the queues' keys
+ *	are good for
  * @scan_work: looks for namespaces
+ * @again_work: looks again for those of which nothing is known
+ * @dead_work: ends the disks that a scan has found dead; on weft_rdma_wq
+ * @scan_owed: it is to look for all
+ * @scan_missed: the target listed a namespace that was not there; under
+ *	@scan_lock, as @scan_tries
+ * @scan_tries: so often it is looked for again
  * @event_work: asks for the next asynchronous event
- * @wq: for all of these
+ * @wq: for all of these but where another is named
  * @attempts: to reconnect since the loss
  * @reconnects: that succeeded
  * @errors: recoveries that were begun
  * @lost_at: when the last association ended, jiffies
- * @quiet_at: from then on no command of an ended association can execute
- * @keeps_writes: some may still be executed by the target, and no volume holds
- *	them back: the next association waits for @quiet_at
- * @lost: a connection ended, or its device, while the others were being made
+ * @quiet_at: from then on, no command of an ended association can execute
+ * @keeps_writes: a disk without a volume holds writes that the target may still
+ *	execute, so the next association waits for @quiet_at
+ * @lost: a connection or its device was lost while the others were being made
  * @fail_fast: fast_io_fail_timeout is over
  * @notice: last asynchronous event
  * @namespaces: under @ns_lock
- * @ns_lock: the list, and what is paused; held for no command's sake
- * @scan_lock: one scan at a time
- * @create_lock: held until a new one is ready; removal waits for it
- * @attempt_lock: held while an attempt to connect is under way
- * @abort_busy: bit 0: an Abort is under way, one at a time
- * @reason: why the association was ended, for people
- * @rail: RDMA device and port that the path leaves by
- * @gone_lock: held for reading while a command from outside runs
- * @gone: no more of these
+ * @ns_lock: protects the list and the paused state; not held during commands
+ * @scan_lock: serializes scans
+ * @create_lock: held until a new controller is ready; removal waits for it
+ * @attempt_lock: held during an attempt to connect
+ * @abort_busy: bit 0: an Abort is in flight; at most one at a time
+ * @reason: why the association ended, for messages
+ * @rail: local RDMA device and port
+ * @gone_lock: held for reading during a command of a user
+ * @gone: commands of users are refused
  */
 struct weft_rdma_ctrl {
 	enum weft_rdma_state	state;
@@ -346,12 +381,16 @@ struct weft_rdma_ctrl {
 	bool			p2pdma;
 	struct ib_pd		*pd;
 	u32			mr_pages;
+	size_t			map_bytes;
 
 	struct weft_rdma_queue	*queues;
 	u32			queue_count;
 	u32			max_queues;
 	u32			queues_made;
+	u32			queues_limit;
 	u32			poll_from;
+	u32			io_up;
+	u32			poll_up;
 	struct blk_mq_tag_set	admin_set;
 	struct request_queue	*admin_q;
 	struct blk_mq_tag_set	set;
@@ -363,6 +402,7 @@ struct weft_rdma_ctrl {
 	struct delayed_work	connect_work;
 	struct delayed_work	fail_fast_work;
 	struct delayed_work	keep_alive_work;
+	struct work_struct	removal_work;
 
 	struct mutex		mem_lock;	/* see above */
 	struct delayed_work	mem_work;
@@ -370,10 +410,16 @@ struct weft_rdma_ctrl {
 	u32			mem_users;
 	u32			mem_first;
 	u32			mem_count;
+	bool			mem_ready;
 	bool			mem_up;
 	struct weft_domain	*domain;
 
 	struct work_struct	scan_work;
+	struct delayed_work	again_work;
+	struct work_struct	dead_work;
+	bool			scan_owed;
+	bool			scan_missed;
+	u8			scan_tries;
 	struct work_struct	event_work;
 	u32			attempts;
 	u32			reconnects;
@@ -398,15 +444,33 @@ struct weft_rdma_ctrl {
 };
 
 /**
+ * enum weft_ns_state - state of a namespace
+ * @WEFT_NS_READY: a scan of this association has identified it as the same disk
+ * @WEFT_NS_UNKNOWN: not identified; no I/O is sent to it
+ * @WEFT_NS_DEAD: removed, or another disk now; I/O fails. Final
+ */
+enum weft_ns_state {
+	WEFT_NS_READY,
+	WEFT_NS_UNKNOWN,
+	WEFT_NS_DEAD,
+};
+
+/**
  * struct weft_rdma_ns - a namespace of a controller, a disk
- * @ctrl: holds a reference
+ * @ctrl: its controller, with a reference
  * @disk: the disk
  * @nsid: its number
- * @info: what it is
- * @list: in the controller's, under its ns_lock
- * @path: a volume's path that it is, or NULL
- * @paused: nothing is sent; under the controller's ns_lock
- * @dead: removed, or not what it was; I/O fails
+ * @info: its identify data
+ * @list: in the controller's namespaces; protected by its ns_lock
+ * @path: the volume's path that it is, or NULL
+ * @state: changed by weft_ns_set_state() alone, under the controller's ns_lock
+ * @paused: what comes waits in the disk's queue; under the controller's ns_lock
+ * @lost: the target does not have it any more: the disk goes; likewise
+ * @back: and has it again meanwhile; likewise
+ * @ended: who used it was told that it is dead
+ * @doubt_work: the target refused a command as if the namespace was not there
+ * @doubts: how often, with less than WEFT_RDMA_DOUBT_FORGET between
+ * @doubted_at: when it was last, jiffies
  */
 struct weft_rdma_ns {
 	struct weft_rdma_ctrl	*ctrl;
@@ -415,8 +479,14 @@ struct weft_rdma_ns {
 	struct weft_ns_info	info;
 	struct list_head	list;
 	struct weft_rdma_path	*path;
+	enum weft_ns_state	state;
 	bool			paused;
-	bool			dead;
+	bool			lost;
+	bool			back;
+	bool			ended;
+	struct work_struct	doubt_work;
+	u32			doubts;
+	unsigned long		doubted_at;
 };
 
 #define weft_ctrl_err(ctrl, fmt, ...) \
@@ -443,6 +513,7 @@ void weft_rdma_set_free(struct blk_mq_tag_set *set, struct request_queue *queue)
 void weft_rdma_ctrl_put(struct weft_rdma_ctrl *ctrl);
 
 /* main.c */
+extern struct workqueue_struct *weft_rdma_wq;
 bool weft_rdma_ib_usable(struct ib_device *ib);
 
 /* setup.c */
@@ -470,6 +541,7 @@ void weft_rdma_queue_stop(struct weft_rdma_queue *queue);
 void weft_rdma_queue_free(struct weft_rdma_queue *queue);
 
 /* io.c */
+int weft_rdma_queue_poll(struct weft_rdma_queue *queue);
 extern const struct blk_mq_ops weft_rdma_admin_ops;
 extern const struct blk_mq_ops weft_rdma_io_ops;
 void weft_rdma_recv_done(struct ib_cq *cq, struct ib_wc *wc);
@@ -478,8 +550,8 @@ void weft_rdma_reg_done(struct ib_cq *cq, struct ib_wc *wc);
 void weft_rdma_inv_done(struct ib_cq *cq, struct ib_wc *wc);
 int weft_rdma_post_recv(struct weft_rdma_queue *queue, struct weft_rdma_recv *recv);
 void weft_rdma_cancel_all(struct blk_mq_tag_set *set);
+void weft_rdma_map_hctxs(struct weft_rdma_ctrl *ctrl, struct request_queue *q);
 void weft_rdma_cancel_peers(struct blk_mq_tag_set *set);
-void weft_rdma_forget_keys(struct weft_rdma_queue *queue);
 
 /* recovery.c */
 __printf(2, 3)
@@ -488,11 +560,15 @@ void weft_rdma_recover_work(struct work_struct *work);
 void weft_rdma_connect_work(struct work_struct *work);
 void weft_rdma_fail_fast_work(struct work_struct *work);
 void weft_rdma_keep_alive_work(struct work_struct *work);
+void weft_rdma_removal_work(struct work_struct *work);
 void weft_rdma_went_live(struct weft_rdma_ctrl *ctrl);
 
 /* ns.c */
 void weft_rdma_scan(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_scan_work(struct work_struct *work);
+void weft_rdma_again_work(struct work_struct *work);
+void weft_rdma_doubt_work(struct work_struct *work);
+void weft_rdma_dead_work(struct work_struct *work);
 void weft_rdma_pause(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_resume(struct weft_rdma_ctrl *ctrl, bool paths_only);
 void weft_rdma_ns_remove_all(struct weft_rdma_ctrl *ctrl);
@@ -500,26 +576,37 @@ bool weft_rdma_ns_release(struct weft_rdma_ctrl *ctrl);
 struct weft_rdma_ns *weft_rdma_ns_of(struct gendisk *disk);
 void weft_rdma_ns_kill_all(struct weft_rdma_ctrl *ctrl, bool paused_only);
 void weft_rdma_ns_sync(struct weft_rdma_ctrl *ctrl);
+void weft_rdma_ns_fit(struct weft_rdma_ctrl *ctrl);
 
 /**
- * struct weft_rdma_path - a disk of ours as a volume's path
- * @path: for the volume; first
+ * struct weft_rdma_path - a disk of weft_rdma as a volume's path
+ * @path: the path that the volume sees; first
  * @wb: the disk, claimed
- * @ns: the disk
- * @has_peers: counted in its controller's mem_users
+ * @ns: its namespace
+ * @has_peers: it is counted in its controller's mem_users
+ * @settling: number of calls in weft_rdma_path_settle()
+ * @waiting: operations on peer memory that got no tag
+ * @waiting_work: waits for a tag for each of @waiting
  */
 struct weft_rdma_path {
 	struct weft_path	path;
 	struct weft_bdev	wb;
 	struct weft_rdma_ns	*ns;
 	bool			has_peers;
+	atomic_t		settling;
+	struct llist_head	waiting;
+	struct work_struct	waiting_work;
 };
 
 /* path.c */
 extern struct weft_transport_ops weft_rdma_transport;
 bool weft_rdma_failover(struct request *rq, bool sent);
+bool weft_rdma_may_write(struct weft_rdma_ns *ns, const struct bio *bio);
 void weft_rdma_path_gone(struct weft_rdma_ns *ns);
+void weft_rdma_path_settle(struct weft_rdma_ns *ns);
 void weft_rdma_paths_peers(struct weft_rdma_ctrl *ctrl);
+void weft_rdma_path_fit(struct weft_rdma_ns *ns, u32 bytes);
+void weft_rdma_path_down(struct weft_rdma_ns *ns, const char *reason);
 void weft_rdma_paths_tell(struct weft_rdma_ctrl *ctrl, bool up);
 
 /* mapping.c */
@@ -537,6 +624,7 @@ bool weft_rdma_peer_lost(struct weft_peer *peer);
 int weft_rdma_peer_submit(struct weft_path *path, struct weft_mem_op *op);
 struct ib_pd *weft_rdma_peer_pd(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_peer_work(struct work_struct *work);
+void weft_rdma_peer_waiting_work(struct work_struct *work);
 void weft_rdma_peer_kick(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_peer_leave(struct weft_path *path);
 void weft_rdma_peer_put_domain(struct weft_rdma_ctrl *ctrl);

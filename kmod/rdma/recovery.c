@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What becomes of an association that fails: taken down, tried again, given up.
+ * Handling of an association that fails: tear it down, reconnect, or give up.
  *
  * DOC: recovery
  *
- * weft_rdma_error() may be called from anywhere, any number of times; the
- * first one takes the controller from LIVE to RECOVERING and says why. The
- * work then pauses the disks, drains the queue pairs and only then ends the
- * requests that were in flight. Those of a volume's path are given to the
- * volume, which has others; those of a disk used by itself wait.
+ * weft_rdma_error() may be called in any context and several times. The first
+ * call sets the controller from LIVE to RECOVERING and stores the reason. The
+ * work then pauses the disks, drains the queue pairs, and only then ends the
+ * requests that were in flight. Requests of a volume's path go back to the
+ * volume, which has other paths. Requests of a disk without a volume wait.
  *
  * DOC: when a write may be sent again
  *
- * A drained queue pair takes nothing from the target any more, but what the
- * target had taken before, it may still execute: a write that is sent again
- * could be followed by its older self. The target gives an association up when
- * the keep-alive timeout is over (NVMe base 2.1, 3.9), and its commands at
- * most CQT later. So writes that may have reached the target wait until both,
- * and a margin, are over since the queue pair was torn down: @quiet_at. Reads
- * and writes that were never sent need not. A volume keeps its writes itself
- * until then; those of a disk used by itself stay in its queue, and while there
- * are such (@keeps_writes) the next association waits.
+ * The target cannot send anything through a drained queue pair, but it may
+ * still execute commands that it has received. A late execution could then
+ * overwrite a write that was sent again. The target ends an association after
+ * the keep-alive timeout, and its commands at most CQT later. So writes that
+ * may have reached it wait two timeouts (three with traffic based keep-alive),
+ * CQT and a margin after the queue pair was torn down: until @quiet_at
+ * (weft_info_quiet_ms()). A target without CQT gives no limit for commands that
+ * its disk still executes; the host cannot detect that. Reads, and writes that
+ * were never sent, do not wait. A volume holds its own writes until then.
+ * Writes of a disk without a volume stay in its queue; if there are any
+ * (@keeps_writes), the next association waits.
  */
 #include "rdma.h"
 
@@ -28,9 +30,9 @@
 #include <linux/sched/mm.h>
 
 /**
- * weft_rdma_error() - an association cannot go on
+ * weft_rdma_error() - end an association after an error
  * @ctrl: the controller
- * @fmt: why, for people
+ * @fmt: the reason, for messages
  *
  * Context: any.
  */
@@ -59,7 +61,7 @@ void weft_rdma_error(struct weft_rdma_ctrl *ctrl, const char *fmt, ...)
 		weft_ctrl_warn(ctrl, "%s; recovering\n", reason);
 }
 
-/* Doubling from the first, with a tenth of chance, so that hosts do not come at once. */
+/* The delay doubles, with 10 % random variation, so that hosts do not reconnect together. */
 static unsigned long weft_backoff(struct weft_rdma_ctrl *ctrl)
 {
 	u32 ms = ctrl->opts.reconnect_delay * 1000;
@@ -76,7 +78,7 @@ static void weft_connect_later(struct weft_rdma_ctrl *ctrl)
 	unsigned long delay = weft_backoff(ctrl);
 	unsigned long now = jiffies;
 
-	/* No write is sent again before the old association is provably silent. */
+	/* Do not send a write again before the old association cannot execute it. */
 	if (READ_ONCE(ctrl->keeps_writes) && time_before(now + delay, ctrl->quiet_at))
 		delay = ctrl->quiet_at - now;
 	queue_delayed_work(ctrl->wq, &ctrl->connect_work, delay);
@@ -88,15 +90,16 @@ void weft_rdma_recover_work(struct work_struct *work)
 
 	WRITE_ONCE(ctrl->keeps_writes, false);
 	weft_rdma_pause(ctrl);
-	/* A volume sends no more from here on. */
+	/* Volumes do not use these paths after this. */
 	mutex_lock(&ctrl->ns_lock);
 	weft_rdma_paths_tell(ctrl, false);
 	mutex_unlock(&ctrl->ns_lock);
 	weft_rdma_teardown(ctrl, false);
 	ctrl->lost_at = jiffies;
 	ctrl->attempts = 0;
+	ctrl->queues_limit = 0;
 	ctrl->fail_fast = false;
-	/* What volumes had sent, and was not on its way yet, goes back to them. */
+	/* Requests of volumes that were not sent yet go back to the volumes. */
 	weft_rdma_resume(ctrl, true);
 	if (!weft_rdma_set_state(ctrl, WEFT_RDMA_CONNECTING))
 		return;	/* it is being removed */
@@ -106,7 +109,7 @@ void weft_rdma_recover_work(struct work_struct *work)
 	weft_connect_later(ctrl);
 }
 
-/* Patience is over: what waits fails, and what comes does at once. */
+/* fast_io_fail_timeout is over: waiting I/O fails, and new I/O fails at once. */
 void weft_rdma_fail_fast_work(struct work_struct *work)
 {
 	struct weft_rdma_ctrl *ctrl = container_of(to_delayed_work(work),
@@ -130,46 +133,33 @@ static bool weft_give_up(struct weft_rdma_ctrl *ctrl)
 				   (unsigned long)ctrl->opts.ctrl_loss_timeout * HZ);
 }
 
-struct weft_removal {
-	struct work_struct	work;
-	struct weft_rdma_ctrl	*ctrl;
-};
-
-/* On a queue that is not the controller's, which removal destroys. */
-static void weft_rdma_remove_later(struct work_struct *work)
+/**
+ * weft_rdma_removal_work() - take a controller off that was given up
+ * @work: of a controller, with a reference to it
+ */
+void weft_rdma_removal_work(struct work_struct *work)
 {
-	struct weft_removal *removal = container_of(work, struct weft_removal, work);
-	struct weft_rdma_ctrl *ctrl = removal->ctrl;
+	struct weft_rdma_ctrl *ctrl = container_of(work, struct weft_rdma_ctrl, removal_work);
 	bool ours;
 
 	mutex_lock(&weft_rdma_ctrls_lock);
 	ours = !list_empty(&ctrl->list);
 	list_del_init(&ctrl->list);
 	mutex_unlock(&weft_rdma_ctrls_lock);
-	if (ours)	/* or somebody removes it already */
+	if (ours)	/* or another thread removes it already */
 		weft_rdma_ctrl_remove(ctrl);
 	weft_rdma_ctrl_put(ctrl);
-	kfree(removal);
-	module_put(THIS_MODULE);
 }
 
+/* Nothing is allocated here: to free memory may take I/O that waits for just this. */
 static void weft_rdma_lost(struct weft_rdma_ctrl *ctrl)
 {
-	struct weft_removal *removal;
-
-	removal = kzalloc_obj(*removal);
-	if (!removal || !try_module_get(THIS_MODULE)) {
-		kfree(removal);
-		weft_connect_later(ctrl);
-		return;
-	}
 	weft_ctrl_err(ctrl, "not connected again within %d s, giving it up\n",
 		      ctrl->opts.ctrl_loss_timeout);
 	/* Not taken off the list here: who removes a device holds its lock, and waits for us. */
 	kref_get(&ctrl->ref);
-	removal->ctrl = ctrl;
-	INIT_WORK(&removal->work, weft_rdma_remove_later);
-	queue_work(system_long_wq, &removal->work);
+	if (!queue_work(weft_rdma_wq, &ctrl->removal_work))
+		weft_rdma_ctrl_put(ctrl);
 }
 
 void weft_rdma_connect_work(struct work_struct *work)
@@ -183,19 +173,22 @@ void weft_rdma_connect_work(struct work_struct *work)
 
 	if (weft_rdma_state(ctrl) != WEFT_RDMA_CONNECTING)
 		return;
-	/* Somebody flushed this work before its time. */
+	/* The work was flushed before its time. */
 	if (READ_ONCE(ctrl->keeps_writes) && time_before(jiffies, ctrl->quiet_at)) {
 		queue_delayed_work(ctrl->wq, &ctrl->connect_work, ctrl->quiet_at - jiffies);
 		return;
 	}
 	mutex_lock(&ctrl->attempt_lock);
 	ctrl->attempts++;
-	/* Nothing is sent before the scan has seen that it is the same disk. */
+	/* Nothing is sent before the scan has identified the disks. */
 	weft_rdma_pause(ctrl);
-	/* To free memory may take I/O that waits for just this. */
+	/* Reclaim may need I/O that waits for this reconnect. */
 	noio = memalloc_noio_save();
 	ret = weft_rdma_setup(ctrl, &why);
 	memalloc_noio_restore(noio);
+	/* It may grant more queues than it then takes, also for good. */
+	if (ret == -ECONNREFUSED && ctrl->queues_made && ctrl->attempts >= WEFT_RDMA_ALL_QUEUES)
+		ctrl->queues_limit = ctrl->queues_made;
 	live = !ret && weft_rdma_set_state(ctrl, WEFT_RDMA_LIVE);
 	if (!live) {
 		weft_rdma_teardown(ctrl, false);
@@ -225,11 +218,12 @@ void weft_rdma_connect_work(struct work_struct *work)
 }
 
 /**
- * weft_rdma_went_live() - what follows each time an association is up
+ * weft_rdma_went_live() - start the works of a new association
  * @ctrl: LIVE
  *
- * Context: process context, may sleep. The disks resume when the scan has
- * seen that they are what they were.
+ * The disks resume when the scan has identified them.
+ *
+ * Context: process context, may sleep.
  */
 void weft_rdma_went_live(struct weft_rdma_ctrl *ctrl)
 {
@@ -237,6 +231,8 @@ void weft_rdma_went_live(struct weft_rdma_ctrl *ctrl)
 		weft_rdma_error(ctrl, "a connection was lost while the others were made");
 		return;
 	}
+	/* An error that the target answered while this came up has stopped it. */
+	queue_delayed_work(ctrl->wq, &ctrl->keep_alive_work, 0);
 	if (ctrl->info.ns_events)
 		weft_rdma_listen(ctrl);
 	queue_work(ctrl->wq, &ctrl->scan_work);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Bringing an association up and taking it down: admin queue, Connect,
- * properties, Identify, number of queues, I/O queues, and back.
+ * Set an association up and tear it down: admin queue, Connect, properties,
+ * Identify, number of queues, I/O queues.
  */
 #include "rdma.h"
 
@@ -25,7 +25,7 @@ MODULE_PARM_DESC(io_timeout,
 
 static const char *weft_status_text(u16 status)
 {
-	switch (status & 0x7ff) {
+	switch (status & WEFT_STATUS_CODE) {
 	case NVME_SC_CONNECT_FORMAT:
 		return "the target knows no such record format";
 	case NVME_SC_CONNECT_CTRL_BUSY:
@@ -49,7 +49,7 @@ static int weft_refuse_status(struct weft_why *why, int status, const char *what
 
 	if (status < 0)
 		return weft_refuse(why, status, "%s cannot be sent (error %d)", what, -status);
-	if ((status & 0x7ff) == WEFT_SC_HOST_ABORTED)
+	if (status & WEFT_STATUS_HOST)
 		return weft_refuse(why, -ETIMEDOUT, "the target does not answer %s", what);
 	text = weft_status_text(status);
 	if (text)
@@ -81,8 +81,7 @@ static int weft_fabrics_connect(struct weft_rdma_queue *queue, struct weft_why *
 	kfree(data);
 	if (ret)
 		return weft_refuse_status(why, ret, "Connect");
-	/* Bits 16 and 17: the target wants the host to authenticate. */
-	if (le32_to_cpu(result.u32) & 0x30000) {
+	if (le32_to_cpu(result.u32) & WEFT_CONNECT_AUTH) {
 		weft_rdma_set_state(ctrl, WEFT_RDMA_AUTHENTICATING);
 		return weft_refuse(why, -EOPNOTSUPP,
 				   "the target wants authentication, which weft does not do");
@@ -133,20 +132,6 @@ static int weft_enable(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 			       max_t(u32, NVME_CAP_TIMEOUT(ctrl->cap), 1) * 500, why);
 }
 
-/* The disks' limits are those of the first association. */
-static int weft_check_again(struct weft_rdma_ctrl *ctrl, const struct weft_ctrl_info *info,
-			    struct weft_why *why)
-{
-	if (!ctrl->set_ready)
-		return 0;
-	if (info->max_bytes < ctrl->info.max_bytes ||
-	    info->max_queue_size < ctrl->set.queue_depth + 1)
-		return weft_refuse(why, -EPROTO,
-				   "it takes less than before (%u bytes a command, %u entries a queue)",
-				   info->max_bytes, info->max_queue_size);
-	return 0;
-}
-
 static int weft_identify(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 {
 	struct weft_ctrl_info info;
@@ -170,8 +155,6 @@ static int weft_identify(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 				  "it says to be controller %u after it connected as %u",
 				  info.cntlid, ctrl->info.cntlid);
 	if (!ret)
-		ret = weft_check_again(ctrl, &info, why);
-	if (!ret)
 		ctrl->info = info;
 	kfree(id);
 	return ret;
@@ -194,7 +177,7 @@ static int weft_set_features(struct weft_rdma_ctrl *ctrl, u8 fid, u32 value,
 	return ret;
 }
 
-/* How many I/O queues: what is wanted or what the target grants, with poll queues last. */
+/* The number of I/O queues: the requested or the granted number; poll queues are last. */
 static int weft_count_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 {
 	u32 io = ctrl->opts.io_queues, poll = ctrl->opts.poll_queues;
@@ -210,23 +193,25 @@ static int weft_count_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 		return weft_refuse_status(why, ret, "Set Features (Number of Queues)");
 	granted = min(result & 0xffff, result >> 16) + 1;
 	if (ctrl->set_ready) {
-		/* Requests wait that are mapped to the queues there were. */
-		if (granted < ctrl->queue_count - 1)
-			return weft_refuse(why, -EBUSY,
-					   "the target grants %u I/O queues, before it were %u",
-					   granted, ctrl->queue_count - 1);
-		return 0;
+		io = ctrl->poll_from - 1;
+		poll = ctrl->queue_count - ctrl->poll_from;
+		wanted = io + poll;
+		if (ctrl->queues_limit)
+			granted = min(granted, ctrl->queues_limit);
 	}
+	ctrl->mem_count = granted >= wanted + io ? io : 0;
 	if (granted < wanted) {
 		poll = min(poll, granted - 1);
-		io = granted - poll;
 		weft_ctrl_info(ctrl, "the target grants %u I/O queues of %u\n",
 			       granted, wanted);
 	}
-	ctrl->poll_from = io + 1;
-	ctrl->queue_count = io + poll + 1;
+	ctrl->io_up = min(io, granted - poll);
+	ctrl->poll_up = poll;
+	if (ctrl->set_ready)
+		return 0;
+	ctrl->poll_from = ctrl->io_up + 1;
+	ctrl->queue_count = ctrl->io_up + poll + 1;
 	ctrl->mem_first = ctrl->queue_count;
-	ctrl->mem_count = granted - io - poll >= io ? io : 0;
 	return 0;
 }
 
@@ -264,7 +249,7 @@ static int weft_start_admin(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 		ret = weft_identify(ctrl, why);
 	if (!ret)
 		ret = weft_set_live(admin, why);
-	/* Connecting all queues may take longer than the target waits for us. */
+	/* Connecting all queues may take longer than the keep-alive timeout. */
 	if (!ret)
 		queue_delayed_work(ctrl->wq, &ctrl->keep_alive_work,
 				   msecs_to_jiffies(ctrl->opts.kato_ms / 2));
@@ -278,10 +263,13 @@ static int weft_ask_io_queue(struct weft_rdma_ctrl *ctrl, u32 index,
 
 	queue->ctrl = ctrl;
 	queue->index = index;
-	queue->size = ctrl->set.queue_depth + 1;
+	queue->size = min(ctrl->set.queue_depth + 1, ctrl->info.max_queue_size);
 	queue->inline_bytes = ctrl->info.inline_bytes;
 	queue->mem = index >= ctrl->mem_first;
 	queue->poll = index >= ctrl->poll_from && !queue->mem;
+	queue->scarce = queue->size <= ctrl->set.queue_depth ||
+			(!queue->mem && ctrl->io_up + ctrl->poll_up < ctrl->queue_count - 1);
+	bitmap_zero(queue->claimed, WEFT_RDMA_QUEUE_MAX);
 	return weft_rdma_queue_start(queue, why);
 }
 
@@ -302,14 +290,14 @@ static int weft_finish_io_queue(struct weft_rdma_queue *queue, struct weft_why *
  * @ctrl: its admin queue is connected
  * @first: index
  * @count: how many
- * @made: set: how many came up, one after the other
+ * @made: set: how many were connected, in their order
  * @why: gets the reason of a failure
  *
- * Some at a time: while the target is at one, the next are on their way to it,
- * and never so many that it loses them.
+ * Requests several connections at a time, so that the target has the next one
+ * when it has finished one, and limits them, so that it does not drop any.
  *
- * Context: process context, as long as the target takes, bounded by timeouts.
- * Return: 0 or a negative errno; what was begun is undone as for any queue.
+ * Context: process context; waits for the target, limited by timeouts.
+ * Return: 0 or a negative errno. The queues are undone as in all cases.
  */
 int weft_rdma_start_queues(struct weft_rdma_ctrl *ctrl, u32 first, u32 count, u32 *made,
 			   struct weft_why *why)
@@ -344,7 +332,7 @@ static int weft_alloc_set(struct weft_rdma_ctrl *ctrl)
 
 	memset(set, 0, sizeof(*set));
 	set->ops = &weft_rdma_io_ops;
-	/* One less than there are entries: a full queue cannot be told from an empty one. */
+	/* One less than the entries: a full queue would look like an empty one. */
 	set->queue_depth = min(size, (u32)ctrl->ib->attrs.max_qp_wr / 4) - 1;
 	set->reserved_tags = 1;
 	set->numa_node = ctrl->node;
@@ -358,28 +346,34 @@ static int weft_alloc_set(struct weft_rdma_ctrl *ctrl)
 }
 
 /**
- * weft_rdma_free_sets() - undo what the first weft_rdma_setup() made to stay
+ * weft_rdma_free_sets() - free the tag sets that the first weft_rdma_setup() made
  * @ctrl: torn down, without namespaces
  */
 void weft_rdma_free_sets(struct weft_rdma_ctrl *ctrl)
 {
-	if (!ctrl->set_ready)
-		return;
-	weft_rdma_set_free(&ctrl->set, ctrl->connect_q);
+	bool ready;
+
+	/* A path's close looks through the tags under this lock. */
+	mutex_lock(&ctrl->mem_lock);
+	ready = ctrl->set_ready;
 	ctrl->set_ready = false;
+	mutex_unlock(&ctrl->mem_lock);
+	if (ready)
+		weft_rdma_set_free(&ctrl->set, ctrl->connect_q);
 }
 
 /**
- * weft_rdma_setup() - bring an association up
- * @ctrl: CONNECTING, nothing of it is up; its disks are paused
+ * weft_rdma_setup() - set an association up
+ * @ctrl: CONNECTING, with nothing connected; its disks are paused
  * @why: gets the reason of a failure
  *
- * Context: process context, takes as long as the target does, bounded by our
- * timeouts.
- * Return: 0; or a negative errno, and weft_rdma_teardown() is needed as well.
+ * Context: process context; waits for the target, limited by timeouts.
+ * Return: 0 or a negative errno. Undo with weft_rdma_teardown(), also after an
+ * error.
  */
 int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 {
+	u32 polls = 0;
 	int ret;
 
 	ctrl->queues_made = 0;
@@ -394,7 +388,12 @@ int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 	}
 	if (ret)
 		return ret;
-	ret = weft_rdma_start_queues(ctrl, 1, ctrl->queue_count - 1, &ctrl->queues_made, why);
+	weft_rdma_ns_fit(ctrl);
+	ret = weft_rdma_start_queues(ctrl, 1, ctrl->io_up, &ctrl->queues_made, why);
+	if (!ret && ctrl->poll_up) {
+		ret = weft_rdma_start_queues(ctrl, ctrl->poll_from, ctrl->poll_up, &polls, why);
+		ctrl->queues_made += polls;
+	}
 	if (ret)
 		return ret;
 	if (ctrl->info.ns_events)
@@ -403,7 +402,7 @@ int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 }
 
 /**
- * weft_rdma_setup_fewer() - the first weft_rdma_setup() again, with the queues there is room for
+ * weft_rdma_setup_fewer() - repeat the first weft_rdma_setup() with fewer queues
  * @ctrl: the target refused one of its I/O queues after others; no disk is made
  * @why: has the reason, gets that of a failure
  *
@@ -425,6 +424,12 @@ int weft_rdma_setup_fewer(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 	return weft_rdma_setup(ctrl, why);
 }
 
+static unsigned long weft_quiet_time(const struct weft_rdma_ctrl *ctrl)
+{
+	return msecs_to_jiffies(weft_info_quiet_ms(&ctrl->info, ctrl->opts.kato_ms) +
+				WEFT_RDMA_QUIET_MARGIN_MS);
+}
+
 static void weft_shutdown(struct weft_rdma_ctrl *ctrl)
 {
 	u32 cc = NVME_CC_CSS_NVM | NVME_CC_IOSQES | NVME_CC_IOCQES |
@@ -438,50 +443,57 @@ static void weft_shutdown(struct weft_rdma_ctrl *ctrl)
 		weft_ctrl_warn(ctrl, "shutting down: %s\n", why.text);
 }
 
+/* Wait until no timeout handler is running. */
+static void weft_sync_timeouts(struct weft_rdma_ctrl *ctrl)
+{
+	if (ctrl->set_ready) {
+		blk_sync_queue(ctrl->connect_q);
+		weft_rdma_ns_sync(ctrl);
+	}
+	blk_sync_queue(ctrl->admin_q);
+}
+
 /**
- * weft_rdma_teardown() - take an association down
- * @ctrl: its disks are paused, or dead; any part of it may be up
- * @shutdown: tell the controller, which still answers
+ * weft_rdma_teardown() - tear an association down
+ * @ctrl: its disks are paused or dead; any part of it may be connected
+ * @shutdown: shut the controller down first, because it still answers
  *
- * When this returns no command of it can reach this host's memory, every
+ * When this returns, no command of it can access this host's memory, every
  * request that was sent has ended, and nothing of the RDMA device is held.
  *
  * Context: process context, may sleep.
  */
 void weft_rdma_teardown(struct weft_rdma_ctrl *ctrl, bool shutdown)
 {
-	u32 quiet_ms = ctrl->opts.kato_ms + ctrl->info.quiesce_ms + WEFT_RDMA_QUIET_MARGIN_MS;
 	u32 i;
 
 	if (shutdown)
 		weft_shutdown(ctrl);
-	/* Whoever connects queues for peer memory is done, and begins no more. */
+	/* Wait for a thread that connects queues for peer memory; no other starts. */
 	mutex_lock(&ctrl->mem_lock);
+	WRITE_ONCE(ctrl->mem_ready, false);
 	WRITE_ONCE(ctrl->mem_up, false);
 	if (ctrl->set_ready)
 		blk_mq_quiesce_queue(ctrl->connect_q);
 	blk_mq_quiesce_queue(ctrl->admin_q);
 
-	/* Every queue pair before any request: a key of one is good on all of them. */
+	/* All queue pairs before any request: a key is valid on all of them. */
 	for (i = ctrl->max_queues; i-- > 0;)
 		if (ctrl->queues[i].cm_id)
 			weft_rdma_queue_stop(&ctrl->queues[i]);
-	for (i = 0; i < ctrl->mem_count; i++)
-		weft_rdma_forget_keys(&ctrl->queues[ctrl->mem_first + i]);
 	/* From here on nothing keeps the association alive. Set before requests look at it. */
 	if (weft_rdma_state(ctrl) == WEFT_RDMA_RECOVERING)
-		ctrl->quiet_at = jiffies + msecs_to_jiffies(quiet_ms);
+		ctrl->quiet_at = jiffies + weft_quiet_time(ctrl);
 
-	/* No timeout handler is at work on what is ended now. */
-	if (ctrl->set_ready) {
-		blk_sync_queue(ctrl->connect_q);
-		weft_rdma_ns_sync(ctrl);
+	/* Wait for handlers of the requests that are ended next. */
+	weft_sync_timeouts(ctrl);
+	if (ctrl->set_ready)
 		weft_rdma_cancel_all(&ctrl->set);
-	}
-	blk_sync_queue(ctrl->admin_q);
 	weft_rdma_cancel_all(&ctrl->admin_set);
+	/* And for handlers that ran meanwhile: their data is freed next. */
+	weft_sync_timeouts(ctrl);
 
-	/* What waits to be sent is turned away, and so nobody waits for it. */
+	/* Refuse requests that wait to be sent, so that no caller waits for them. */
 	if (ctrl->set_ready)
 		blk_mq_unquiesce_queue(ctrl->connect_q);
 	blk_mq_unquiesce_queue(ctrl->admin_q);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The built-in transport: any block device, by its path. */
+/* The built-in transport "bdev": any block device, by its path in /dev. */
 #include "weft.h"
 
 struct weft_bdev_path {
@@ -37,8 +37,8 @@ static int weft_bdev_explain(const struct weft_path_request *req, int err,
 }
 
 /**
- * weft_path_open() - claim the block device that a path is
- * @wb: its gone is set
+ * weft_path_open() - claim the block device of a path
+ * @wb: the caller has set its gone callback
  * @req: the path
  * @why: gets the reason of a failure
  *
@@ -50,7 +50,7 @@ int weft_path_open(struct weft_bdev *wb, const struct weft_path_request *req,
 {
 	int ret;
 
-	ret = weft_bdev_open(wb, req->address, req->writable);
+	ret = req->lookup ?: weft_bdev_open_dev(wb, req->devt, req->writable);
 	if (ret)
 		return weft_bdev_explain(req, ret, why);
 	if (req->writable && bdev_read_only(wb->bdev))
@@ -85,9 +85,10 @@ static struct weft_path *weft_bdev_connect(const struct weft_path_request *req,
 	if (!bp)
 		return ERR_PTR(-ENOMEM);
 	bp->wb.gone = weft_bdev_gone;
-	/* It may go before this returns. */
+	/* The device may be removed before this returns. */
 	bp->path.events = req->events;
 	bp->path.owner_data = req->owner_data;
+	bp->path.lease = req->lease;
 	bp->path.usable = true;
 	bp->path.node = NUMA_NO_NODE;
 	ret = weft_path_open(&bp->wb, req, why);

@@ -1,33 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The way of a bio down to its member.
+ * The path of a bio from the volume to its member.
  *
- * DOC: two paths
+ * DOC: tracked and untracked bios
  *
- * A bio is remapped in place and sent on: no copy of it is made. While the
- * queue's iostats are on, it is also tracked: its completion is led through
- * weft_end_io() by putting our own bi_end_io and bi_private in place of the
- * submitter's, which are kept in a struct weft_io and put back before the
- * submitter hears of it. This is what dm targets do with dm_bio_record(), and
- * a third of the instructions of a clone. With iostats off nothing needs the
- * completion and nothing is done for it.
+ * A bio is remapped in place and sent to its member without a copy. While the
+ * queue's iostats are on, and memory is available, the bio is also tracked:
+ * weft_end_io() and a struct weft_io replace the submitter's bi_end_io and
+ * bi_private, which the struct weft_io keeps and restores at completion. dm
+ * targets do the same with dm_bio_record(). It takes a third of the
+ * instructions of a clone. With iostats off, a bio completes directly to its
+ * submitter.
  *
  * DOC: splits
  *
- * A bio that crosses into another member is split at the border; the front
- * goes down, the rest is submitted to the volume again. So at most one
- * fragment is allocated in each call, and it can complete before the next is
- * needed: the mempools cannot deadlock.
+ * A bio that crosses into another member is split at the border. The front
+ * goes to its member, and the rest is submitted to the volume again. Each call
+ * allocates at most one fragment, which can complete before the next one is
+ * needed, so the volume's mempool cannot deadlock.
  *
- * With REQ_NOWAIT the fragments carry it too, and are cut to what a member
- * takes without splitting again, so nobody waits for a request on the
- * submitter's time. A fragment may be turned away for that when others are on
- * their way, and to fail the whole would hide what was done. So such a bio is
- * always tracked, and if it ends with BLK_STS_AGAIN it is done again from its
- * start where it may wait. That writes the same data twice at worst. The
- * submitter sees BLK_STS_AGAIN only when nothing was issued.
+ * The fragments of a bio with REQ_NOWAIT have REQ_NOWAIT too. They are cut to
+ * the size that a member takes without another split, so the submitter never
+ * waits for a request. A member may refuse one fragment with BLK_STS_AGAIN
+ * while others are in flight; failing the whole bio would then hide the writes
+ * that were done. Therefore such a bio is always tracked. If it ends with
+ * BLK_STS_AGAIN, it is done again from its start in process context, where it
+ * may wait. At worst this writes the same data twice. The submitter sees
+ * BLK_STS_AGAIN only if nothing was issued.
  *
- * Nothing here takes a lock, and nothing is written that another cpu writes.
+ * This needs a bio whose status contains only the errors of our own fragments.
+ * If another driver has already split fragments off the bio (BIO_CHAIN), for
+ * example a volume that has this one as a member, its status contains their
+ * errors too. Such a bio is split in process context and never retried.
+ *
+ * This path takes no lock and writes no data that another CPU writes.
  */
 #include "weft.h"
 
@@ -38,24 +44,25 @@
 #include "trace.h"
 
 #define WEFT_IO_FRAGMENT	BIT(0)	/* @whole is set and not @bdev */
-#define WEFT_IO_ACCOUNTED	BIT(1)	/* in the disk's iostats */
-#define WEFT_IO_RETRY		BIT(2)	/* from @iter, if a fragment is turned away */
+#define WEFT_IO_ACCOUNTED	BIT(1)	/* counted in the disk's iostats */
+#define WEFT_IO_RETRY		BIT(2)	/* retry from @iter on BLK_STS_AGAIN */
 
 /**
- * struct weft_io - what is kept of a tracked bio until it completes
+ * struct weft_io - state of a tracked bio until it completes
  * @vol: the volume
- * @end_io: the submitter's
- * @private: the submitter's
- * @bdev: where the bio was submitted, to be accounted there
- * @whole: instead, tracking of the bio that this is a fragment of
+ * @end_io: the submitter's bi_end_io
+ * @private: the submitter's bi_private
+ * @bdev: the device that the bio was submitted to, for its accounting
+ * @whole: for a fragment, instead of @bdev: the tracking of the whole bio
  * @start: when it was submitted, in jiffies
- * @member: where it went, NULL until then
- * @sent: when that was, in nanoseconds
- * @sectors: how many the bio had
+ * @member: the member it was sent to; NULL before that
+ * @sent: when it was sent to @member, in nanoseconds
+ * @sectors: size of the bio when it was submitted
  * @group: enum weft_stat_group
  * @flags: WEFT_IO_*
- * @part_failed: a fragment of this bio failed, so its status is not @member's
- * @iter: where a retry starts from
+ * @part_failed: a fragment of this bio failed, so an error in the bio's status
+ *	may be from another member than @member
+ * @iter: start of a retry
  */
 struct weft_io {
 	struct weft_volume	*vol;
@@ -75,21 +82,18 @@ struct weft_io {
 	struct bvec_iter	iter;
 };
 
-/* What bio_chain() puts into a bio: the one bi_end_io that is not for calling. */
+/* The bi_end_io that bio_chain() sets. It must not be called directly. */
 static bio_end_io_t *weft_chain_end_io __ro_after_init;
 
 static struct kmem_cache *weft_io_cache;
-static mempool_t *weft_io_pool;
-
-#define WEFT_IO_RESERVE	256
 
 /**
- * struct weft_io_stock - a cpu's own few struct weft_io, ready for use
- * @head: the first; each holds the next in @private
- * @count: how many
+ * struct weft_io_stock - a CPU's cache of free struct weft_io
+ * @head: the first; @private of each points to the next
+ * @count: length of the list
  *
- * Taking from the slab and giving back costs 300 instructions an I/O, this 30.
- * Touched with interrupts off, by its cpu alone.
+ * Allocation and release cost 30 instructions per I/O here, and 300 in the slab
+ * allocator. Only its own CPU uses it, with interrupts off.
  */
 struct weft_io_stock {
 	struct weft_io	*head;
@@ -100,7 +104,11 @@ struct weft_io_stock {
 
 static DEFINE_PER_CPU(struct weft_io_stock, weft_io_stocks);
 
-static struct weft_io *weft_io_alloc(gfp_t gfp)
+/*
+ * Never waits: the bios that hold the existing ones may be waiting for a path,
+ * or in another volume. Returns NULL if there is no memory.
+ */
+static struct weft_io *weft_io_alloc(void)
 {
 	struct weft_io_stock *stock;
 	unsigned long irqflags;
@@ -114,7 +122,7 @@ static struct weft_io *weft_io_alloc(gfp_t gfp)
 		stock->count--;
 	}
 	local_irq_restore(irqflags);
-	return likely(io) ? io : mempool_alloc(weft_io_pool, gfp);
+	return likely(io) ? io : kmem_cache_alloc(weft_io_cache, GFP_NOWAIT | __GFP_NOWARN);
 }
 
 static void weft_io_free(struct weft_io *io)
@@ -122,14 +130,6 @@ static void weft_io_free(struct weft_io *io)
 	struct weft_io_stock *stock;
 	unsigned long irqflags;
 
-	/*
-	 * While the pool lacks some of its reserve somebody may wait for it,
-	 * and everything freed must go back there.
-	 */
-	if (unlikely(READ_ONCE(weft_io_pool->curr_nr) < weft_io_pool->min_nr)) {
-		mempool_free(io, weft_io_pool);
-		return;
-	}
 	local_irq_save(irqflags);
 	stock = this_cpu_ptr(&weft_io_stocks);
 	if (likely(stock->count < WEFT_IO_STOCK_MAX)) {
@@ -140,7 +140,7 @@ static void weft_io_free(struct weft_io *io)
 	}
 	local_irq_restore(irqflags);
 	if (unlikely(io))
-		mempool_free(io, weft_io_pool);
+		kmem_cache_free(weft_io_cache, io);
 }
 
 static void weft_io_stocks_empty(void)
@@ -153,7 +153,7 @@ static void weft_io_stocks_empty(void)
 
 		while ((io = stock->head)) {
 			stock->head = io->private;
-			mempool_free(io, weft_io_pool);
+			kmem_cache_free(weft_io_cache, io);
 		}
 		stock->count = 0;
 	}
@@ -175,7 +175,7 @@ static void weft_member_done(struct weft_io *io, struct bio *bio)
 	trace_weft_done(member, nsecs, bio->bi_status);
 	if (likely(!bio->bi_status) || READ_ONCE(io->part_failed))
 		return;
-	/* What the caller asked not to wait for is no fault of the member. */
+	/* REQ_NOWAIT caused this: it is not an error of the member. */
 	if (bio->bi_status == BLK_STS_AGAIN)
 		return;
 	if (io->flags & WEFT_IO_FRAGMENT)
@@ -184,15 +184,15 @@ static void weft_member_done(struct weft_io *io, struct bio *bio)
 }
 
 /*
- * All fragments have completed. The bio keeps its tracking and starts again;
- * what has ended with the first try (chain, cgroup) is set up by submission.
+ * All fragments have completed. The bio keeps its tracking and starts again.
+ * The submission sets up the chain and the cgroup again.
  */
 static void weft_io_retry(struct weft_io *io, struct bio *bio)
 {
 	io->flags &= ~WEFT_IO_RETRY;
 	io->member = NULL;
 	io->part_failed = false;
-	/* Counted down to zero, and not set up again by bio_chain(). */
+	/* It has reached zero, and bio_chain() does not set it again. */
 	atomic_set(&bio->__bi_remaining, 1);
 	bio->bi_status = BLK_STS_OK;
 	bio->bi_iter = io->iter;
@@ -218,35 +218,34 @@ static void weft_end_io(struct bio *bio)
 	bio->bi_private = io->private;
 	weft_io_free(io);
 	/*
-	 * bio_endio() has run, so what is left is the call. But of a chained
-	 * bio it is bio_endio() that goes on to the parent, and that has
-	 * nothing to undo twice.
+	 * bio_endio() has already run for this bio, so only call the
+	 * submitter's function. For a chained bio, call bio_endio() again: it
+	 * continues with the parent, and undoes nothing twice for this bio.
 	 */
 	if (unlikely(bio->bi_end_io == weft_chain_end_io))
 		bio_endio(bio);
 	else if (bio->bi_end_io)
 		bio->bi_end_io(bio);
-	/* The volume may be gone after this, see weft_volume_drain(). */
+	/* The volume may be freed after this, see weft_volume_drain(). */
 	this_cpu_dec(*vol->in_flight);
 }
 
-/* The tracking of a bio that came by here before, such as a split's rest. */
+/* The tracking of a bio that came here before, such as the rest of a split. */
 static struct weft_io *weft_io_of(struct weft_volume *vol, struct bio *bio)
 {
 	struct weft_io *io = bio->bi_private;
 
-	/* A volume may be a member of another: the function alone says nothing. */
+	/* A volume may be a member of another: compare it too. */
 	return bio->bi_end_io == weft_end_io && io->vol == vol ? io : NULL;
 }
 
-/* Lead a bio's completion through weft_end_io(). NULL where memory lacks. */
+/* Make weft_end_io() a bio's completion. Returns NULL if there is no memory. */
 static __always_inline struct weft_io *
-weft_io_start(struct weft_volume *vol, struct bio *bio, bool accounted,
-	      gfp_t gfp)
+weft_io_start(struct weft_volume *vol, struct bio *bio, bool accounted)
 {
 	struct weft_io *io;
 
-	io = weft_io_alloc(gfp);
+	io = weft_io_alloc();
 	if (unlikely(!io))
 		return NULL;
 	this_cpu_inc(*vol->in_flight);
@@ -266,20 +265,11 @@ weft_io_start(struct weft_volume *vol, struct bio *bio, bool accounted,
 	return io;
 }
 
-static gfp_t weft_gfp(const struct bio *bio)
-{
-	return bio->bi_opf & REQ_NOWAIT ? GFP_NOWAIT : GFP_NOIO;
-}
-
-/*
- * The same for a fragment, which is accounted with the whole. Whoever holds
- * the whole's from the pool must not wait for a second one: with no memory the
- * fragment goes untracked, and all it costs is that it is not counted.
- */
+/* The same for a fragment. The whole bio is accounted, not its fragments. */
 static struct weft_io *weft_io_start_fragment(struct weft_volume *vol,
 					      struct bio *bio, struct weft_io *whole)
 {
-	struct weft_io *io = weft_io_start(vol, bio, false, GFP_NOWAIT);
+	struct weft_io *io = weft_io_start(vol, bio, false);
 
 	if (io) {
 		io->flags = WEFT_IO_FRAGMENT;
@@ -288,13 +278,10 @@ static struct weft_io *weft_io_start_fragment(struct weft_volume *vol,
 	return io;
 }
 
-/* The bio is mapped: all that is left is to count it and let it go. */
-static __always_inline void weft_send(struct weft_member *member,
-				      struct bio *bio, sector_t sector,
-				      struct weft_io *io)
+/* Count a bio that is mapped to its member, and point it there. */
+static __always_inline void weft_map_bio(struct weft_member *member, struct bio *bio,
+					 sector_t sector, struct weft_io *io)
 {
-	struct block_device *bdev;
-
 	trace_weft_map(member, bio, sector);
 	if (io) {
 		struct weft_stats __percpu *stats = member->stats;
@@ -308,6 +295,15 @@ static __always_inline void weft_send(struct weft_member *member,
 		trace_block_bio_remap(bio, disk_devt(member->volume->disk),
 				      bio->bi_iter.bi_sector);
 	bio->bi_iter.bi_sector = sector;
+}
+
+static __always_inline void weft_send(struct weft_member *member,
+				      struct bio *bio, sector_t sector,
+				      struct weft_io *io)
+{
+	struct block_device *bdev;
+
+	weft_map_bio(member, bio, sector, io);
 	bdev = READ_ONCE(member->route);
 	if (unlikely(!bdev)) {
 		weft_route_submit(member, bio);
@@ -318,11 +314,11 @@ static __always_inline void weft_send(struct weft_member *member,
 }
 
 /**
- * weft_submit_part() - send a part of a bio that was made for one member
- * @member: where to
- * @bio: of our own making, chained to @whole
- * @sector: on the member
- * @whole: the bio it is a part of; tracked or not
+ * weft_submit_part() - send a member's part of a bio
+ * @member: the member
+ * @bio: the part: a clone that is chained to @whole
+ * @sector: first sector on the member
+ * @whole: the bio that @bio is a part of; tracked or not
  *
  * Context: process context, may sleep.
  */
@@ -334,7 +330,13 @@ void weft_submit_part(struct weft_member *member, struct bio *bio,
 
 	if (io)
 		io = weft_io_start_fragment(vol, bio, io);
-	weft_send(member, bio, sector, io);
+	/* The parts before it may have waited for long: now route.c decides. */
+	if (unlikely(time_after(jiffies, READ_ONCE(vol->lease)))) {
+		weft_map_bio(member, bio, sector, io);
+		weft_route_again(member, bio);
+	} else {
+		weft_send(member, bio, sector, io);
+	}
 }
 
 static void weft_end_status(struct bio *bio, blk_status_t status)
@@ -344,8 +346,8 @@ static void weft_end_status(struct bio *bio, blk_status_t status)
 }
 
 /*
- * Cut off what the first member gets, send it, and submit the rest again.
- * Kept out of line: small I/O never comes here.
+ * Split off the first member's part, send it, and submit the rest again.
+ * Not inline, because small I/O is rarely split.
  */
 static noinline void weft_split(struct weft_volume *vol, struct bio *bio,
 				struct weft_io *io, sector_t sectors)
@@ -355,15 +357,19 @@ static noinline void weft_split(struct weft_volume *vol, struct bio *bio,
 	struct weft_place place;
 	struct bio *front;
 
-	/* The limits promise that none reaches over a chunk. */
+	/* The queue limits keep an atomic write within a chunk. */
 	if (unlikely(bio->bi_opf & WEFT_REQ_ATOMIC)) {
 		weft_end_status(bio, BLK_STS_INVAL);
 		return;
 	}
-	/* Who polls waits for one cookie; fragments have many. */
+	/* A poller polls one cookie; the fragments have several. */
 	bio_clear_polled(bio);
+	if (nowait && bio_flagged(bio, BIO_CHAIN) && !(io && io->flags & WEFT_IO_RETRY)) {
+		weft_defer(vol, bio);
+		return;
+	}
 	if (nowait && !io) {
-		io = weft_io_start(vol, bio, false, GFP_NOWAIT);
+		io = weft_io_start(vol, bio, false);
 		if (!io) {
 			weft_end_status(bio, BLK_STS_AGAIN);
 			return;
@@ -373,7 +379,7 @@ static noinline void weft_split(struct weft_volume *vol, struct bio *bio,
 		io->iter = bio->bi_iter;
 		io->flags |= WEFT_IO_RETRY;
 	}
-	front = bio_split(bio, sectors, weft_gfp(bio), &vol->bios);
+	front = bio_split(bio, sectors, nowait ? GFP_NOWAIT : GFP_NOIO, &vol->bios);
 	if (IS_ERR_OR_NULL(front)) {
 		weft_end_status(bio, nowait ? BLK_STS_AGAIN : BLK_STS_RESOURCE);
 		return;
@@ -386,22 +392,23 @@ static noinline void weft_split(struct weft_volume *vol, struct bio *bio,
 	weft_send(vol->members[place.member], front, place.sector, front_io);
 }
 
-/* How much of a bio, from its start, goes to one member as one piece. */
+/* How many sectors from the start of a bio go to one member in one piece. */
 static sector_t weft_piece(const struct weft_volume *vol, const struct bio *bio)
 {
 	sector_t sectors = weft_map_contiguous(&vol->map, bio->bi_iter.bi_sector);
 
-	/* A member's queue turns away what it would have to split itself. */
+	/* A queue fails a REQ_NOWAIT bio that it would have to split. */
 	if (bio->bi_opf & REQ_NOWAIT)
 		sectors = min_t(sector_t, sectors, vol->max_sectors);
 	return sectors;
 }
 
 /**
- * weft_submit_bio() - what the block layer calls for each bio of a volume
+ * weft_submit_bio() - the submit_bio operation of a volume's disk
  * @bio: within the volume's capacity
  *
- * Context: process context; sleeps only for memory, and not with REQ_NOWAIT.
+ * Context: process context; may sleep for the memory of a fragment, except with
+ * REQ_NOWAIT.
  */
 void weft_submit_bio(struct bio *bio)
 {
@@ -410,13 +417,9 @@ void weft_submit_bio(struct bio *bio)
 	struct weft_place place;
 	sector_t piece;
 
-	if (!io && blk_queue_io_stat(vol->disk->queue)) {
-		io = weft_io_start(vol, bio, true, weft_gfp(bio));
-		if (unlikely(!io)) {
-			weft_end_status(bio, BLK_STS_AGAIN);
-			return;
-		}
-	}
+	/* Without memory the bio is sent untracked and is not counted. */
+	if (!io && blk_queue_io_stat(vol->disk->queue))
+		io = weft_io_start(vol, bio, true);
 	if (op_is_write(bio->bi_opf)) {
 		if (unlikely(time_after(jiffies, READ_ONCE(vol->lease)))) {
 			weft_owner_hold(vol, bio);
@@ -454,19 +457,11 @@ int __init weft_bio_init(void)
 {
 	weft_learn_chain_end_io();
 	weft_io_cache = KMEM_CACHE(weft_io, SLAB_HWCACHE_ALIGN);
-	if (!weft_io_cache)
-		return -ENOMEM;
-	weft_io_pool = mempool_create_slab_pool(WEFT_IO_RESERVE, weft_io_cache);
-	if (!weft_io_pool) {
-		kmem_cache_destroy(weft_io_cache);
-		return -ENOMEM;
-	}
-	return 0;
+	return weft_io_cache ? 0 : -ENOMEM;
 }
 
 void weft_bio_exit(void)
 {
 	weft_io_stocks_empty();
-	mempool_destroy(weft_io_pool);
 	kmem_cache_destroy(weft_io_cache);
 }

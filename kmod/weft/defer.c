@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Bios that cannot go on where they are submitted, or where they complete.
+ * Bios that have to continue in process context.
  *
- * Discards and write zeroes over more than one member: whatever such a bio
- * spans, each member's share is one run (map.c), so it goes down as one bio for
- * each member and not as one for each chunk. That takes up to 256 bios at once,
- * more than can be allocated safely where a bio is submitted; here each goes on
- * its way before the next is allocated.
+ * Discards and write zeroes over more than one member: each member's share is
+ * one run (map.c), so such a bio becomes one bio for each member, not one for
+ * each chunk. That is up to 256 bios, more than can be allocated safely within
+ * submit_bio. Here each bio is sent before the next one is allocated.
  *
- * Reads and writes with REQ_NOWAIT that were split and of which a fragment was
- * turned away (bio.c): here they may wait.
+ * Reads and writes with REQ_NOWAIT that were split and then failed with
+ * BLK_STS_AGAIN, or that cannot be split with REQ_NOWAIT (bio.c). Here they may
+ * wait.
  */
 #include "weft.h"
 
@@ -35,7 +35,7 @@ static void weft_range_fan_out(struct weft_volume *vol, struct bio *bio)
 		bio_chain(part, bio);
 		weft_submit_part(vol->members[i], part, sector, bio);
 	}
-	/* Its own part is done; the last of the others ends it. */
+	/* Drops our reference; the last part to complete ends the bio. */
 	bio_endio(bio);
 }
 
@@ -56,17 +56,17 @@ static void weft_deferred_work(struct work_struct *work)
 		if (!weft_op_is_range(bio))
 			submit_bio_noacct(bio);
 		else if (time_after(jiffies, READ_ONCE(vol->lease)))
-			weft_owner_hold(vol, bio);	/* it waited for too long */
+			weft_owner_hold(vol, bio);	/* lease has ended */
 		else
 			weft_range_fan_out(vol, bio);
 	}
 }
 
 /**
- * weft_defer() - let a bio go on in process context, where it may wait
+ * weft_defer() - continue a bio in process context, where it may wait
  * @vol: the volume
- * @bio: a discard or write zeroes to be fanned out, or any other to be
- *	submitted to the volume
+ * @bio: a discard or write zeroes is fanned out to the members; any other bio
+ *	is submitted to the volume again
  *
  * Context: any.
  */
@@ -81,8 +81,10 @@ void weft_defer(struct weft_volume *vol, struct bio *bio)
 }
 
 /**
- * weft_deferred_init() - nothing to undo
+ * weft_deferred_init() - initialize the list and its work
  * @vol: the volume
+ *
+ * It needs no exit function.
  */
 void weft_deferred_init(struct weft_volume *vol)
 {

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Flushes: every member's cache, once for all who wait.
+ * Flushes: one flush of all members' caches serves all waiting bios.
  *
  * DOC: one fan-out at a time
  *
- * A bio with REQ_PREFLUSH is parked and the members' caches are flushed; then
- * it ends, or, if it carries data, is submitted again without the flag: data
- * follows the flush. One fan-out is in flight for a volume, from a bio that
- * each member has ready for it, so nothing is allocated. A bio that comes
- * while it is in flight may follow writes that it does not cover, so it waits
- * for the next one, with all others that come until then: many fsyncs cost as
- * much as one. The block layer does the same for a request queue.
+ * A bio with REQ_PREFLUSH waits while the members' caches are flushed. Then it
+ * ends or, if it has data, is submitted again without the flag, so the data
+ * follows the flush. A volume has at most one fan-out in flight. Each member
+ * has a preallocated bio for it, so a flush allocates nothing. If a bio arrives
+ * while the fan-out is in flight, the fan-out might not cover the writes before
+ * it. Such bios wait for the next fan-out, which serves all of them: many
+ * fsyncs cost as much as one. The block layer does the same for a request
+ * queue.
  *
- * Nothing waits in submit_bio: the last member's completion goes on from there.
+ * submit_bio does not wait: the last member's completion continues the flush.
+ * The fan-out starts in a work and not in submit_bio, because a bio submitted
+ * within submit_bio waits on a list of the task until the bio before it has a
+ * request. The work hands each member its bio before it chooses the next
+ * member's path.
  */
 #include "weft.h"
 
@@ -24,9 +29,25 @@ static void weft_flush_member_end(struct bio *bio);
 
 static void weft_flush_init_bio(struct weft_member *member)
 {
-	bio_init(&member->flush, member->bdev, NULL, 0, REQ_OP_WRITE | REQ_PREFLUSH);
+	/* weft_route_submit() sets the device. */
+	bio_init(&member->flush, NULL, NULL, 0, REQ_OP_WRITE | REQ_PREFLUSH);
 	member->flush.bi_end_io = weft_flush_member_end;
 	member->flush.bi_private = member;
+}
+
+/*
+ * May a flush that lost its path be sent again? WEFT_FLUSH_TRIES times at once,
+ * and then for as long as other I/O waits for a path.
+ */
+static bool weft_flush_may_retry(struct weft_member *member)
+{
+	if (member->flush_tries == WEFT_FLUSH_TRIES)
+		member->flush_lost = jiffies;
+	if (member->flush_tries) {
+		member->flush_tries--;
+		return true;
+	}
+	return weft_route_patience(member, member->flush_lost);
 }
 
 static void weft_flush_member_end(struct bio *bio)
@@ -35,12 +56,12 @@ static void weft_flush_member_end(struct bio *bio)
 	struct weft_volume *vol = member->volume;
 
 	/*
-	 * The block layer's own flush of a path that was lost: it fails, and is
-	 * done again by another, or when the path is back.
+	 * The flush request of a lost path is the block layer's own, so the
+	 * transport cannot give it back. Send the flush over another path, or
+	 * over this one when it is back.
 	 */
 	if (bio->bi_status == BLK_STS_TRANSPORT && member->owns_requests &&
-	    member->flush_tries) {
-		member->flush_tries--;
+	    weft_flush_may_retry(member)) {
 		weft_flush_init_bio(member);
 		weft_route_again(member, bio);
 		return;
@@ -64,7 +85,7 @@ static void weft_flush_start(struct weft_volume *vol)
 	for (i = 0; i < vol->member_count; i++) {
 		struct weft_member *member = vol->members[i];
 
-		if (!bdev_write_cache(member->bdev))
+		if (!weft_route_write_cache(member))
 			continue;
 		atomic_inc(&flush->remaining);
 		weft_flush_init_bio(member);
@@ -78,7 +99,7 @@ static void weft_flush_start(struct weft_volume *vol)
 		weft_flush_done(vol);
 }
 
-/* The last member answered; may be in an interrupt. */
+/* The last member has completed. May run in an interrupt. */
 static void weft_flush_done(struct weft_volume *vol)
 {
 	struct weft_flush *flush = &vol->flush;
@@ -97,7 +118,7 @@ static void weft_flush_done(struct weft_volume *vol)
 			bio_list_add(&ended, bio);
 	}
 	more = !bio_list_empty(&flush->ready) || !bio_list_empty(&flush->pending);
-	/* Keep others from starting a fan-out that the work is to start. */
+	/* Stay busy: the work, not weft_flush_submit(), starts the next one. */
 	flush->busy = more;
 	spin_unlock_irqrestore(&flush->lock, irqflags);
 
@@ -126,13 +147,14 @@ static void weft_flush_work(struct work_struct *work)
 	flush->busy = start;
 	spin_unlock_irq(&flush->lock);
 
-	if (start)
-		weft_flush_start(vol);
+	/* First, because the next fan-out may wait for a member that is slow. */
 	while ((bio = bio_list_pop(&ready))) {
-		/* It waited for a flush already, there is nothing left to refuse. */
+		/* It has waited for a flush, so it may also wait here. */
 		bio->bi_opf &= ~REQ_NOWAIT;
 		submit_bio_noacct(bio);
 	}
+	if (start)
+		weft_flush_start(vol);
 }
 
 /**
@@ -150,16 +172,18 @@ void weft_flush_submit(struct weft_volume *vol, struct bio *bio)
 	spin_lock_irq(&flush->lock);
 	start = !flush->busy;
 	flush->busy = true;
-	bio_list_add(start ? &flush->running : &flush->pending, bio);
+	bio_list_add(&flush->pending, bio);
 	spin_unlock_irq(&flush->lock);
 
 	if (start)
-		weft_flush_start(vol);
+		queue_work(vol->wq, &flush->work);
 }
 
 /**
- * weft_flush_init() - nothing to undo
+ * weft_flush_init() - initialize a volume's flush state
  * @vol: the volume
+ *
+ * It needs no exit function.
  */
 void weft_flush_init(struct weft_volume *vol)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* weft.ko: striped volumes. Load and unload. */
+/* weft.ko, striped volumes: module load and unload. */
 #include "weft.h"
 #include "mem.h"
 
@@ -10,6 +10,8 @@ static void weft_check_sizes(void)
 	BUILD_BUG_ON(offsetof(struct weft_superblock, reserved) != 160);
 	BUILD_BUG_ON(offsetof(struct weft_owner, reserved) != 304);
 	BUILD_BUG_ON(WEFT_UUID_LEN != WEFT_UUID_SIZE);
+	/* With 64-bit jiffies a lease in the past stays in the past. */
+	BUILD_BUG_ON(BITS_PER_LONG != 64);
 	BUILD_BUG_ON(sizeof("weft!") - 1 + WEFT_NAME_MAX + 1 > DISK_NAME_LEN);
 }
 
@@ -43,7 +45,7 @@ out_bio:
 
 static void __exit weft_exit(void)
 {
-	/* No volume is left: each holds the module. */
+	/* No volume is left: each volume holds a module reference. */
 	weft_netlink_exit();
 	weft_mem_exit();
 	weft_bdev_exit();
@@ -56,6 +58,6 @@ module_exit(weft_exit);
 MODULE_AUTHOR("The weft developers");
 MODULE_DESCRIPTION("Striped volumes over NVMe over Fabrics and other block devices");
 MODULE_LICENSE("GPL");
-MODULE_VERSION("0.1.0");
+MODULE_VERSION(WEFT_VERSION);
 MODULE_INFO(import_ns, "DMA_BUF");
 MODULE_ALIAS_GENL_FAMILY(WEFT_FAMILY_NAME);

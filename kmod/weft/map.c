@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The stripe map, the part that does not run for every I/O. See map.h. */
+/* The part of the stripe map that does not run for every I/O. See map.h. */
 #include "map.h"
 
 #include "../../uapi/weft_format.h"
 
 /**
- * weft_map_init() - take a geometry
+ * weft_map_init() - check a geometry and set up the map
  * @map: filled on success
  * @members: 1 to WEFT_MEMBERS_MAX
  * @chunk_bytes: a power of two, WEFT_CHUNK_MIN to WEFT_CHUNK_MAX
  * @data_offset: bytes before the data on each member
  * @data_size: bytes of data on each member, whole chunks, at least one
  *
- * Return: 0; -EINVAL for a geometry that cannot be; -EFBIG when the volume or
- * a member would pass 2^63 bytes.
+ * Return: 0; -EINVAL for an invalid geometry; -EFBIG if the volume or a member
+ * would reach 2^63 bytes.
  */
 int weft_map_init(struct weft_map *map, u32 members, u64 chunk_bytes,
 		  u64 data_offset, u64 data_size)
@@ -47,7 +47,7 @@ int weft_map_init(struct weft_map *map, u32 members, u64 chunk_bytes,
  * @map: the geometry
  * @place: a place within a member's data
  *
- * Return: the sector of the volume that is there.
+ * Return: the sector of the volume at that place.
  */
 sector_t weft_map_volume_sector(const struct weft_map *map,
 				const struct weft_place *place)
@@ -60,8 +60,8 @@ sector_t weft_map_volume_sector(const struct weft_map *map,
 }
 
 /*
- * Sectors of a member that come before @sector of the volume: the whole rows
- * below it, and in its row all, part or nothing of the member's chunk.
+ * The number of the member's sectors that precede @sector of the volume: the
+ * complete rows below it, and the part of the member's chunk in its own row.
  */
 static sector_t weft_map_sectors_before(const struct weft_map *map,
 					sector_t sector, u32 member)
@@ -86,10 +86,10 @@ static sector_t weft_map_sectors_before(const struct weft_map *map,
  * @member: index
  * @member_start: set to the share's first sector on the member
  *
- * However many stripes a range spans, a member's share of it is one run: this
- * is what lets a discard go down as one command for each member.
+ * A member's share of any range is one contiguous run. Therefore a discard
+ * becomes one command for each member.
  *
- * Return: the share's sectors, 0 when the range does not touch the member.
+ * Return: size of the share in sectors; 0 if the member has no part of it.
  */
 sector_t weft_map_member_range(const struct weft_map *map, sector_t start,
 			       sector_t end, u32 member, sector_t *member_start)
@@ -104,8 +104,8 @@ sector_t weft_map_member_range(const struct weft_map *map, sector_t start,
  * weft_map_io_opt() - the preferred I/O size to advertise
  * @map: the geometry
  *
- * Return: a stripe in bytes; a chunk where a stripe does not fit the 32 bits
- * that the block layer has for it.
+ * Return: the size of a stripe in bytes, or of a chunk if the stripe does not
+ * fit the 32-bit limit of the block layer.
  */
 u32 weft_map_io_opt(const struct weft_map *map)
 {

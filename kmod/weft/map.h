@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The stripe map: which member, and where on it, a sector of the volume is.
+ * The stripe map: the member, and the place on it, of a sector of the volume.
  *
  * Pure arithmetic. Chunk c of the volume (chunks counted from 0) is row
  * c / members of member c % members; a member's rows lie one after another
@@ -15,10 +15,10 @@
  * struct weft_map - geometry of a volume
  * @members: how many, 1 to 256
  * @chunk_shift: log2 of a chunk in sectors
- * @member_shift: log2 of @members, or -1: divide
+ * @member_shift: log2 of @members; -1 if @members is not a power of two
  * @data_start: first sector of data on each member
  * @data_sectors: sectors of data on each member, whole chunks
- * @capacity: sectors of the volume
+ * @capacity: size of the volume in sectors
  */
 struct weft_map {
 	u32		members;
@@ -31,8 +31,8 @@ struct weft_map {
 
 /**
  * struct weft_place - a place on a member
- * @member: index
- * @sector: sector on that member, data_start included
+ * @member: index of the member
+ * @sector: sector on that member, counted from its start
  */
 struct weft_place {
 	u32		member;
@@ -52,7 +52,7 @@ u32 weft_map_io_opt(const struct weft_map *map);
  * @map: the geometry
  * @sector: below @map->capacity
  *
- * Inline and chosen by shift because it runs for every I/O.
+ * Runs for every I/O: it is inline, and shifts where it can.
  *
  * Return: its place.
  */
@@ -75,11 +75,11 @@ static inline struct weft_place weft_map_sector(const struct weft_map *map,
 }
 
 /**
- * weft_map_contiguous() - how far a sector's neighbours stay beside it
+ * weft_map_contiguous() - length of the run that starts at a sector
  * @map: the geometry
  * @sector: below @map->capacity
  *
- * Return: sectors from @sector on that lie one after another on one member.
+ * Return: number of sectors from @sector that are contiguous on one member.
  */
 static inline sector_t weft_map_contiguous(const struct weft_map *map,
 					   sector_t sector)

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* /dev/weft/NAME.mem: opened, asked by ioctl, closed. */
+/* The character device /dev/weft/NAME.mem: open, ioctl and release. */
 #include "mem.h"
 
 #include <linux/uaccess.h>
+
+#include "../compat/uring.h"
 
 #define WEFT_MEM_MINORS	(MINORMASK + 1)
 
@@ -16,39 +18,99 @@ static void weft_mem_ref_gone(struct percpu_ref *count)
 }
 
 /**
- * weft_mem_ref_init() - count who uses something that is registered
- * @ref: in it
+ * weft_mem_ref_init() - initialize the reference count of a memory or target
+ * @ref: the reference count
  *
- * Return: 0 or -ENOMEM; undo by weft_mem_ref_end().
+ * Return: 0 or -ENOMEM; undo by weft_mem_ref_kill() and weft_mem_ref_wait().
  */
 int weft_mem_ref_init(struct weft_mem_ref *ref)
 {
 	init_completion(&ref->gone);
-	return percpu_ref_init(&ref->count, weft_mem_ref_gone, 0, GFP_KERNEL);
+	return percpu_ref_init(&ref->count, weft_mem_ref_gone, 0, GFP_KERNEL_ACCOUNT);
 }
 
-/* What waits for a path or for memory does not keep a task that dies for long. */
-static void weft_mem_dying(struct weft_mem_file *mf)
+/* Look at the held parts again. The caller holds the node's lock. */
+static void weft_mem_kick(struct weft_mem_file *mf)
 {
-	WRITE_ONCE(mf->dying, jiffies | 1);
-	mod_delayed_work(mf->vol->wq, &mf->node->held_work, 0);
+	if (!mf->node->closed)
+		mod_delayed_work(weft_mem_wq, &mf->node->held_work, 0);
+}
+
+/* While killed tasks wait for commands, held parts wait at most a minute. */
+static void weft_mem_killed(struct weft_mem_file *mf, bool waits)
+{
+	mutex_lock(&mf->node->lock);
+	if (waits && !mf->killed++)
+		WRITE_ONCE(mf->killed_at, jiffies | 1);
+	if (!waits && !--mf->killed)
+		WRITE_ONCE(mf->killed_at, 0);
+	weft_mem_kick(mf);
+	mutex_unlock(&mf->node->lock);
 }
 
 /**
- * weft_mem_ref_end() - wait until nobody uses it, and nobody will
- * @ref: not found by its id any more; freed after a grace period only
- * @mf: whose commands use it; NULL where there are none
+ * weft_mem_use() - keep a file's volume from being stopped
+ * @mf: the file
  *
- * Context: process context; as long as its commands take, a minute for those
- * that wait once the task is killed.
+ * Context: process context.
+ * Return: 0, or -ENXIO when the volume was stopped; undo by weft_mem_unuse().
  */
-void weft_mem_ref_end(struct weft_mem_ref *ref, struct weft_mem_file *mf)
+int weft_mem_use(struct weft_mem_file *mf)
+{
+	struct weft_mem_node *node = mf->node;
+	int ret = -ENXIO;
+
+	mutex_lock(&node->lock);
+	if (!node->closed) {
+		node->users++;
+		ret = 0;
+	}
+	mutex_unlock(&node->lock);
+	return ret;
+}
+
+/**
+ * weft_mem_unuse() - undo weft_mem_use()
+ * @mf: the file
+ */
+void weft_mem_unuse(struct weft_mem_file *mf)
+{
+	mutex_lock(&mf->node->lock);
+	mf->node->users--;
+	mutex_unlock(&mf->node->lock);
+}
+
+/**
+ * weft_mem_ref_kill() - refuse new references
+ * @ref: the caller calls weft_mem_ref_wait() for it next
+ *
+ * Kill all of several before you wait for the first: each wait takes an RCU
+ * grace period, and they then share one.
+ *
+ * Context: process context; does not sleep.
+ */
+void weft_mem_ref_kill(struct weft_mem_ref *ref)
 {
 	percpu_ref_kill(&ref->count);
+}
+
+/**
+ * weft_mem_ref_wait() - wait until the last reference is dropped
+ * @ref: killed, and its id is removed; the caller frees it after an RCU grace
+ *	period
+ * @mf: the file whose commands use it; NULL if there are no commands
+ *
+ * Context: process context; waits for its commands. Once the task is killed,
+ * commands that are held fail after a minute.
+ */
+void weft_mem_ref_wait(struct weft_mem_ref *ref, struct weft_mem_file *mf)
+{
 	if (wait_for_completion_killable(&ref->gone)) {
 		if (mf)
-			weft_mem_dying(mf);
+			weft_mem_killed(mf, true);
 		wait_for_completion(&ref->gone);
+		if (mf)
+			weft_mem_killed(mf, false);
 	}
 	percpu_ref_exit(&ref->count);
 }
@@ -59,13 +121,14 @@ static int weft_mem_open(struct inode *inode, struct file *file)
 	struct weft_mem_file *mf;
 	int ret = -ENXIO;
 
-	mf = kzalloc_obj(*mf);
+	mf = kzalloc_obj(*mf, GFP_KERNEL_ACCOUNT);
 	if (!mf)
 		return -ENOMEM;
 	mutex_lock(&node->lock);
 	if (!node->closed) {
-		node->openers++;
 		mf->vol = node->vol;
+		mf->mapping = weft_bdev_mapping(mf->vol->disk->part0);
+		mf->block = queue_logical_block_size(mf->vol->disk->queue);
 		ret = 0;
 	}
 	mutex_unlock(&node->lock);
@@ -74,10 +137,10 @@ static int weft_mem_open(struct inode *inode, struct file *file)
 		return ret;
 	}
 	mf->node = node;
-	mf->block = queue_logical_block_size(mf->vol->disk->queue);
+	mf->cancelled_at = jiffies;
 	mf->owner = current->files;
-	xa_init_flags(&mf->memories, XA_FLAGS_ALLOC1);
-	xa_init_flags(&mf->targets, XA_FLAGS_ALLOC1);
+	xa_init_flags(&mf->memories, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
+	xa_init_flags(&mf->targets, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 	file->private_data = mf;
 	return 0;
 }
@@ -85,31 +148,39 @@ static int weft_mem_open(struct inode *inode, struct file *file)
 static int weft_mem_release(struct inode *inode, struct file *file)
 {
 	struct weft_mem_file *mf = file->private_data;
-	struct weft_mem_node *node = mf->node;
 
 	weft_memory_unregister_all(mf);
 	weft_target_remove_all(mf);
 	kfree(mf);
-	mutex_lock(&node->lock);
-	node->openers--;
-	mutex_unlock(&node->lock);
 	return 0;
 }
 
-static long weft_mem_geometry(struct weft_mem_file *mf, void __user *user)
+static void weft_mem_get_geometry(struct weft_mem_file *mf, struct weft_mem_geometry *geometry)
 {
 	struct weft_volume *vol = mf->vol;
 	struct request_queue *q = vol->disk->queue;
-	struct weft_mem_geometry geometry = {
+
+	*geometry = (struct weft_mem_geometry) {
 		.size		= (u64)vol->map.capacity << SECTOR_SHIFT,
 		.block_size	= queue_logical_block_size(q),
 		.chunk_size	= 1U << (vol->map.chunk_shift + SECTOR_SHIFT),
 		.member_count	= vol->member_count,
 		.alignment	= queue_dma_alignment(q) + 1,
 	};
+	weft_mem_sum(mf->node->bytes, geometry->bytes);
+	memcpy(geometry->uuid, vol->uuid, sizeof(geometry->uuid));
+}
 
-	weft_mem_sum(mf->node->bytes, geometry.bytes);
-	memcpy(geometry.uuid, vol->uuid, sizeof(geometry.uuid));
+static long weft_mem_ioc_geometry(struct weft_mem_file *mf, void __user *user)
+{
+	struct weft_mem_geometry geometry;
+	int ret;
+
+	ret = weft_mem_use(mf);
+	if (ret)
+		return ret;
+	weft_mem_get_geometry(mf, &geometry);
+	weft_mem_unuse(mf);
 	return copy_to_user(user, &geometry, sizeof(geometry)) ? -EFAULT : 0;
 }
 
@@ -124,7 +195,7 @@ static long weft_mem_ioc_register(struct weft_mem_file *mf, void __user *user)
 	ret = weft_memory_register(mf, req, &why);
 	strscpy(req->why, why.text, sizeof(req->why));
 	if (copy_to_user(user, req, sizeof(*req))) {
-		/* Who cannot be told its id cannot use it. */
+		/* Without the id the caller could not unregister it. */
 		if (!ret)
 			weft_memory_unregister(mf, req->id);
 		ret = -EFAULT;
@@ -173,7 +244,7 @@ static long weft_mem_ioctl(struct file *file, unsigned int cmd, unsigned long ar
 
 	switch (cmd) {
 	case WEFT_MEM_IOC_GEOMETRY:
-		return weft_mem_geometry(mf, user);
+		return weft_mem_ioc_geometry(mf, user);
 	case WEFT_MEM_IOC_REGISTER:
 		return weft_mem_ioc_register(mf, user);
 	case WEFT_MEM_IOC_TARGET:
@@ -191,13 +262,23 @@ static long weft_mem_ioctl(struct file *file, unsigned int cmd, unsigned long ar
 	}
 }
 
-/* Of the process that opened it; a child that inherited it and exits is no matter. */
+/*
+ * Where io_uring cancels the commands of a task that exits (6.7),
+ * weft_mem_cancel() says which these are. Elsewhere, held parts wait at most a
+ * minute after the process that opened the file exits. The exit of a process
+ * that inherited the file changes nothing. If such a process, for example a
+ * daemon, submits later, weft_mem_uring_cmd() resets this.
+ */
 static int weft_mem_flush(struct file *file, fl_owner_t id)
 {
 	struct weft_mem_file *mf = file->private_data;
 
-	if (current->flags & PF_EXITING && id == mf->owner)
-		weft_mem_dying(mf);
+	if (WEFT_URING_F_CANCEL || !(current->flags & PF_EXITING) || id != mf->owner)
+		return 0;
+	mutex_lock(&mf->node->lock);
+	WRITE_ONCE(mf->dying, jiffies | 1);
+	weft_mem_kick(mf);
+	mutex_unlock(&mf->node->lock);
 	return 0;
 }
 
@@ -217,14 +298,15 @@ static void weft_mem_dev_release(struct device *dev)
 
 	ida_free(&weft_mem_minors, MINOR(dev->devt));
 	xa_destroy(&node->sealed);
+	bioset_exit(&node->bios);
 	free_percpu(node->bytes);
 	kfree(node);
 }
 
 /**
- * weft_mem_add() - a volume gets its device
- * @vol: its disk is there; nobody can open the device before weft_mem_close()
- *	says so
+ * weft_mem_add() - add a volume's device
+ * @vol: its disk is added; the device stays closed until weft_mem_close() opens
+ *	it
  *
  * Context: process context.
  * Return: 0 or a negative errno; undo by weft_mem_del().
@@ -240,10 +322,13 @@ int weft_mem_add(struct weft_volume *vol)
 	node->bytes = alloc_percpu(struct weft_mem_bytes);
 	if (!node->bytes)
 		goto out_free;
+	ret = bioset_init(&node->bios, BIO_POOL_SIZE, 0, BIOSET_NEED_BVECS);
+	if (ret)
+		goto out_percpu;
 	minor = ida_alloc_max(&weft_mem_minors, WEFT_MEM_MINORS - 1, GFP_KERNEL);
 	if (minor < 0) {
 		ret = minor;
-		goto out_percpu;
+		goto out_bios;
 	}
 	mutex_init(&node->lock);
 	xa_init(&node->sealed);
@@ -256,7 +341,7 @@ int weft_mem_add(struct weft_volume *vol)
 	node->dev.class = weft_mem_class;
 	node->dev.devt = weft_mem_base + minor;
 	node->dev.release = weft_mem_dev_release;
-	/* The kernel makes a '!' in a name a '/' in /dev. */
+	/* The kernel replaces '!' in the name by '/' in /dev. */
 	ret = dev_set_name(&node->dev, "weft!%s.mem", vol->name);
 	if (ret)
 		goto out_put;
@@ -271,6 +356,8 @@ int weft_mem_add(struct weft_volume *vol)
 out_put:
 	put_device(&node->dev);
 	return ret;
+out_bios:
+	bioset_exit(&node->bios);
 out_percpu:
 	free_percpu(node->bytes);
 out_free:
@@ -293,11 +380,11 @@ void weft_mem_del(struct weft_volume *vol)
 }
 
 /**
- * weft_mem_close() - let nobody open a volume's device, or everybody
+ * weft_mem_close() - close a volume's device for new users, or open it
  * @vol: the volume
- * @close: which
+ * @close: true to close, false to open
  *
- * Return: false where it is open and stays so.
+ * Return: false if it has users and therefore stays open.
  */
 bool weft_mem_close(struct weft_volume *vol, bool close)
 {
@@ -305,14 +392,14 @@ bool weft_mem_close(struct weft_volume *vol, bool close)
 	bool ok;
 
 	mutex_lock(&node->lock);
-	ok = !close || !node->openers;
+	ok = !close || !node->users;
 	if (ok)
 		node->closed = close;
 	mutex_unlock(&node->lock);
 	return ok;
 }
 
-/* Whoever may do I/O shows another permission than this file's: see target.c. */
+/* Mode 0666: access is checked for each target, see target.c. */
 static WEFT_DEVNODE(weft_mem_devnode, dev, mode)
 {
 	if (mode)

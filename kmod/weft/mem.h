@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * I/O on registered memory, inside weft.ko: the device /dev/weft/NAME.mem, what
- * is registered with an open file of it, and commands.
+ * I/O on registered memory, internals of weft.ko: the device
+ * /dev/weft/NAME.mem, the memories and targets registered with an open file of
+ * it, and commands.
  *
  * DOC: lifetimes
  *
- * A file counts as an opener of its volume, which therefore outlives it. What
- * is registered has a per-cpu reference count: a command holds one of its
- * memory and one of its target, and who unregisters waits until those are
- * back. io_uring keeps the file while a command is in flight, so that at its
- * release there is none.
+ * Each memory and each target of a file is a user of the volume. A volume with
+ * users cannot be stopped, so it outlives them. A file without memories and
+ * targets does not prevent a stop; the stop revokes the file.
+ *
+ * Memories and targets have a per-CPU reference count. A command holds a
+ * reference on its memory and on its target. Unregistering waits for these
+ * references. io_uring keeps the file while a command is in flight, so a file
+ * has no commands when it is released.
  */
 #ifndef WEFT_MEM_H
 #define WEFT_MEM_H
@@ -30,7 +34,7 @@ struct io_uring_cmd;
 struct weft_sealed;
 
 /**
- * struct weft_mem_bytes - moved by each route
+ * struct weft_mem_bytes - bytes moved by each route
  * @route: bytes, by enum weft_mem_route
  */
 struct weft_mem_bytes {
@@ -39,19 +43,21 @@ struct weft_mem_bytes {
 
 /**
  * struct weft_mem_node - the device of a volume
- * @dev: /dev/weft/NAME.mem; its release frees this
- * @cdev: the same
- * @vol: the volume, which is there while @closed is not set
- * @lock: protects the rest
- * @closed: cannot be opened
- * @openers: files
- * @writers: targets that may be written
- * @claim: on the volume's block device, while there are @writers
+ * @dev: /dev/weft/NAME.mem; its release frees this structure
+ * @cdev: its character device
+ * @vol: the volume; valid while @closed is not set
+ * @lock: protects @closed, @users, @writers, @claim and @sealed
+ * @closed: it cannot be opened, and its open files are revoked
+ * @users: memories and targets, including those being registered
+ * @writers: targets that allow writing
+ * @claim: exclusive claim on the volume's block device, while there are
+ *	@writers
  * @sealed: struct weft_sealed by inode number
- * @bytes: moved, per cpu
+ * @bytes: bytes moved, per CPU
+ * @bios: bio pool for commands
  * @held_lock: protects @held
  * @held: parts of commands that wait for a path or for their memory
- * @held_work: sends them on, or fails them
+ * @held_work: sends the parts on @held, or fails them
  */
 struct weft_mem_node {
 	struct device			dev;
@@ -59,12 +65,13 @@ struct weft_mem_node {
 	struct weft_volume		*vol;
 	struct mutex			lock;	/* see above */
 	bool				closed;
-	u32				openers;
+	u32				users;
 	u32				writers;
 	struct weft_bdev		claim;
 	struct xarray			sealed;
 	struct weft_mem_bytes __percpu	*bytes;
-	spinlock_t			held_lock;	/* @held; taken in interrupts too */
+	struct bio_set			bios;
+	spinlock_t			held_lock;	/* @held; also taken in interrupts */
 	struct list_head		held;
 	struct delayed_work		held_work;
 };
@@ -72,18 +79,24 @@ struct weft_mem_node {
 /**
  * struct weft_mem_file - an open file of a device
  * @node: the device
- * @vol: the volume
- * @block: its logical block, in bytes
+ * @vol: the volume; valid while the file has a memory or a target
+ * @mapping: page cache of the volume's block device
+ * @block: logical block size of the volume, in bytes
  * @memories: struct weft_memory by id
  * @targets: struct weft_mem_target_ref by id
- * @in_flight: commands
- * @bounced: host pages that carry bytes of commands
- * @owner: descriptors of who opened it
- * @dying: that one began to exit, or was killed, then, in jiffies; 0 for not
+ * @in_flight: number of commands in flight
+ * @bounced: host pages in use as bounce buffers
+ * @owner: file descriptor table of the process that opened the file
+ * @dying: when that process began to exit, in jiffies; 0 if it did not, or if
+ *	another process has submitted since
+ * @cancelled_at: when io_uring last asked again to cancel a command, in jiffies
+ * @killed: killed tasks that wait for commands; protected by the node's lock
+ * @killed_at: when the first of them was killed, in jiffies; 0 if none was
  */
 struct weft_mem_file {
 	struct weft_mem_node	*node;
 	struct weft_volume	*vol;
+	struct address_space	*mapping;
 	u32			block;
 	struct xarray		memories;
 	struct xarray		targets;
@@ -91,12 +104,15 @@ struct weft_mem_file {
 	atomic_t		bounced;
 	fl_owner_t		owner;
 	unsigned long		dying;
+	unsigned long		cancelled_at;
+	u32			killed;
+	unsigned long		killed_at;
 };
 
 /**
- * struct weft_mem_ref - what commands hold of something registered
- * @count: theirs, and the registration's own until it is killed
- * @gone: the last one is back
+ * struct weft_mem_ref - reference count of a memory or a target
+ * @count: one reference for each command, and one until it is killed
+ * @gone: completed when the last reference is dropped
  */
 struct weft_mem_ref {
 	struct percpu_ref	count;
@@ -105,27 +121,29 @@ struct weft_mem_ref {
 
 /**
  * struct weft_memory - a registered memory
- * @ref: commands'; first
+ * @ref: reference count; must be the first field
  * @length: in bytes
- * @route: which way its bytes take
- * @read_only: may only be written to the volume
- * @persistent: registered once
- * @first: where it begins within the first of @pages, or within @map
- * @pages: what it is made of, where it has pages for block I/O; NULL where
- *	bytes are copied by @map
- * @page_count: of @pages
- * @user: who pays for pinned pages
- * @dmabuf: instead of the caller's own pages
- * @map: of all of the dma-buf for the CPU
- * @transport: of all paths, where they do I/O on it themselves
- * @peer: the memory as that one knows it, or NULL
- * @near: of each member the paths that are nearest to it, by index
- * @piece: how much one operation of any path moves, in bytes, whole blocks
+ * @route: how its bytes are moved
+ * @read_only: commands may only read from it, that is, write to the volume
+ * @persistent: registered with the RDMA devices until it is unregistered,
+ *	not only while a command uses it
+ * @first: offset of its first byte in @pages, or in @map
+ * @pages: its pages, for I/O by bios; NULL for bytes copied through @map
+ * @page_count: number of @pages
+ * @user: the user whose RLIMIT_MEMLOCK the pinned pages count against
+ * @dmabuf: the dma-buf; NULL for the caller's own pages
+ * @map: CPU mapping of the whole dma-buf
+ * @transport: the transport that does I/O on it
+ * @peer: the transport's handle of the memory; NULL for I/O by bios
+ * @near: for each member, a bitmap of the nearest paths
+ * @piece: largest operation that every path can do, in bytes, whole blocks
  * @list: in the volume's peers
- * @bytes: moved, per cpu
- * @moved: of these, those by @route
- * @moved_all: the same of all memories of the volume
- * @rcu: who looks it up
+ * @preparing: it is being prepared for a new path and must stay until then
+ * @paths_added: the volume's paths_added that it was prepared for
+ * @bytes: bytes moved, per CPU
+ * @moved: the counter in @bytes of @route
+ * @moved_all: the same counter of the volume
+ * @rcu: delays the release until all lookups under RCU have ended
  */
 struct weft_memory {
 	struct weft_mem_ref		ref;
@@ -144,6 +162,8 @@ struct weft_memory {
 	u8				*near;
 	u32				piece;
 	struct list_head		list;
+	bool				preparing;
+	u64				paths_added;
 	struct weft_mem_bytes __percpu	*bytes;
 	u64 __percpu			*moved;
 	u64 __percpu			*moved_all;
@@ -152,12 +172,12 @@ struct weft_memory {
 
 /**
  * struct weft_mem_target_ref - a target
- * @ref: commands'; first
- * @file: the block device's; NULL for a sealed file
- * @sealed: that one
+ * @ref: reference count; must be the first field
+ * @file: open file of the block device; NULL for a sealed file
+ * @sealed: the sealed file; NULL for the block device
  * @access: WEFT_MEM_MAY_*
  * @size: in bytes
- * @rcu: who looks it up
+ * @rcu: delays the release until all lookups under RCU have ended
  */
 struct weft_mem_target_ref {
 	struct weft_mem_ref	ref;
@@ -185,8 +205,11 @@ void weft_mem_exit(void);
 int weft_mem_add(struct weft_volume *vol);
 void weft_mem_del(struct weft_volume *vol);
 bool weft_mem_close(struct weft_volume *vol, bool close);
+int weft_mem_use(struct weft_mem_file *mf);
+void weft_mem_unuse(struct weft_mem_file *mf);
 int weft_mem_ref_init(struct weft_mem_ref *ref);
-void weft_mem_ref_end(struct weft_mem_ref *ref, struct weft_mem_file *mf);
+void weft_mem_ref_kill(struct weft_mem_ref *ref);
+void weft_mem_ref_wait(struct weft_mem_ref *ref, struct weft_mem_file *mf);
 
 /* memory.c */
 int weft_memory_register(struct weft_mem_file *mf, struct weft_mem_register *req,

@@ -1,53 +1,67 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Commands: from io_uring to the members, and back.
+ * Commands from io_uring: checked, sent to the members, and completed.
  *
- * DOC: two ways
+ * DOC: bios or parts
  *
- * A command names a target and a memory by id. Where the memory has pages, or
- * its bytes are copied by pages, those go to the volume as bios of its own
- * block device: chunks, paths and what becomes of lost ones are that one's.
- * Where the transport does I/O on the memory itself, a command is split here,
- * where the member changes and where one operation cannot move more, and each
- * part goes past the block layer to a path of its member.
+ * A command names a target and a memory by id. If the memory has pages, or its
+ * bytes are copied through host pages, these pages go to the volume as bios to
+ * its block device, which handles chunks, paths and lost paths. If the
+ * transport does I/O on the memory itself, the command is split here into
+ * parts: at each change of the member, and at the largest operation. Each part
+ * bypasses the block layer and goes to a path of its member.
  *
- * A command completes once, in its submitter's task, when its last bio or part
- * has. What is registered it gives back before that, where it ended: the
- * submitter may be waiting for just that.
+ * A command completes once, in its submitter's task, after its last bio or
+ * part. It drops its references to the memory and the target earlier, where
+ * the last bio or part completes, because the submitter may be waiting for
+ * these references.
+ *
+ * Pages of the volume's block device may be in the page cache, from access
+ * without O_DIRECT. They are handled as direct I/O handles them: written back
+ * before a command, and dropped before and after a write.
  *
  * DOC: parts that wait
  *
- * A part that no path can carry now, or whose memory is being moved, is held,
- * and tried again every twentieth of a second. A write that a path may have
- * carried is held at least until that can not execute any more. Patience is
- * that of the volume for bios, and a minute where a task that has the file open
- * is exiting. One whose path is lost under it again and again is what breaks it:
- * memory that the adapter does not reach, whatever was said of it. It fails.
+ * A part is held while no path can carry it or its memory is being moved. It is
+ * tried again every 50 ms. A write that may have reached the target is held at
+ * least until the target cannot execute it any more. A held part fails after
+ * the volume's no_path_timeout, or one minute after its submitter exits or a
+ * task that waits for it is killed. A part also fails when WEFT_MEM_LOSSES
+ * associations have ended with it in flight: such a part breaks them itself,
+ * for example because the adapter cannot reach its memory.
  */
 #include "mem.h"
 #include "route.h"
 
+#include <linux/pagemap.h>
 #include <linux/timekeeping.h>
 
 #include "../compat/uring.h"
 
 #define WEFT_MEM_AGAIN		(HZ / 20)
 #define WEFT_MEM_DYING		(60 * HZ)
-/* Associations that may end with a part in flight. */
+/*
+ * Limits of a command that is submitted without waiting: copied bytes, and
+ * chunks. A larger command goes to a worker of io_uring, so that other commands
+ * of the ring do not wait for it.
+ */
+#define WEFT_MEM_INLINE_BOUNCE	SZ_64K
+#define WEFT_MEM_INLINE_PARTS	32
+/* A part fails after so many associations have ended with it in flight. */
 #define WEFT_MEM_LOSSES		16
 
 struct weft_mem_io;
 
 /**
  * struct weft_mem_part - a part of a command, on one member
- * @op: for a path
+ * @op: the operation for a path
  * @io: the command
  * @member: the member
  * @list: in the node's held
- * @not_before: in jiffies, while it is held
- * @since: it began to wait then, in jiffies, 0 for it does not
- * @losses: how often its path was lost with it in flight
- * @sent: when, in nanoseconds
+ * @not_before: it is held until then, in jiffies
+ * @since: when it began to wait, in jiffies; 0 if it does not wait
+ * @losses: how often its path was lost while it was in flight
+ * @sent: when it was sent, in nanoseconds
  */
 struct weft_mem_part {
 	struct weft_mem_op	op;
@@ -62,22 +76,26 @@ struct weft_mem_part {
 
 /**
  * struct weft_mem_io - a command in flight
- * @cmd: io_uring's
- * @mf: the file; the command keeps it
- * @target: with a reference
- * @memory: with a reference, or NULL for a flush
- * @pages: host pages that carry its bytes, where they are copied
- * @page_count: of @pages
- * @bounced: counted of them in @mf
- * @remaining: bios, and one for who submits; or parts, of which the last one has
- *	that one
+ * @cmd: the command of io_uring
+ * @mf: the file; the command keeps it open
+ * @target: the target, with a reference
+ * @memory: the memory, with a reference; NULL for a flush
+ * @pages: bounce buffer in host pages, if the bytes are copied
+ * @page_count: number of @pages
+ * @bounced: pages of it that are counted in @mf
+ * @remaining: with bios: bios in flight, plus one while they are submitted.
+ *	With parts: parts in flight, plus one while the last is not submitted
  * @error: one of the errors, as a negative errno
- * @op: read, write, or flush as a write without a memory
- * @at: within the memory
+ * @waits: a part of it is or was held, and io_uring has been told
+ * @cancelled: when io_uring cancelled it because its submitter exits, in
+ *	jiffies; 0 if it did not
+ * @op: read or write; a flush is a write without a memory
+ * @at: offset in the memory
+ * @offset: offset in the target
  * @length: in bytes
- * @result: of it without an error: less than @length where a file ends before
- * @copy: from @pages, when they were read
- * @first: its first part; most have no other
+ * @result: its result without an error; less than @length at the end of a file
+ * @work: after a read, copies from @pages; after a write, drops cached pages
+ * @first: its first part; most commands have only one
  */
 struct weft_mem_io {
 	struct io_uring_cmd		*cmd;
@@ -89,21 +107,27 @@ struct weft_mem_io {
 	u32				bounced;
 	atomic_t			remaining;
 	int				error;
+	bool				waits;
+	unsigned long			cancelled;
 	enum req_op			op;
 	u64				at;
+	u64				offset;
 	u32				length;
 	u32				result;
-	struct work_struct		copy;
+	struct work_struct		work;
 	struct weft_mem_part		first;
 };
 
-/* What may take the CPU long, beside the volume's own, on which its heart beats. */
+/*
+ * For work that takes the processor for long, or waits for a ring's lock. The
+ * ring's task may hold that lock in reclaim, which may wait for this volume: the
+ * volume's own workqueue, with the heartbeat, must not wait for it.
+ */
 struct workqueue_struct *weft_mem_wq;
 static struct kmem_cache *weft_mem_io_cache;
 static struct kmem_cache *weft_mem_part_cache;
-static struct bio_set weft_mem_bios;
 
-/* Undoes weft_mem_bounce(), as far as that came. */
+/* Undo weft_mem_bounce(), also after it failed. */
 static noinline void weft_mem_unbounce(struct weft_mem_io *io)
 {
 	u32 i;
@@ -114,7 +138,7 @@ static noinline void weft_mem_unbounce(struct weft_mem_io *io)
 	atomic_sub(io->bounced, &io->mf->bounced);
 }
 
-/* Gives back what was registered: whoever waits for that may be the submitter itself. */
+/* Drop the references early: the submitter itself may wait for them. */
 static inline void weft_mem_io_release(struct weft_mem_io *io)
 {
 	if (unlikely(io->bounced))
@@ -141,8 +165,37 @@ static WEFT_URING_TW(weft_mem_io_done)
 	weft_uring_tw_done(cmd, ret);
 }
 
+/* Is some of it in the block device's page cache? Never for a sealed file. */
+static inline bool weft_mem_io_is_cached(const struct weft_mem_io *io)
+{
+	struct address_space *mapping = io->mf->mapping;
+
+	if (likely(!READ_ONCE(mapping->nrpages)))
+		return false;
+	return io->length && !io->target->sealed &&
+	       filemap_range_has_page(mapping, io->offset, io->offset + io->length - 1);
+}
+
+static int weft_mem_io_invalidate(struct weft_mem_io *io)
+{
+	return invalidate_inode_pages2_range(io->mf->mapping, io->offset >> PAGE_SHIFT,
+					     (io->offset + io->length - 1) >> PAGE_SHIFT);
+}
+
+/* Before submission: write back cached pages, and drop them for a write. */
+static noinline int weft_mem_io_clean(struct weft_mem_io *io)
+{
+	int ret;
+
+	ret = filemap_write_and_wait_range(io->mf->mapping, io->offset,
+					   io->offset + io->length - 1);
+	if (!ret && io->op == REQ_OP_WRITE)
+		ret = weft_mem_io_invalidate(io);
+	return ret;
+}
+
 /* Context: any. */
-static __always_inline void weft_mem_io_end(struct weft_mem_io *io)
+static __always_inline void weft_mem_io_finish(struct weft_mem_io *io)
 {
 	if (!io->error && io->memory) {
 		this_cpu_add(*io->memory->moved, io->length);
@@ -152,13 +205,34 @@ static __always_inline void weft_mem_io_end(struct weft_mem_io *io)
 	weft_uring_in_task(io->cmd, weft_mem_io_done);
 }
 
-/* What was read by host pages goes where it belongs. */
+/* Another process read the range into the page cache during the write. */
+static void weft_mem_io_drop(struct work_struct *work)
+{
+	struct weft_mem_io *io = container_of(work, struct weft_mem_io, work);
+
+	/* Pages that stay belong to another process that writes there, too. */
+	weft_mem_io_invalidate(io);
+	weft_mem_io_finish(io);
+}
+
+/* Context: any. */
+static __always_inline void weft_mem_io_end(struct weft_mem_io *io)
+{
+	if (unlikely(io->op == REQ_OP_WRITE && weft_mem_io_is_cached(io))) {
+		INIT_WORK(&io->work, weft_mem_io_drop);
+		queue_work(weft_mem_wq, &io->work);
+		return;
+	}
+	weft_mem_io_finish(io);
+}
+
+/* Copy from the bounce buffer to the memory after a read. */
 static void weft_mem_io_copy(struct work_struct *work)
 {
-	struct weft_mem_io *io = container_of(work, struct weft_mem_io, copy);
+	struct weft_mem_io *io = container_of(work, struct weft_mem_io, work);
 
 	weft_memory_copy(io->memory, io->at, io->pages, io->length, false);
-	weft_mem_io_end(io);
+	weft_mem_io_finish(io);
 }
 
 /* Context: any. */
@@ -167,7 +241,7 @@ static void weft_mem_io_put(struct weft_mem_io *io)
 	if (!atomic_dec_and_test(&io->remaining))
 		return;
 	if (io->pages && io->op == REQ_OP_READ && !io->error)
-		queue_work(weft_mem_wq, &io->copy);
+		queue_work(weft_mem_wq, &io->work);
 	else
 		weft_mem_io_end(io);
 }
@@ -176,7 +250,7 @@ static void weft_mem_end_bio(struct bio *bio)
 {
 	struct weft_mem_io *io = bio->bi_private;
 
-	/* One of several errors. */
+	/* Keep any one of several errors. */
 	if (unlikely(bio->bi_status))
 		WRITE_ONCE(io->error, blk_status_to_errno(bio->bi_status));
 	bio_put(bio);
@@ -186,7 +260,7 @@ static void weft_mem_end_bio(struct bio *bio)
 static struct bio *weft_mem_bio(struct weft_mem_io *io, sector_t sector, u32 vecs, blk_opf_t opf)
 {
 	struct bio *bio = bio_alloc_bioset(io->mf->vol->disk->part0, vecs, io->op | opf,
-					   GFP_KERNEL, &weft_mem_bios);
+					   GFP_KERNEL, &io->mf->node->bios);
 
 	bio->bi_iter.bi_sector = sector;
 	bio->bi_private = io;
@@ -195,7 +269,7 @@ static struct bio *weft_mem_bio(struct weft_mem_io *io, sector_t sector, u32 vec
 	return bio;
 }
 
-/* Fill a bio with pages from a place on. Returns how many bytes, whole blocks. */
+/* Add pages to a bio. Returns the number of bytes added, in whole blocks. */
 static u32 weft_mem_fill(struct bio *bio, struct page **pages, u64 from, u32 length)
 {
 	u32 block = queue_logical_block_size(bdev_get_queue(bio->bi_bdev)) - 1, filled = 0;
@@ -208,13 +282,13 @@ static u32 weft_mem_fill(struct bio *bio, struct page **pages, u64 from, u32 len
 			break;
 		filled += n;
 	}
-	/* Where the first page is used from its middle on, the last may end within a block. */
+	/* If the data starts within a page, the bio may end within a block. */
 	filled &= ~block;
 	bio->bi_iter.bi_size = filled;
 	return filled;
 }
 
-/* Where on the volume is an offset of the target, and how many bytes from there on? */
+/* Map an offset of the target to the volume. Returns the length of the run. */
 static u64 weft_mem_run(const struct weft_mem_io *io, u64 offset, u64 *at)
 {
 	if (io->target->sealed)
@@ -224,8 +298,8 @@ static u64 weft_mem_run(const struct weft_mem_io *io, u64 offset, u64 *at)
 }
 
 /*
- * By bios. As the other ways it has the submitter's part in @io->remaining. Who
- * has no bios does not pay for the plug on the stack.
+ * Submit by bios, and drop the submitter's count in @io->remaining. Not inline,
+ * so that other commands do not pay for the plug on the stack.
  */
 static noinline void weft_mem_submit(struct weft_mem_io *io, u64 offset)
 {
@@ -256,16 +330,16 @@ static void weft_mem_submit_flush(struct weft_mem_io *io)
 	weft_mem_io_put(io);
 }
 
-/* Host pages for bytes that are copied; what is written is there before it is sent. */
+/* Allocate a bounce buffer. For a write, also copy the bytes to it. */
 static int weft_mem_bounce(struct weft_mem_io *io)
 {
 	u32 count = DIV_ROUND_UP(io->length, PAGE_SIZE);
 
-	INIT_WORK(&io->copy, weft_mem_io_copy);
+	INIT_WORK(&io->work, weft_mem_io_copy);
 	io->bounced = count;
 	if (atomic_add_return(count, &io->mf->bounced) > WEFT_MEM_BOUNCE_MAX >> PAGE_SHIFT)
 		return -EBUSY;
-	io->pages = kvcalloc(count, sizeof(*io->pages), GFP_KERNEL);
+	io->pages = kvcalloc(count, sizeof(*io->pages), GFP_KERNEL_ACCOUNT);
 	if (!io->pages)
 		return -ENOMEM;
 	for (; io->page_count < count; io->page_count++) {
@@ -284,7 +358,7 @@ static __always_inline void weft_mem_part_end(struct weft_mem_part *part)
 
 	if (part != &io->first)
 		kmem_cache_free(weft_mem_part_cache, part);
-	/* No bytes of parts are copied. */
+	/* Parts have no bounce buffer, so there is nothing to copy. */
 	if (atomic_dec_and_test(&io->remaining))
 		weft_mem_io_end(io);
 }
@@ -305,12 +379,36 @@ static void weft_mem_part_hold(struct weft_mem_part *part, unsigned long not_bef
 		part->since = jiffies | 1;
 	spin_lock_irqsave(&node->held_lock, flags);
 	list_add_tail(&part->list, &node->held);
-	/* With the lock: once it is dropped the part may end, and the file with it. */
-	queue_delayed_work(node->vol->wq, &node->held_work, WEFT_MEM_AGAIN);
+	/* Under the lock: after it, the part and the file may be gone. */
+	queue_delayed_work(weft_mem_wq, &node->held_work, WEFT_MEM_AGAIN);
 	spin_unlock_irqrestore(&node->held_lock, flags);
 }
 
-/* Its path was lost, or the target refused it. */
+static __always_inline void weft_mem_part_count(struct weft_mem_part *part, bool sent)
+{
+	enum weft_stat_group group = part->op.write ? WEFT_STAT_WRITE : WEFT_STAT_READ;
+	struct weft_stats __percpu *stats = part->member->stats;
+	u32 sectors = part->op.length >> SECTOR_SHIFT;
+
+	if (sent) {
+		this_cpu_inc(stats->ios[group]);
+		this_cpu_add(stats->sectors[group], sectors);
+	} else {
+		this_cpu_dec(stats->ios[group]);
+		this_cpu_sub(stats->sectors[group], sectors);
+	}
+}
+
+static noinline void weft_mem_part_unsent(struct weft_mem_part *part, int error)
+{
+	weft_mem_part_count(part, false);
+	if (error == -ENOTCONN)
+		weft_mem_part_hold(part, jiffies);
+	else
+		weft_mem_part_fail(part, error);
+}
+
+/* Its path was lost, or the target failed it. */
 static noinline void weft_mem_part_undone(struct weft_mem_part *part, blk_status_t status,
 					  unsigned long after)
 {
@@ -320,11 +418,15 @@ static noinline void weft_mem_part_undone(struct weft_mem_part *part, blk_status
 		weft_mem_part_hold(part, after);
 		return;
 	}
+	if (status == BLK_STS_AGAIN) {
+		weft_mem_part_unsent(part, -ENOTCONN);
+		return;
+	}
 	weft_volume_member_failed(part->member);
 	weft_mem_part_fail(part, blk_status_to_errno(status));
 }
 
-/* Context: any; where requests complete. */
+/* Context: any; runs where requests complete. */
 static void weft_mem_part_done(struct weft_mem_op *op, blk_status_t status, unsigned long after)
 {
 	struct weft_mem_part *part = container_of(op, struct weft_mem_part, op);
@@ -337,7 +439,7 @@ static void weft_mem_part_done(struct weft_mem_op *op, blk_status_t status, unsi
 		weft_mem_part_end(part);
 }
 
-/* Writes pass while the volume is ours for certain, as in weft_submit_bio(). */
+/* Writes pass while the lease lasts, as in weft_submit_bio(). */
 static bool weft_mem_may_write(struct weft_volume *vol)
 {
 	return !time_after(jiffies, READ_ONCE(vol->lease));
@@ -346,39 +448,39 @@ static bool weft_mem_may_write(struct weft_volume *vol)
 static __always_inline void weft_mem_part_send(struct weft_mem_part *part)
 {
 	struct weft_member *member = part->member;
-	enum weft_stat_group group = part->op.write ? WEFT_STAT_WRITE : WEFT_STAT_READ;
-	u32 sectors = part->op.length >> SECTOR_SHIFT;
 	int ret = -ENOTCONN;
 
 	part->sent = ktime_get_ns();
+	/* Count it first: once it is sent, it and its volume may be gone. */
+	weft_mem_part_count(part, true);
 	if (likely(!part->op.write || weft_mem_may_write(member->volume)))
 		ret = weft_route_peer(member, &part->op);
-	if (unlikely(ret == -ENOTCONN)) {
-		weft_mem_part_hold(part, jiffies);
-		return;
-	}
-	if (unlikely(ret)) {
-		weft_mem_part_fail(part, ret);
-		return;
-	}
-	/*
-	 * The part may have ended, and is not looked at any more. The member stays:
-	 * the file is there, for io_uring or for who sends what was held.
-	 */
-	this_cpu_inc(member->stats->ios[group]);
-	this_cpu_add(member->stats->sectors[group], sectors);
+	if (unlikely(ret))
+		weft_mem_part_unsent(part, ret);
 }
 
-/* Is there an end to waiting, and has it come? Returns the error, or 0. */
+static bool weft_mem_is_over(unsigned long since)
+{
+	return since && time_after(jiffies, since + WEFT_MEM_DYING);
+}
+
+/* The minute of an exiting submitter or a killed task is over. */
+static bool weft_mem_is_abandoned(const struct weft_mem_io *io)
+{
+	return weft_mem_is_over(READ_ONCE(io->cancelled)) ||
+	       weft_mem_is_over(READ_ONCE(io->mf->dying)) ||
+	       weft_mem_is_over(READ_ONCE(io->mf->killed_at));
+}
+
+/* Returns the error if a held part must fail now, or 0. */
 static int weft_mem_part_gives_up(const struct weft_mem_part *part)
 {
 	struct weft_memory *memory = part->io->memory;
-	unsigned long dying = READ_ONCE(part->io->mf->dying);
 	enum weft_ownership ownership;
 
 	if (memory->transport->peer_lost(memory->peer))
 		return -EFAULT;
-	if (dying && time_after(jiffies, dying + WEFT_MEM_DYING))
+	if (weft_mem_is_abandoned(part->io))
 		return -EIO;
 	if (part->losses >= WEFT_MEM_LOSSES) {
 		pr_warn_ratelimited("%s: I/O on registered memory failed: %u associations ended with it in flight, as where an adapter does not reach the memory\n",
@@ -393,9 +495,34 @@ static int weft_mem_part_gives_up(const struct weft_mem_part *part)
 	return weft_route_patience(part->member, part->since) ? 0 : -EIO;
 }
 
+/*
+ * Cut a part to the largest operation, which is smaller now if a target took
+ * less when it was connected again. The rest is held as a part of its own.
+ * Returns false if there is no memory for that.
+ */
+static bool weft_mem_part_cut(struct weft_mem_part *part)
+{
+	u32 piece = READ_ONCE(part->io->memory->piece);
+	struct weft_mem_part *rest;
+
+	if (likely(part->op.length <= piece))
+		return true;
+	rest = kmem_cache_zalloc(weft_mem_part_cache, GFP_NOIO);
+	if (!rest)
+		return false;
+	*rest = *part;
+	rest->op.at += piece;
+	rest->op.length -= piece;
+	rest->op.sector += piece >> SECTOR_SHIFT;
+	part->op.length = piece;
+	atomic_inc(&part->io->remaining);
+	weft_mem_part_hold(rest, jiffies);
+	return true;
+}
+
 /**
- * weft_mem_held_work() - try what waits again, or fail it
- * @work: of a node
+ * weft_mem_held_work() - send held parts again, or fail them
+ * @work: the node's held_work
  */
 void weft_mem_held_work(struct work_struct *work)
 {
@@ -409,7 +536,11 @@ void weft_mem_held_work(struct work_struct *work)
 	list_splice_init(&node->held, &parts);
 	spin_unlock_irq(&node->held_lock);
 	list_for_each_entry_safe(part, next, &parts, list) {
-		/* Nor may it fail before: who wrote would write again. */
+		if (!part->io->waits) {
+			part->io->waits = true;
+			weft_uring_may_wait(part->io->cmd);
+		}
+		/* Do not fail it earlier either: the caller may write again. */
 		if (time_before(jiffies, part->not_before)) {
 			weft_mem_part_hold(part, part->not_before);
 			continue;
@@ -417,16 +548,19 @@ void weft_mem_held_work(struct work_struct *work)
 		error = weft_mem_part_gives_up(part);
 		if (error)
 			weft_mem_part_fail(part, error);
+		else if (!weft_mem_part_cut(part))
+			weft_mem_part_hold(part, jiffies);
 		else
 			weft_mem_part_send(part);
 	}
 }
 
 /*
- * Sends the part that begins @done bytes behind the command's begin, which ends
- * where file or member change places, or one operation cannot move more. Returns
- * how long it is, 0 where there is no memory for it. With the last one, or 0, the
- * submitter's part in @io->remaining is gone, and perhaps the command.
+ * Send the part that starts @done bytes after the command's start. It ends at
+ * the end of the file's extent, of the chunk or of the largest operation.
+ * Returns its length, or 0 if there is no memory. After the last part, or after
+ * 0, the submitter's count in @io->remaining is dropped, and the command may be
+ * gone.
  */
 static u32 weft_mem_submit_part(struct weft_mem_io *io, u64 offset, u32 done)
 {
@@ -466,7 +600,7 @@ static u32 weft_mem_submit_part(struct weft_mem_io *io, u64 offset, u32 done)
 	return length;
 }
 
-/* Most commands are one part. */
+/* Most commands have one part, which needs no plug. */
 static void weft_mem_submit_parts(struct weft_mem_io *io, u64 offset)
 {
 	u32 length = io->length, done = weft_mem_submit_part(io, offset, 0), n;
@@ -482,7 +616,7 @@ static void weft_mem_submit_parts(struct weft_mem_io *io, u64 offset)
 	blk_finish_plug(&plug);
 }
 
-/* What is registered with an id, with a reference; both kinds begin with that. Under RCU. */
+/* Find a memory or a target by id and take a reference. Under RCU. */
 static inline void *weft_mem_find(struct xarray *registered, u32 id)
 {
 	struct weft_mem_ref *ref = xa_load(registered, id);
@@ -490,7 +624,7 @@ static inline void *weft_mem_find(struct xarray *registered, u32 id)
 	return ref && weft_mem_get(ref) ? ref : NULL;
 }
 
-/* From the user, each field read once. */
+/* Read each field once: the user may change them meanwhile. */
 static void weft_mem_read_cmd(struct io_uring_cmd *cmd, struct weft_mem_cmd *to)
 {
 	const struct weft_mem_cmd *from = weft_uring_payload(cmd, struct weft_mem_cmd);
@@ -503,7 +637,7 @@ static void weft_mem_read_cmd(struct io_uring_cmd *cmd, struct weft_mem_cmd *to)
 	to->flags = READ_ONCE(from->flags);
 }
 
-/* What of a command does not depend on what is registered. */
+/* Check the fields that do not depend on the target and the memory. */
 static int weft_mem_check(struct weft_mem_file *mf, u32 op, const struct weft_mem_cmd *c)
 {
 	u32 block = mf->block - 1;
@@ -543,10 +677,10 @@ static int weft_mem_bind(struct weft_mem_io *io, const struct weft_mem_cmd *c)
 		return -ENOENT;
 	if (!(target->access & access))
 		return -EACCES;
-	/* Another host writes there now, and the file may be gone. */
+	/* Another host may have moved or deleted the file. */
 	if (target->sealed && weft_owner_state(mf->vol) == WEFT_OWNERSHIP_LOST)
 		return -EIO;
-	/* A file may end within a block, which is read to its end. */
+	/* A file may end within a block: the whole block is read. */
 	end = round_up(target->size, mf->block);
 	if (c->offset > end || c->length > end - c->offset)
 		return -ERANGE;
@@ -557,15 +691,28 @@ static int weft_mem_bind(struct weft_mem_io *io, const struct weft_mem_cmd *c)
 		return -ENOENT;
 	if (io->op == REQ_OP_READ && memory->read_only)
 		return -EACCES;
-	/* Block I/O is on pages, from where its devices can begin. */
+	/* Bios must start at the alignment that the members need. */
 	if (!memory->peer && memory->pages &&
 	    c->memory_offset & queue_dma_alignment(mf->vol->disk->queue))
 		return -EINVAL;
 	if (c->memory_offset > memory->length || c->length > memory->length - c->memory_offset)
 		return -ERANGE;
 	io->at = c->memory_offset;
+	io->offset = c->offset;
 	io->length = c->length;
 	return 0;
+}
+
+/* Does its submission take long? A part is at most a chunk, or a path's largest operation. */
+static bool weft_mem_is_long(const struct weft_mem_io *io)
+{
+	u32 part = 1U << (io->mf->vol->map.chunk_shift + SECTOR_SHIFT);
+
+	if (io->memory && io->memory->route == WEFT_MEM_ROUTE_BOUNCE)
+		return io->length > WEFT_MEM_INLINE_BOUNCE;
+	if (io->memory && io->memory->peer)
+		part = min(part, READ_ONCE(io->memory->piece));
+	return io->length / WEFT_MEM_INLINE_PARTS > part;
 }
 
 static struct weft_mem_io *weft_mem_io_alloc(struct weft_mem_file *mf, struct io_uring_cmd *cmd)
@@ -587,25 +734,52 @@ static struct weft_mem_io *weft_mem_io_alloc(struct weft_mem_file *mf, struct io
 	return io;
 }
 
+/*
+ * io_uring cancels a command. The ring's lock keeps it from being freed. While a
+ * command does not end, io_uring calls this again at once, and without a sleep
+ * here the exiting task would take a whole processor.
+ */
+static void weft_mem_cancel(struct io_uring_cmd *cmd)
+{
+	struct weft_mem_io *io = *io_uring_cmd_to_pdu(cmd, struct weft_mem_io *);
+
+	if (!io->cancelled) {
+		WRITE_ONCE(io->cancelled, jiffies | 1);
+	} else if (time_before(READ_ONCE(io->mf->cancelled_at), jiffies)) {
+		schedule_timeout_uninterruptible(1);
+		WRITE_ONCE(io->mf->cancelled_at, jiffies);
+	}
+}
+
 /**
  * weft_mem_uring_cmd() - IORING_OP_URING_CMD on a file of /dev/weft/NAME.mem
  * @cmd: the command
  * @issue_flags: io_uring's
  *
- * Context: the submitter's task, or a worker of it; may wait for requests.
- * Return: -EIOCBQUEUED, or why it was not begun: -EINVAL for a field that is
- * out of range or not aligned, -ENOENT for an id that nobody has, -ERANGE
- * beyond a target's or a memory's end, -EACCES, -EBUSY for too many at once.
+ * Context: the submitter's task or its io_uring worker; may wait for requests.
+ * Return: -EIOCBQUEUED if it was started. -EAGAIN makes io_uring start it again
+ * in a worker, where it may wait. Otherwise -EINVAL for a field that is out of
+ * range or not aligned, -ENOENT for an unknown id, -ERANGE beyond the end of a
+ * target or a memory, -EACCES for missing access, -EBUSY for too many commands
+ * or bounce pages in flight, or another negative errno.
  */
 int weft_mem_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
 	struct weft_mem_file *mf = cmd->file->private_data;
 	struct weft_mem_io *io;
 	struct weft_mem_cmd c;
+	bool cached;
 	int ret;
 
+	if (unlikely(issue_flags & WEFT_URING_F_CANCEL)) {
+		weft_mem_cancel(cmd);
+		return 0;
+	}
 	if (!(issue_flags & IO_URING_F_SQE128))
 		return -EINVAL;
+	/* The process that opened the file exited, but another one uses it. */
+	if (unlikely(READ_ONCE(mf->dying)) && !(current->flags & PF_EXITING))
+		WRITE_ONCE(mf->dying, 0);
 	weft_mem_read_cmd(cmd, &c);
 	ret = weft_mem_check(mf, cmd->cmd_op, &c);
 	if (ret)
@@ -615,6 +789,11 @@ int weft_mem_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 		return PTR_ERR(io);
 	io->op = cmd->cmd_op == WEFT_MEM_CMD_READ ? REQ_OP_READ : REQ_OP_WRITE;
 	ret = weft_mem_bind(io, &c);
+	cached = !ret && weft_mem_io_is_cached(io);
+	if (!ret && issue_flags & IO_URING_F_NONBLOCK && (cached || weft_mem_is_long(io)))
+		ret = -EAGAIN;
+	if (!ret && unlikely(cached))
+		ret = weft_mem_io_clean(io);
 	if (!ret && io->memory && io->memory->route == WEFT_MEM_ROUTE_BOUNCE)
 		ret = weft_mem_bounce(io);
 	if (ret) {
@@ -634,38 +813,29 @@ int weft_mem_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 
 int weft_mem_io_init(void)
 {
-	int ret = -ENOMEM;
-
 	BUILD_BUG_ON(offsetof(struct weft_memory, ref) ||
 		     offsetof(struct weft_mem_target_ref, ref));
 	weft_mem_io_cache = KMEM_CACHE(weft_mem_io, SLAB_HWCACHE_ALIGN | SLAB_ACCOUNT);
 	if (!weft_mem_io_cache)
-		return ret;
+		return -ENOMEM;
 	weft_mem_part_cache = KMEM_CACHE(weft_mem_part, SLAB_HWCACHE_ALIGN | SLAB_ACCOUNT);
 	if (!weft_mem_part_cache)
 		goto out_io;
-	ret = bioset_init(&weft_mem_bios, BIO_POOL_SIZE, 0, BIOSET_NEED_BVECS);
-	if (ret)
-		goto out_part;
-	ret = -ENOMEM;
 	weft_mem_wq = alloc_workqueue("weft-mem", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
 	if (!weft_mem_wq)
-		goto out_bios;
+		goto out_part;
 	return 0;
 
-out_bios:
-	bioset_exit(&weft_mem_bios);
 out_part:
 	kmem_cache_destroy(weft_mem_part_cache);
 out_io:
 	kmem_cache_destroy(weft_mem_io_cache);
-	return ret;
+	return -ENOMEM;
 }
 
 void weft_mem_io_exit(void)
 {
 	destroy_workqueue(weft_mem_wq);
-	bioset_exit(&weft_mem_bios);
 	kmem_cache_destroy(weft_mem_part_cache);
 	kmem_cache_destroy(weft_mem_io_cache);
 }

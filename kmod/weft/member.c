@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Members: opened, read, checked; their counters. */
+/* Members: open, read and check them; their counters. */
 #include "weft.h"
 
 static void weft_member_rw_end(struct bio *bio)
@@ -8,17 +8,66 @@ static void weft_member_rw_end(struct bio *bio)
 }
 
 /**
- * weft_member_rw() - read or write 4 KiB of a member's own area, and wait
+ * weft_member_rw_is() - is a bio from one of the functions below?
+ * @bio: on its way to a member
+ *
+ * Such a bio never waits for a path. Its sender handles the error.
+ *
+ * Return: true if it is.
+ */
+bool weft_member_rw_is(const struct bio *bio)
+{
+	return bio->bi_end_io == weft_member_rw_end;
+}
+
+static int weft_member_rw_wait(struct bio *bio, struct completion *done)
+{
+	/* In slices, to avoid the hung-task warning. */
+	while (!wait_for_completion_io_timeout(done, 20 * HZ))
+		;
+	bio_uninit(bio);
+	return blk_status_to_errno(bio->bi_status);
+}
+
+/**
+ * weft_member_read_path() - read the superblock over one path, and wait
+ * @path: connected; it may belong to no member yet
+ * @page: receives 4 KiB
+ *
+ * Context: process context, may sleep.
+ * Return: 0; -ENOLINK when the path was lost; or another negative errno.
+ */
+int weft_member_read_path(struct weft_path *path, struct page *page)
+{
+	DECLARE_COMPLETION_ONSTACK(done);
+	struct bio_vec vec;
+	struct bio bio;
+
+	bio_init(&bio, path->bdev, &vec, 1, REQ_OP_READ | REQ_META);
+	bio.bi_end_io = weft_member_rw_end;
+	bio.bi_private = &done;
+	__bio_add_page(&bio, page, WEFT_SB_SIZE, 0);
+	submit_bio(&bio);
+	return weft_member_rw_wait(&bio, &done);
+}
+
+/**
+ * weft_member_rw() - read or write a member's metadata, and wait
  * @member: opened
  * @opf: operation and flags
  * @offset: bytes from the member's start, a multiple of 4096
- * @page: the data
+ * @page: the data, the first of physically contiguous pages
+ * @size: size of the data in bytes, a multiple of 4096
+ *
+ * It does not wait for a path. If its path is lost, a read is tried again, over
+ * another path where there is one. A write is not, because the caller must read
+ * the record again before it writes.
  *
  * Context: process context, may sleep, allocates nothing.
- * Return: 0 or a negative errno.
+ * Return: 0; -ENOLINK if no path could carry it; or another negative errno.
  */
 int weft_member_rw(struct weft_member *member, blk_opf_t opf, u64 offset,
-		   struct page *page)
+		   struct page *page, u32 size)
 {
 	DECLARE_COMPLETION_ONSTACK(done);
 	unsigned int tries = 3;
@@ -27,20 +76,16 @@ int weft_member_rw(struct weft_member *member, blk_opf_t opf, u64 offset,
 	int ret;
 
 	do {
-		bio_init(&bio, member->bdev, &vec, 1, opf);
+		/* weft_route_submit() sets the device. */
+		bio_init(&bio, NULL, &vec, 1, opf);
 		bio.bi_iter.bi_sector = offset >> SECTOR_SHIFT;
 		bio.bi_end_io = weft_member_rw_end;
 		bio.bi_private = &done;
-		__bio_add_page(&bio, page, WEFT_SB_SIZE, 0);
+		__bio_add_page(&bio, page, size, 0);
 		weft_route_submit(member, &bio);
-		/* For a path, maybe: in pieces, so that nobody takes it for a task that hangs. */
-		while (!wait_for_completion_io_timeout(&done, 20 * HZ))
-			;
+		ret = weft_member_rw_wait(&bio, &done);
 		reinit_completion(&done);
-		ret = blk_status_to_errno(bio.bi_status);
-		bio_uninit(&bio);
-		/* A flush of the block layer's own making cannot be given to another path. */
-	} while (ret == -ENOLINK && --tries);
+	} while (ret == -ENOLINK && !op_is_write(opf) && --tries);
 	return ret;
 }
 
@@ -50,21 +95,60 @@ static int weft_member_read_sb(struct weft_member *member, u64 offset,
 {
 	int ret;
 
-	ret = weft_member_rw(member, REQ_OP_READ | REQ_META, offset, page);
+	ret = weft_member_rw(member, REQ_OP_READ | REQ_META, offset, page,
+			     WEFT_SB_SIZE);
+	/* A medium error is -ENODATA, which here means "no superblock". */
 	if (ret)
-		return weft_refuse(why, ret, "cannot read byte %llu (error %d)",
-				   offset, -ret);
+		return weft_refuse(why, ret == -ENODATA ? -EIO : ret,
+				   "cannot read byte %llu (error %d)", offset, -ret);
 	return weft_sb_decode(page_address(page), info, why);
 }
 
+/* Without the superblock, the device's size gives the place of its copy. */
+static int weft_member_read_copy(struct weft_member *member, u64 offset, struct page *page,
+				 struct weft_why *why)
+{
+	int ret;
+
+	ret = weft_member_read_sb(member, offset, page, &member->sb, why);
+	return ret ?: weft_sb_is_copy(&member->sb, offset, why);
+}
+
 /*
- * The superblock, or its copy where the first is torn. The copy's place is
- * known from the first one only, so the device's end is what leads to it.
+ * Read the superblock, or its copy if the superblock is damaged. If there is no
+ * superblock at all, another program may use the device now and have left its
+ * end unchanged. Then the user has to confirm that it is a member.
  */
+static int weft_member_find_sb(struct weft_member *member, u64 size, struct page *page,
+			       struct weft_why *why)
+{
+	struct weft_why first = {}, second = {};
+	int ret, copy;
+
+	ret = weft_member_read_sb(member, 0, page, &member->sb, &first);
+	if (!ret)
+		return 0;
+	/* Valid, but for another version. Its copy is the same. */
+	if (ret == -EOPNOTSUPP)
+		return weft_refuse(why, ret, "%s", first.text);
+	copy = weft_member_read_copy(member, weft_sb_copy_offset(size), page, &second);
+	if (!copy && ret == -ENODATA)
+		return weft_refuse(why, -EBADMSG,
+				   "no weft superblock at its start, but a copy of one at its end; 'weftctl check --repair' if it is a member still");
+	if (!copy) {
+		pr_warn("member %s: %s; its copy serves. 'weftctl check --repair' fixes it\n",
+			member->address, first.text);
+		return 0;
+	}
+	if (ret == -ENODATA && copy != -ENODATA)
+		return weft_refuse(why, copy, "%s", second.text);
+	return weft_refuse(why, ret, "%s", first.text);
+}
+
 static int weft_member_load_sb(struct weft_member *member, struct weft_why *why)
 {
 	u64 size = bdev_nr_bytes(member->bdev);
-	struct weft_why first = {}, second = {};
+	struct weft_why detail = {};
 	struct page *page;
 	int ret;
 
@@ -75,40 +159,23 @@ static int weft_member_load_sb(struct weft_member *member, struct weft_why *why)
 	page = alloc_page(GFP_KERNEL);
 	if (!page)
 		return -ENOMEM;
-	ret = weft_member_read_sb(member, 0, page, &member->sb, &first);
-	if (ret && ret != -EOPNOTSUPP) {
-		int again = weft_member_read_sb(member, weft_sb_copy_offset(size),
-						page, &member->sb, &second);
-
-		if (!again) {
-			pr_warn("member %s: %s; its copy serves. 'weftctl check --repair' mends it\n",
-				member->address, first.text);
-			ret = 0;
-		} else if (ret == -ENODATA) {
-			/* Torn beyond recognition, or never written: the copy decides. */
-			ret = again;
-			if (again != -ENODATA)
-				first = second;
-		}
-	}
+	ret = weft_member_find_sb(member, size, page, &detail);
 	__free_page(page);
+	if (!ret)
+		ret = weft_sb_fits(&member->sb, size, bdev_logical_block_size(member->bdev),
+				   &detail);
 	if (ret)
-		return weft_refuse(why, ret, "member %s: %s", member->address,
-				   first.text);
-
-	ret = weft_sb_fits(&member->sb, size,
-			   bdev_logical_block_size(member->bdev), &first);
-	if (ret)
-		return weft_refuse(why, ret, "member %s: %s", member->address,
-				   first.text);
+		return weft_refuse(why, ret, "member %s: %s", member->address, detail.text);
 	return 0;
 }
 
 /**
- * weft_member_gone() - no device that leads to a member is there any more
- * @member: which
+ * weft_member_gone() - the devices of all paths of a member were removed
+ * @member: the member
  *
- * Context: process context, may sleep. Told as often as one likes.
+ * Only the first call has an effect.
+ *
+ * Context: process context, may sleep.
  */
 void weft_member_gone(struct weft_member *member)
 {
@@ -120,14 +187,14 @@ void weft_member_gone(struct weft_member *member)
 }
 
 /**
- * weft_member_open() - open a member and read what it says of itself
- * @vol: for which
- * @req: how the user named it
- * @writable: for writing too
+ * weft_member_open() - open a member and read its superblock
+ * @vol: the volume
+ * @req: the member as the user named it
+ * @writable: open it for writing, too
  * @why: gets the reason of a failure
  *
  * Context: process context, may sleep.
- * Return: the member, to be given back by weft_member_close(), or an ERR_PTR.
+ * Return: the member, or an ERR_PTR. Undo with weft_member_close().
  */
 struct weft_member *weft_member_open(struct weft_volume *vol,
 				     const struct weft_member_request *req,
@@ -154,9 +221,12 @@ struct weft_member *weft_member_open(struct weft_volume *vol,
 		goto out_free_stats;
 	path_req = (struct weft_path_request) {
 		.address	= member->address,
+		.devt		= req->devt,
+		.lookup		= req->lookup,
 		.writable	= writable,
 		.events		= &weft_route_events,
 		.owner_data	= member,
+		.lease		= &vol->lease,
 	};
 	path = weft_path_connect(req->transport, &path_req, why);
 	if (IS_ERR(path)) {
@@ -188,9 +258,9 @@ out_free:
 }
 
 /**
- * weft_member_drop_path() - give a path back
- * @member: which had it
- * @path: nobody uses it any more
+ * weft_member_drop_path() - disconnect a path
+ * @member: the member that had it
+ * @path: the path; weft_route_remove() or weft_route_take() has removed it
  *
  * Context: process context; waits for the I/O on it.
  */
@@ -199,7 +269,7 @@ void weft_member_drop_path(struct weft_member *member, struct weft_path *path)
 	const char *address = path->address;
 
 	weft_path_disconnect(path);
-	/* The first path's address is the member's own, too. */
+	/* The first path shares its address with the member. */
 	if (address != member->address)
 		kfree(address);
 }
@@ -217,7 +287,7 @@ void weft_member_close(struct weft_member *member)
 	for (i = 0; i < WEFT_PATHS_MAX; i++)
 		if (paths[i])
 			weft_member_drop_path(member, paths[i]);
-	/* Nobody tells of paths any more. */
+	/* No path is left that could call weft_route_events. */
 	weft_route_exit(member);
 	free_percpu(member->stats);
 	kfree(member->address);
@@ -227,7 +297,7 @@ void weft_member_close(struct weft_member *member)
 /**
  * weft_member_stats() - sum a member's counters
  * @member: opened
- * @sum: set; not a snapshot, each cpu is read when its turn comes
+ * @sum: set; not a snapshot, because the CPUs are read one after another
  */
 void weft_member_stats(struct weft_member *member, struct weft_stats *sum)
 {

@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memories: registered with a file of /dev/weft/NAME.mem, and how their bytes
- * get to the volume.
+ * Memories: registration with a file of /dev/weft/NAME.mem, and the choice of
+ * the route by which their bytes are moved.
  *
  * DOC: routes
  *
- * The caller's own pages, pinned, go down to the members as they are. Of a
- * dma-buf nobody but its exporter knows what it is made of, and there may be no
- * pages at all. Where every member is reached by RDMA devices, and the exporter
- * lets each of them have addresses of it, they move the bytes (direct): the
- * transport does so. Where every member is reached by an RDMA device that is
- * software, that device moves bytes with the CPU, and may do so in the pages of
- * the exporter's own mapping for the CPU (vmap). Elsewhere host pages carry the
- * bytes and the CPU copies them (bounce). Neither is what people register
- * device memory for, and they have it only where they say so; otherwise it is
- * refused, with the reason.
+ * The caller's own pages are pinned and go to the members as they are. A
+ * dma-buf may have no pages; only its exporter knows. It has three routes:
+ *
+ * direct: RDMA devices move the bytes. All members have to be reached by RDMA
+ * hardware, and the exporter has to give each device the memory's addresses.
+ * The transport does this I/O.
+ *
+ * vmap: software RDMA devices move the bytes with the CPU, in the pages behind
+ * the exporter's CPU mapping. All members have to be reached by such devices.
+ *
+ * bounce: the CPU copies the bytes through host pages. This works for all
+ * members.
+ *
+ * vmap and bounce use the CPU, which registration of device memory is meant to
+ * avoid. They are opt-in by flags. Otherwise the registration is refused with
+ * the reason.
  */
 #include "mem.h"
 
@@ -23,7 +29,7 @@
 #include <linux/sched/user.h>
 #include <linux/vmalloc.h>
 
-/* Pinned pages are the user's to pay for, as io_uring's and RDMA's are. */
+/* Charge pinned pages to the user, as io_uring and RDMA do. */
 static int weft_memory_charge(struct weft_memory *mem, struct weft_why *why)
 {
 	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
@@ -50,7 +56,7 @@ static void weft_memory_uncharge(struct weft_memory *mem)
 	free_uid(mem->user);
 }
 
-/* Block I/O is on pages, from where its devices can begin. */
+/* Bios must start at the alignment that the members need. */
 static int weft_memory_aligned(const struct weft_memory *mem, const struct weft_volume *vol,
 			       struct weft_why *why)
 {
@@ -74,7 +80,8 @@ static int weft_memory_pin(struct weft_memory *mem, u64 start, struct weft_why *
 	ret = weft_memory_charge(mem, why);
 	if (ret)
 		return ret;
-	mem->pages = kvcalloc(mem->page_count, sizeof(*mem->pages), GFP_KERNEL | __GFP_NOWARN);
+	mem->pages = kvcalloc(mem->page_count, sizeof(*mem->pages),
+			      GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!mem->pages)
 		return -ENOMEM;
 	while (done < mem->page_count) {
@@ -96,7 +103,7 @@ static int weft_memory_pin(struct weft_memory *mem, u64 start, struct weft_why *
 			   mem->read_only ? "" : " for writing");
 }
 
-/* The pages behind the exporter's mapping for the CPU. */
+/* Find the pages behind the exporter's CPU mapping. */
 static int weft_memory_find_pages(struct weft_memory *mem, struct weft_why *why)
 {
 	u8 *at = mem->map.vaddr;
@@ -108,7 +115,8 @@ static int weft_memory_find_pages(struct weft_memory *mem, struct weft_why *why)
 	at += mem->first & PAGE_MASK;
 	mem->first = offset_in_page(mem->first);
 	mem->page_count = PAGE_ALIGN(mem->first + mem->length) >> PAGE_SHIFT;
-	mem->pages = kvcalloc(mem->page_count, sizeof(*mem->pages), GFP_KERNEL | __GFP_NOWARN);
+	mem->pages = kvcalloc(mem->page_count, sizeof(*mem->pages),
+			      GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!mem->pages)
 		return -ENOMEM;
 	for (i = 0; i < mem->page_count; i++, at += PAGE_SIZE)
@@ -116,7 +124,7 @@ static int weft_memory_find_pages(struct weft_memory *mem, struct weft_why *why)
 	return 0;
 }
 
-/* Where a member has no better route: what it is that stands in the way. */
+/* Name the first member that prevents the direct route. */
 static int weft_memory_refuse(struct weft_volume *vol, u32 flags, struct weft_why *why)
 {
 	u32 i;
@@ -142,7 +150,7 @@ static int weft_memory_refuse(struct weft_volume *vol, u32 flags, struct weft_wh
 	return 0;
 }
 
-/* What every member can do with memory that has no pages. */
+/* The least that any member can do with memory that has no pages. */
 static enum weft_path_mem weft_memory_mem(struct weft_volume *vol)
 {
 	enum weft_path_mem mem = WEFT_PATH_MEM_DEVICE;
@@ -153,7 +161,7 @@ static enum weft_path_mem weft_memory_mem(struct weft_volume *vol)
 	return mem;
 }
 
-/* All members by software RDMA devices, which may use the CPU's mapping. */
+/* vmap needs software RDMA devices for all members. */
 static bool weft_memory_may_vmap(struct weft_volume *vol)
 {
 	u32 i;
@@ -173,7 +181,7 @@ static int weft_memory_map(struct weft_memory *mem, struct weft_why *why)
 		return weft_refuse(why, ret,
 				   "no route: the exporter of the dma-buf (%s) maps it for no CPU (error %d)",
 				   mem->dmabuf->exp_name, -ret);
-	/* For as long as the CPU may touch it. */
+	/* Lasts until weft_memory_free(): each command may access it by CPU. */
 	ret = dma_buf_begin_cpu_access(mem->dmabuf, DMA_BIDIRECTIONAL);
 	if (ret) {
 		dma_buf_vunmap_unlocked(mem->dmabuf, &mem->map);
@@ -204,7 +212,9 @@ static int weft_memory_import(struct weft_memory *mem, struct weft_volume *vol,
 	mem->first = req->start;
 	if (weft_memory_mem(vol) == WEFT_PATH_MEM_DEVICE) {
 		ret = weft_peers_add(mem, vol, why);
-		if (!ret || ret == -EINTR || !(req->flags & WEFT_MEM_ALLOW_BOUNCE))
+		/* A persistent registration must not bounce. */
+		if (!ret || ret == -EINTR || mem->persistent ||
+		    !(req->flags & WEFT_MEM_ALLOW_BOUNCE))
 			return ret;
 		why->text[0] = 0;
 	}
@@ -221,7 +231,7 @@ static int weft_memory_import(struct weft_memory *mem, struct weft_volume *vol,
 	return ret;
 }
 
-/* Pages go past the block layer where all paths can, and as bios where not. */
+/* Use I/O by the transport if all members can, and bios otherwise. */
 static int weft_memory_pages(struct weft_memory *mem, struct weft_volume *vol,
 			     struct weft_why *why)
 {
@@ -233,17 +243,17 @@ static int weft_memory_pages(struct weft_memory *mem, struct weft_volume *vol,
 		ret = weft_refuse(why, -EOPNOTSUPP,
 				  "a member of %s is a block device, where nothing is registered for good",
 				  vol->name);
-	/* What is to be registered for good is, or not at all. */
+	/* A persistent registration has no fallback to bios. */
 	if (!ret || ret == -EINTR || mem->persistent)
 		return ret;
 	why->text[0] = 0;
 	return weft_memory_aligned(mem, vol, why);
 }
 
-/* Undoes all there is of it. */
-static void weft_memory_free(struct weft_memory *mem, struct weft_volume *vol)
+/* Undo a registration, also an incomplete one, and release the volume. */
+static void weft_memory_free(struct weft_memory *mem, struct weft_mem_file *mf)
 {
-	weft_peers_remove(mem, vol);
+	weft_peers_remove(mem, mf->vol);
 	if (mem->pages && !mem->dmabuf)
 		unpin_user_pages_dirty_lock(mem->pages, mem->page_count, !mem->read_only);
 	kvfree(mem->pages);
@@ -257,6 +267,7 @@ static void weft_memory_free(struct weft_memory *mem, struct weft_volume *vol)
 	free_percpu(mem->bytes);
 	kfree(mem->near);
 	kfree_rcu(mem, rcu);
+	weft_mem_unuse(mf);
 }
 
 static int weft_memory_check(const struct weft_mem_register *req, struct weft_why *why)
@@ -274,7 +285,7 @@ static int weft_memory_check(const struct weft_mem_register *req, struct weft_wh
 }
 
 /**
- * weft_memory_register() - a memory that commands can name
+ * weft_memory_register() - register a memory, for use by commands
  * @mf: the file
  * @req: from the user; gets id and route
  * @why: gets the reason of a failure
@@ -292,13 +303,18 @@ int weft_memory_register(struct weft_mem_file *mf, struct weft_mem_register *req
 	ret = weft_memory_check(req, why);
 	if (ret)
 		return ret;
-	/* Memory costs others something: it is for who may do I/O here. */
+	/* Require a target first: pinned memory is a shared cost. */
 	if (xa_empty(&mf->targets))
 		return weft_refuse(why, -EACCES,
 				   "no target was handed in yet that this memory could be used with");
+	ret = weft_mem_use(mf);
+	if (ret)
+		return ret;
 	mem = kzalloc_obj(*mem, GFP_KERNEL_ACCOUNT);
-	if (!mem)
+	if (!mem) {
+		weft_mem_unuse(mf);
 		return -ENOMEM;
+	}
 	ret = -ENOMEM;
 	mem->bytes = alloc_percpu_gfp(struct weft_mem_bytes, GFP_KERNEL_ACCOUNT);
 	if (!mem->bytes)
@@ -319,7 +335,7 @@ int weft_memory_register(struct weft_mem_file *mf, struct weft_mem_register *req
 		goto out_free;
 	mem->moved = &mem->bytes->route[mem->route];
 	mem->moved_all = &mf->node->bytes->route[mem->route];
-	/* From then on it may be unregistered. */
+	/* After xa_alloc() another thread may unregister it. */
 	req->route = mem->route;
 	ret = xa_alloc(&mf->memories, &req->id, mem, XA_LIMIT(1, WEFT_MEM_MEMORIES_MAX),
 		       GFP_KERNEL);
@@ -331,20 +347,22 @@ int weft_memory_register(struct weft_mem_file *mf, struct weft_mem_register *req
 
 out_ref:
 	req->id = 0;
-	weft_mem_ref_end(&mem->ref, NULL);
+	weft_mem_ref_kill(&mem->ref);
+	weft_mem_ref_wait(&mem->ref, NULL);
 out_free:
-	weft_memory_free(mem, mf->vol);
+	weft_memory_free(mem, mf);
 	return ret;
 }
 
+/* Release a memory whose reference count is killed. */
 static void weft_memory_end(struct weft_mem_file *mf, struct weft_memory *mem)
 {
-	weft_mem_ref_end(&mem->ref, mf);
-	weft_memory_free(mem, mf->vol);
+	weft_mem_ref_wait(&mem->ref, mf);
+	weft_memory_free(mem, mf);
 }
 
 /**
- * weft_memory_unregister() - give a memory back
+ * weft_memory_unregister() - unregister a memory
  * @mf: the file
  * @id: of the memory
  *
@@ -357,12 +375,13 @@ int weft_memory_unregister(struct weft_mem_file *mf, u32 id)
 
 	if (!mem)
 		return -ENOENT;
+	weft_mem_ref_kill(&mem->ref);
 	weft_memory_end(mf, mem);
 	return 0;
 }
 
 /**
- * weft_memory_unregister_all() - give all memories of a file back
+ * weft_memory_unregister_all() - unregister all memories of a file
  * @mf: the file, on which no command is in flight
  */
 void weft_memory_unregister_all(struct weft_mem_file *mf)
@@ -370,6 +389,8 @@ void weft_memory_unregister_all(struct weft_mem_file *mf)
 	struct weft_memory *mem;
 	unsigned long id;
 
+	xa_for_each(&mf->memories, id, mem)
+		weft_mem_ref_kill(&mem->ref);
 	xa_for_each(&mf->memories, id, mem) {
 		xa_erase(&mf->memories, id);
 		weft_memory_end(mf, mem);
@@ -378,9 +399,9 @@ void weft_memory_unregister_all(struct weft_mem_file *mf)
 }
 
 /**
- * weft_mem_sum() - of all cpus
- * @bytes: per cpu
- * @sum: WEFT_MEM_ROUTES, set
+ * weft_mem_sum() - sum the byte counters of all CPUs
+ * @bytes: the counters, per CPU
+ * @sum: set; an array of WEFT_MEM_ROUTES
  */
 void weft_mem_sum(struct weft_mem_bytes __percpu *bytes, u64 *sum)
 {
@@ -397,7 +418,7 @@ int weft_memory_info(struct weft_mem_file *mf, struct weft_mem_info *info)
 	struct weft_memory *mem;
 	int ret = -ENOENT;
 
-	/* With the lock whoever unregisters it takes first. */
+	/* Unregistering takes this lock first, so the memory stays. */
 	xa_lock(&mf->memories);
 	mem = xa_load(&mf->memories, info->id);
 	if (mem) {
@@ -412,11 +433,11 @@ int weft_memory_info(struct weft_mem_file *mf, struct weft_mem_info *info)
 
 /**
  * weft_memory_copy() - copy between a memory and host pages
- * @mem: has a mapping for the CPU
- * @at: offset within it; the range was checked
- * @pages: host pages, from their start on
- * @length: bytes
- * @from_memory: which way
+ * @mem: the memory; it has a CPU mapping
+ * @at: offset in it; the caller has checked the range
+ * @pages: host pages, used from the start of the first
+ * @length: bytes to copy
+ * @from_memory: true to copy from @mem to @pages, false for the reverse
  *
  * Context: process context.
  */

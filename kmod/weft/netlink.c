@@ -1,13 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Control by generic netlink: uapi/weft.yaml says what, netlink-gen.c holds
- * what is generated from it, and this file what the commands do.
+ * Control by generic netlink. uapi/weft.yaml specifies the commands,
+ * netlink-gen.c is generated from it, and this file implements them.
+ *
+ * DOC: commands that wait
+ *
+ * Generic netlink receives a message under a lock that all families share. The
+ * registration of another family waits for this lock, and all later messages
+ * wait for the registration. Therefore a command that waits, for I/O or for
+ * another host's heartbeat, is split. The receive function checks rights and
+ * attributes, and looks up device paths in the caller's context. A worker then
+ * runs the command and sends the acknowledgment. The caller sees the same
+ * messages in both cases. If the caller closes its socket, an assembly stops
+ * waiting for the heartbeat.
  */
 #include "mem.h"
 
 #include <linux/sched/mm.h>
 #include <net/genetlink.h>
 #include <net/net_namespace.h>
+#include <net/sock.h>
 
 #include "netlink-gen.h"
 
@@ -18,9 +30,9 @@ static const struct genl_multicast_group weft_nl_groups[] = {
 static struct genl_family weft_nl_family __ro_after_init = {
 	.name		= WEFT_FAMILY_NAME,
 	.version	= WEFT_FAMILY_VERSION,
-	/* Block devices know no namespaces: the initial one alone. */
+	/* Block devices have no namespaces: only the initial one is served. */
 	.netnsok	= false,
-	/* An assembly may wait for a heartbeat; others go on. */
+	/* weft_volumes_lock serializes the commands that need it. */
 	.parallel_ops	= true,
 	.module		= THIS_MODULE,
 	.ops		= weft_nl_ops,
@@ -30,8 +42,8 @@ static struct genl_family weft_nl_family __ro_after_init = {
 };
 
 /*
- * Tell the user why, before the ack tells that. Best effort: where there is no
- * memory for the sentence, the error code must do.
+ * Send the reason of an error before the ack with its code. If there is no
+ * memory for it, the caller gets the code alone.
  */
 static void weft_nl_refused(struct genl_info *info, int err, const char *volume,
 			    const struct weft_why *why)
@@ -57,7 +69,7 @@ out_free:
 	nlmsg_free(skb);
 }
 
-/* The end of every command: 0, or the error with its sentence sent ahead. */
+/* Every command ends here: send the reason of an error, return the error. */
 static int weft_nl_result(struct genl_info *info, int err, const char *volume,
 			  const struct weft_why *why)
 {
@@ -65,6 +77,108 @@ static int weft_nl_result(struct genl_info *info, int err, const char *volume,
 		weft_nl_refused(info, err, volume, why);
 	return err;
 }
+
+/**
+ * struct weft_nl_job - a command that a worker runs
+ * @work: runs the command
+ * @list: in weft_nl_jobs
+ * @skb: the message; holds the strings that @request points to
+ * @info: the message's genl_info, for replies
+ * @left: completed when the caller closes its socket
+ * @volume: name of the volume, or NULL
+ * @run: the command
+ * @request: its arguments, a copy
+ */
+struct weft_nl_job {
+	struct work_struct	work;
+	struct list_head	list;
+	struct sk_buff		*skb;
+	struct genl_info	info;
+	struct completion	left;
+	const char		*volume;
+	int			(*run)(struct weft_nl_job *job, struct weft_why *why);
+	u8			request[] __aligned(__alignof__(u64));
+};
+
+static struct workqueue_struct *weft_nl_wq;
+static DEFINE_SPINLOCK(weft_nl_jobs_lock);
+static LIST_HEAD(weft_nl_jobs);
+
+static void weft_nl_job_free(struct weft_nl_job *job)
+{
+	spin_lock(&weft_nl_jobs_lock);
+	list_del(&job->list);
+	spin_unlock(&weft_nl_jobs_lock);
+	sock_put(NETLINK_CB(job->skb).sk);
+	consume_skb(job->skb);
+	kfree(job);
+}
+
+static void weft_nl_job_work(struct work_struct *work)
+{
+	struct weft_nl_job *job = container_of(work, struct weft_nl_job, work);
+	struct nlmsghdr *nlh = (struct nlmsghdr *)job->info.nlhdr;
+	struct weft_why why = {};
+	int ret;
+
+	ret = weft_nl_result(&job->info, job->run(job, &why), job->volume, &why);
+	if (ret || nlh->nlmsg_flags & NLM_F_ACK)
+		netlink_ack(job->skb, nlh, ret, NULL);
+	weft_nl_job_free(job);
+}
+
+/*
+ * Let a worker run a command with a copy of the @size bytes at @request.
+ * Returns what the doit function has to return: -EINTR, or an error.
+ */
+static int weft_nl_later(struct sk_buff *skb, struct genl_info *info, const char *volume,
+			 int (*run)(struct weft_nl_job *job, struct weft_why *why),
+			 const void *request, size_t size)
+{
+	struct weft_nl_job *job;
+
+	job = kzalloc(struct_size(job, request, size), GFP_KERNEL);
+	if (!job)
+		return -ENOMEM;
+	INIT_WORK(&job->work, weft_nl_job_work);
+	init_completion(&job->left);
+	job->skb = skb_get(skb);
+	/* The worker sends the ack on this socket; its owner may close it. */
+	sock_hold(NETLINK_CB(skb).sk);
+	job->info = *info;
+	job->info.attrs = NULL;
+	job->info.extack = NULL;
+	job->volume = volume;
+	job->run = run;
+	memcpy(job->request, request, size);
+	spin_lock(&weft_nl_jobs_lock);
+	list_add_tail(&job->list, &weft_nl_jobs);
+	spin_unlock(&weft_nl_jobs_lock);
+	queue_work(weft_nl_wq, &job->work);
+	/* netlink sends no ack for -EINTR; a dump that started uses it, too. */
+	return -EINTR;
+}
+
+/* A socket was closed: tell its commands that the caller has left. */
+static int weft_nl_notify(struct notifier_block *nb, unsigned long event, void *data)
+{
+	const struct netlink_notify *notify = data;
+	struct weft_nl_job *job;
+
+	if (event != NETLINK_URELEASE || notify->protocol != NETLINK_GENERIC ||
+	    notify->net != &init_net)
+		return NOTIFY_DONE;
+	spin_lock(&weft_nl_jobs_lock);
+	list_for_each_entry(job, &weft_nl_jobs, list)
+		if (job->info.snd_portid == notify->portid)
+			complete_all(&job->left);
+	spin_unlock(&weft_nl_jobs_lock);
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block weft_nl_notifier = {
+	.notifier_call	= weft_nl_notify,
+};
 
 static int weft_nl_may(struct sk_buff *skb, struct weft_why *why)
 {
@@ -146,7 +260,7 @@ static int weft_nl_put_members(struct sk_buff *skb, const struct weft_volume *vo
 	return 0;
 }
 
-/* A volume on its way up or down has a name and a state, and nothing to rely on. */
+/* While a volume is assembled or stopped, only its name and state are valid. */
 static bool weft_volume_settled(const struct weft_volume *vol)
 {
 	return vol->state == WEFT_VOLUME_STATE_LIVE ||
@@ -196,7 +310,7 @@ static int weft_nl_put_volume(struct sk_buff *skb, struct weft_volume *vol)
 	return 0;
 }
 
-/* Room for a volume with its members; addresses are what varies. */
+/* Message size for a volume with its members; only addresses vary in length. */
 static size_t weft_nl_volume_size(const struct weft_volume *vol)
 {
 	size_t size = 1024;
@@ -220,6 +334,7 @@ int weft_nl_volume_get_doit(struct sk_buff *skb, struct genl_info *info)
 	struct sk_buff *reply = NULL;
 	struct weft_volume *vol;
 	struct weft_why why = {};
+	unsigned int noio;
 	void *hdr;
 	int ret;
 
@@ -228,6 +343,7 @@ int weft_nl_volume_get_doit(struct sk_buff *skb, struct genl_info *info)
 				      weft_refuse(&why, -EINVAL,
 						  "the volume's name is missing"),
 				      NULL, &why);
+	noio = memalloc_noio_save();
 	mutex_lock(&weft_volumes_lock);
 	vol = weft_volume_find(name);
 	if (!vol) {
@@ -247,10 +363,12 @@ int weft_nl_volume_get_doit(struct sk_buff *skb, struct genl_info *info)
 		goto out_unlock;
 	genlmsg_end(reply, hdr);
 	mutex_unlock(&weft_volumes_lock);
+	memalloc_noio_restore(noio);
 	return genlmsg_reply(reply, info);
 
 out_unlock:
 	mutex_unlock(&weft_volumes_lock);
+	memalloc_noio_restore(noio);
 	nlmsg_free(reply);
 	return weft_nl_result(info, ret, name, &why);
 }
@@ -281,7 +399,7 @@ int weft_nl_volume_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 	return skb->len;
 }
 
-/* A member or a path of one: how it is reached. The address may be "". */
+/* Parse transport (default "bdev") and address (default "") of a path. */
 static int weft_nl_parse_reach(struct nlattr *attr, struct genl_info *info,
 			       struct nlattr **tb, const char **transport,
 			       const char **address)
@@ -307,6 +425,8 @@ static int weft_nl_parse_member(struct nlattr *attr, struct genl_info *info,
 	ret = weft_nl_parse_reach(attr, info, tb, &req->transport, &req->address);
 	if (!ret && !req->address[0])
 		ret = weft_refuse(why, -EINVAL, "a member has no address");
+	if (!ret)
+		req->lookup = lookup_bdev(req->address, &req->devt);
 	return ret;
 }
 
@@ -338,6 +458,14 @@ static int weft_nl_parse_members(struct genl_info *info,
 			return ret;
 	}
 	return 0;
+}
+
+static int weft_nl_assemble(struct weft_nl_job *job, struct weft_why *why)
+{
+	struct weft_assemble_request *req = (void *)job->request;
+
+	req->left = &job->left;
+	return weft_volume_assemble(req, why);
 }
 
 int weft_nl_volume_assemble_doit(struct sk_buff *skb, struct genl_info *info)
@@ -376,10 +504,18 @@ int weft_nl_volume_assemble_doit(struct sk_buff *skb, struct genl_info *info)
 	req->iostats = !nla_get_flag(attrs[WEFT_A_VOLUME_NO_IOSTATS]);
 	req->count = count;
 	ret = weft_nl_parse_members(info, req, &why);
-	if (!ret)
-		ret = weft_volume_assemble(req, &why);
+	if (ret)
+		ret = weft_nl_result(info, ret, name, &why);
+	else
+		ret = weft_nl_later(skb, info, name, weft_nl_assemble, req,
+				    struct_size(req, members, count));
 	kfree(req);
-	return weft_nl_result(info, ret, name, &why);
+	return ret;
+}
+
+static int weft_nl_stop(struct weft_nl_job *job, struct weft_why *why)
+{
+	return weft_volume_stop(job->volume, why);
 }
 
 int weft_nl_volume_stop_doit(struct sk_buff *skb, struct genl_info *info)
@@ -392,7 +528,7 @@ int weft_nl_volume_stop_doit(struct sk_buff *skb, struct genl_info *info)
 	if (!ret && !name)
 		ret = weft_refuse(&why, -EINVAL, "the volume's name is missing");
 	if (!ret)
-		ret = weft_volume_stop(name, &why);
+		return weft_nl_later(skb, info, name, weft_nl_stop, NULL, 0);
 	return weft_nl_result(info, ret, name, &why);
 }
 
@@ -424,61 +560,100 @@ static int weft_nl_reply_name(struct genl_info *info, const char *name)
 	return genlmsg_reply(reply, info);
 }
 
-int weft_nl_controller_create_doit(struct sk_buff *skb, struct genl_info *info)
+/**
+ * struct weft_nl_controller - arguments of controller-create
+ * @transport: name of the transport
+ * @req: the controller
+ */
+struct weft_nl_controller {
+	const char			*transport;
+	struct weft_controller_request	req;
+};
+
+static int weft_nl_controller_create(struct weft_nl_job *job, struct weft_why *why)
 {
-	struct nlattr **attrs = info->attrs;
-	struct weft_controller_request req = {
-		.subnqn		= weft_nl_string(attrs[WEFT_A_CONTROLLER_SUBNQN]),
-		.host_nqn	= weft_nl_string(attrs[WEFT_A_CONTROLLER_HOST_NQN]),
-		.address	= weft_nl_string(attrs[WEFT_A_CONTROLLER_ADDRESS]),
-		.service	= weft_nl_string(attrs[WEFT_A_CONTROLLER_SERVICE]),
-		.host_address	= weft_nl_string(attrs[WEFT_A_CONTROLLER_HOST_ADDRESS]),
-		.io_queues	= weft_nl_u32(attrs[WEFT_A_CONTROLLER_IO_QUEUES]),
-		.poll_queues	= weft_nl_u32(attrs[WEFT_A_CONTROLLER_POLL_QUEUES]),
-		.queue_size	= weft_nl_u32(attrs[WEFT_A_CONTROLLER_QUEUE_SIZE]),
-		.keep_alive	= weft_nl_u32(attrs[WEFT_A_CONTROLLER_KEEP_ALIVE]),
-		.reconnect_delay = weft_nl_u32(attrs[WEFT_A_CONTROLLER_RECONNECT_DELAY]),
-		.ctrl_loss_timeout =
-			weft_nl_seconds(attrs[WEFT_A_CONTROLLER_CTRL_LOSS_TIMEOUT],
-					WEFT_NO_PATH_TIMEOUT),
-		.fast_io_fail_timeout =
-			weft_nl_seconds(attrs[WEFT_A_CONTROLLER_FAST_IO_FAIL_TIMEOUT], -1),
-	};
-	const char *transport = weft_nl_string(attrs[WEFT_A_CONTROLLER_TRANSPORT]);
-	struct weft_why why = {};
+	const struct weft_nl_controller *controller = (void *)job->request;
 	char name[64];
 	int ret;
 
+	ret = weft_controller_create(controller->transport, &controller->req, name,
+				     sizeof(name), why);
+	return ret ?: weft_nl_reply_name(&job->info, name);
+}
+
+int weft_nl_controller_create_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	struct nlattr **attrs = info->attrs;
+	struct weft_nl_controller controller = {
+		.transport	= weft_nl_string(attrs[WEFT_A_CONTROLLER_TRANSPORT]),
+		.req.subnqn	= weft_nl_string(attrs[WEFT_A_CONTROLLER_SUBNQN]),
+		.req.host_nqn	= weft_nl_string(attrs[WEFT_A_CONTROLLER_HOST_NQN]),
+		.req.address	= weft_nl_string(attrs[WEFT_A_CONTROLLER_ADDRESS]),
+		.req.service	= weft_nl_string(attrs[WEFT_A_CONTROLLER_SERVICE]),
+		.req.host_address = weft_nl_string(attrs[WEFT_A_CONTROLLER_HOST_ADDRESS]),
+		.req.io_queues	= weft_nl_u32(attrs[WEFT_A_CONTROLLER_IO_QUEUES]),
+		.req.poll_queues = weft_nl_u32(attrs[WEFT_A_CONTROLLER_POLL_QUEUES]),
+		.req.queue_size	= weft_nl_u32(attrs[WEFT_A_CONTROLLER_QUEUE_SIZE]),
+		.req.keep_alive	= weft_nl_u32(attrs[WEFT_A_CONTROLLER_KEEP_ALIVE]),
+		.req.reconnect_delay = weft_nl_u32(attrs[WEFT_A_CONTROLLER_RECONNECT_DELAY]),
+		.req.ctrl_loss_timeout =
+			weft_nl_seconds(attrs[WEFT_A_CONTROLLER_CTRL_LOSS_TIMEOUT],
+					WEFT_NO_PATH_TIMEOUT),
+		.req.fast_io_fail_timeout =
+			weft_nl_seconds(attrs[WEFT_A_CONTROLLER_FAST_IO_FAIL_TIMEOUT], -1),
+	};
+	struct weft_why why = {};
+	int ret;
+
 	if (attrs[WEFT_A_CONTROLLER_HOST_ID])
-		req.host_id = nla_data(attrs[WEFT_A_CONTROLLER_HOST_ID]);
+		controller.req.host_id = nla_data(attrs[WEFT_A_CONTROLLER_HOST_ID]);
 	ret = weft_nl_may(skb, &why);
-	if (!ret && (!transport || !req.address || !req.service))
+	if (!ret && (!controller.transport || !controller.req.address || !controller.req.service))
 		ret = weft_refuse(&why, -EINVAL,
 				  "the transport, the target's address and its port are needed");
-	if (!ret)
-		ret = weft_controller_create(transport, &req, name, sizeof(name), &why);
-	if (!ret)
-		return weft_nl_reply_name(info, name);
-	return weft_nl_result(info, ret, NULL, &why);
+	if (ret)
+		return weft_nl_result(info, ret, NULL, &why);
+	return weft_nl_later(skb, info, NULL, weft_nl_controller_create, &controller,
+			     sizeof(controller));
+}
+
+/**
+ * struct weft_nl_controller_name - arguments of controller-delete
+ * @transport: name of the transport
+ * @name: name of the controller
+ */
+struct weft_nl_controller_name {
+	const char	*transport;
+	const char	*name;
+};
+
+static int weft_nl_controller_delete(struct weft_nl_job *job, struct weft_why *why)
+{
+	const struct weft_nl_controller_name *controller = (void *)job->request;
+
+	return weft_controller_delete(controller->transport, controller->name, why);
 }
 
 int weft_nl_controller_delete_doit(struct sk_buff *skb, struct genl_info *info)
 {
-	const char *transport = weft_nl_string(info->attrs[WEFT_A_CONTROLLER_TRANSPORT]);
-	const char *name = weft_nl_string(info->attrs[WEFT_A_CONTROLLER_NAME]);
+	struct weft_nl_controller_name controller = {
+		.transport	= weft_nl_string(info->attrs[WEFT_A_CONTROLLER_TRANSPORT]),
+		.name		= weft_nl_string(info->attrs[WEFT_A_CONTROLLER_NAME]),
+	};
 	struct weft_why why = {};
 	int ret;
 
 	ret = weft_nl_may(skb, &why);
-	if (!ret && (!transport || !name))
+	if (!ret && (!controller.transport || !controller.name))
 		ret = weft_refuse(&why, -EINVAL,
 				  "the transport and the controller's name are needed");
-	if (!ret)
-		ret = weft_controller_delete(transport, name, &why);
-	return weft_nl_result(info, ret, NULL, &why);
+	if (ret)
+		return weft_nl_result(info, ret, NULL, &why);
+	return weft_nl_later(skb, info, NULL, weft_nl_controller_delete, &controller,
+			     sizeof(controller));
 }
 
-/* The one member that path-add and path-remove speak of. */
+/* Parse the arguments of path-add and path-remove. */
 static int weft_nl_path_request(struct sk_buff *skb, struct genl_info *info,
 				struct weft_path_change *change, struct weft_why *why)
 {
@@ -505,12 +680,12 @@ static int weft_nl_path_request(struct sk_buff *skb, struct genl_info *info,
 	if (!change->address[0])
 		return weft_refuse(why, -EINVAL, "volume %s: the path has no address",
 				   change->volume);
+	change->lookup = lookup_bdev(change->address, &change->devt);
 	return 0;
 }
 
 static int weft_nl_path_change(struct sk_buff *skb, struct genl_info *info,
-			       int (*change_it)(const struct weft_path_change *change,
-						struct weft_why *why))
+			       int (*run)(struct weft_nl_job *job, struct weft_why *why))
 {
 	struct weft_path_change change = {};
 	struct weft_why why = {};
@@ -518,34 +693,46 @@ static int weft_nl_path_change(struct sk_buff *skb, struct genl_info *info,
 
 	ret = weft_nl_path_request(skb, info, &change, &why);
 	if (!ret)
-		ret = change_it(&change, &why);
+		return weft_nl_later(skb, info, change.volume, run, &change, sizeof(change));
 	return weft_nl_result(info, ret, change.volume, &why);
+}
+
+static int weft_nl_path_add(struct weft_nl_job *job, struct weft_why *why)
+{
+	return weft_volume_path_add((void *)job->request, why);
 }
 
 int weft_nl_path_add_doit(struct sk_buff *skb, struct genl_info *info)
 {
-	return weft_nl_path_change(skb, info, weft_volume_path_add);
+	return weft_nl_path_change(skb, info, weft_nl_path_add);
+}
+
+static int weft_nl_path_remove(struct weft_nl_job *job, struct weft_why *why)
+{
+	return weft_volume_path_remove((void *)job->request, why);
 }
 
 int weft_nl_path_remove_doit(struct sk_buff *skb, struct genl_info *info)
 {
-	return weft_nl_path_change(skb, info, weft_volume_path_remove);
+	return weft_nl_path_change(skb, info, weft_nl_path_remove);
 }
 
 /**
- * weft_event() - tell whoever listens
- * @vol: the volume it is about
+ * weft_event() - send an event to all listeners
+ * @vol: the volume
  * @type: what happened
- * @member: which member, or NULL
+ * @member: the member, or NULL
  * @err: positive errno, or 0
- * @text: one sentence
+ * @text: one sentence for the user
  *
- * Context: process context, may sleep. Best effort, as multicast is.
+ * Best effort: events are lost without memory, or when a listener is too slow.
+ *
+ * Context: process context, may sleep.
  */
 void weft_event(struct weft_volume *vol, enum weft_event_type type,
 		const struct weft_member *member, int err, const char *text)
 {
-	/* A reclaim that waits for a volume's writes may wait for this very work. */
+	/* Reclaim may wait for the volume's writes, and these for this work. */
 	unsigned int noio = memalloc_noio_save();
 	struct sk_buff *skb;
 	void *hdr;
@@ -576,10 +763,30 @@ out_restore:
 
 int weft_netlink_init(void)
 {
-	return genl_register_family(&weft_nl_family);
+	int ret;
+
+	weft_nl_wq = alloc_workqueue("weft-netlink", WQ_UNBOUND, 0);
+	if (!weft_nl_wq)
+		return -ENOMEM;
+	ret = netlink_register_notifier(&weft_nl_notifier);
+	if (ret)
+		goto out_wq;
+	ret = genl_register_family(&weft_nl_family);
+	if (ret)
+		goto out_notifier;
+	return 0;
+
+out_notifier:
+	netlink_unregister_notifier(&weft_nl_notifier);
+out_wq:
+	destroy_workqueue(weft_nl_wq);
+	return ret;
 }
 
 void weft_netlink_exit(void)
 {
 	genl_unregister_family(&weft_nl_family);
+	/* Waits for the remaining commands; none of them can make a volume. */
+	destroy_workqueue(weft_nl_wq);
+	netlink_unregister_notifier(&weft_nl_notifier);
 }

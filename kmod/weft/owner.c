@@ -4,34 +4,46 @@
  *
  * DOC: heartbeat and lease
  *
- * The host that has a volume assembled read-write says so in a record on
- * member 0 (uapi/weft_format.h) and rewrites it every interval: its heart
- * beats. Another host that wants the volume watches the record. A beat seen
- * refuses it at once; none seen for WEFT_LEASE_BEATS + WEFT_OBSERVE_MARGIN
- * intervals means that the heart stopped, and then it needs to be told to take
- * over, unless the record is its own from before a reboot.
+ * A host that has a volume assembled read-write owns it. It writes an owner
+ * record to member 0 (uapi/weft_format.h) and rewrites it every interval: this
+ * is its heartbeat. Another host that wants the volume watches the record. If
+ * it sees a heartbeat, it is refused at once. If it sees none for
+ * WEFT_LEASE_BEATS + WEFT_OBSERVE_MARGIN intervals, the heartbeat has stopped.
+ * It may then take over if its user requests that, or if the record is its own
+ * from before a reboot.
  *
- * A host that stands still (a debugger, a stuck path) does not know it. So a
- * beat is a lease: writes pass for WEFT_LEASE_BEATS intervals after the start
- * of the last beat that succeeded, and wait after that until one does. (A
- * machine whose clock stood still as well, paused or suspended, is caught by
- * the next beat, at most an interval after it goes on.) Before each beat the
- * record is read; somebody else's name in it means that the volume was taken,
- * and no write passes any more. A beat that took a lease's length to read is
- * not written but begun again.
+ * A host that stalls (in a debugger, on a stuck path) does not notice this
+ * itself. Therefore a heartbeat is a lease: writes pass for WEFT_LEASE_BEATS
+ * intervals from the start of the last heartbeat that succeeded, and then wait
+ * for the next one. Writes that are held for a path (route.c) are checked again
+ * before they are sent. (If the host's clock stopped as well, as in a paused or
+ * suspended machine, the next heartbeat detects the loss, at most an interval
+ * after the host resumes.)
  *
- * What this cannot do: a disk has no compare-and-write that every device
- * offers, so a host that stands still while the write of its beat is on its
- * way may write over a newer record. The two checks that follow (after the
- * claim, and before each beat) leave one of the two the owner. And a write that was
- * sent before the host stood still may arrive late; only a reservation on the
- * target keeps that out.
+ * Each heartbeat first reads the record. If the record names another owner, the
+ * volume was taken, and all writes fail from then on. If the read took longer
+ * than a lease, the heartbeat starts again instead of writing. A heartbeat is
+ * not held for a path: it fails with its path, and the next one reads the
+ * record again.
+ *
+ * DOC: the claim
+ *
+ * The write of a heartbeat may be delayed, and reach the record when another
+ * host owns it. Not every device has a compare-and-write that would prevent
+ * this. Therefore a host that takes the volume writes the record twice. The
+ * second one is the claim, and heartbeats do not write it. Each heartbeat reads
+ * both. If the claim is another host's, the volume was taken. If only the
+ * record is another host's, and is of an older generation than the claim, it is
+ * a late heartbeat of a former owner, and the next heartbeat overwrites it.
+ *
+ * This does not stop a data write that was sent before the host stalled and
+ * arrives late. Only a reservation on the target does.
  *
  * weft_owner_set() is the one place where the state changes.
  */
 #include "weft.h"
 
-#include <linux/delay.h>
+#include <linux/completion.h>
 #include <linux/random.h>
 #include <linux/timekeeping.h>
 
@@ -63,8 +75,8 @@ static const char * const weft_ownership_text[] = {
 };
 
 /*
- * May the claim go from one state to another? LOST is final until release, and
- * a claim that was given up comes back as nothing but a new one.
+ * May the claim go from one state to another? LOST is final until the release,
+ * and from NONE the claim can only become HELD.
  */
 static bool weft_owner_may(enum weft_ownership from, enum weft_ownership to)
 {
@@ -74,7 +86,8 @@ static bool weft_owner_may(enum weft_ownership from, enum weft_ownership to)
 	case WEFT_OWNERSHIP_HELD:
 		return from != WEFT_OWNERSHIP_LOST;
 	case WEFT_OWNERSHIP_SUSPENDED:
-		return from == WEFT_OWNERSHIP_HELD;
+		return from == WEFT_OWNERSHIP_HELD ||
+		       from == WEFT_OWNERSHIP_FAILED;
 	case WEFT_OWNERSHIP_FAILED:
 		return from == WEFT_OWNERSHIP_HELD ||
 		       from == WEFT_OWNERSHIP_SUSPENDED;
@@ -85,15 +98,18 @@ static bool weft_owner_may(enum weft_ownership from, enum weft_ownership to)
 }
 
 /*
- * Change the state, and let the waiting writes go where the new one says.
- * Process context: never called where a bio is submitted.
+ * Change the state, and send or fail the waiting writes. @text is the reason
+ * for the log and the event; NULL for the state's default. Process context;
+ * never called where a bio is submitted.
  */
-static void weft_owner_set(struct weft_volume *vol, enum weft_ownership to)
+static void weft_owner_set(struct weft_volume *vol, enum weft_ownership to, const char *text)
 {
 	struct weft_owner_claim *owner = &vol->owner;
 	struct bio_list held = BIO_EMPTY_LIST;
 	enum weft_ownership from;
+	bool kick = false;
 	struct bio *bio;
+	u32 i;
 
 	spin_lock_irq(&owner->lock);
 	from = owner->state;
@@ -103,12 +119,14 @@ static void weft_owner_set(struct weft_volume *vol, enum weft_ownership to)
 	}
 	owner->state = to;
 	/*
-	 * Also when nothing changes: a write may have been held while a late
-	 * beat was under way that never left HELD.
+	 * Also if the state stays HELD: a write may have been held while a
+	 * heartbeat was late.
 	 */
 	if (to != WEFT_OWNERSHIP_SUSPENDED) {
 		held = owner->held;
 		bio_list_init(&owner->held);
+		kick = owner->routes_wait || from != to;
+		owner->routes_wait = false;
 	}
 	spin_unlock_irq(&owner->lock);
 
@@ -118,32 +136,106 @@ static void weft_owner_set(struct weft_volume *vol, enum weft_ownership to)
 		else
 			bio_io_error(bio);
 	}
+	for (i = 0; kick && i < vol->member_count; i++)
+		weft_route_kick(vol->members[i]);
 	if (from == to)
 		return;
 	trace_weft_ownership(vol, from, to);
-	/* The first claim and the release are told by assembly and stop. */
+	/* Assembly and stop report the first claim and the release. */
 	if (from == WEFT_OWNERSHIP_NONE || to == WEFT_OWNERSHIP_NONE)
 		return;
-	weft_warn(vol, "%s\n", weft_ownership_text[to]);
-	weft_event(vol, WEFT_EVENT_TYPE_OWNERSHIP, NULL, 0,
-		   weft_ownership_text[to]);
+	text = text ?: weft_ownership_text[to];
+	weft_warn(vol, "%s\n", text);
+	weft_event(vol, WEFT_EVENT_TYPE_OWNERSHIP, NULL, 0, text);
 }
 
 /**
- * weft_owner_state() - what the claim is worth now
+ * weft_owner_state() - the state of the claim now
  * @vol: the volume
+ *
+ * While a heartbeat does not complete, the stored state stays HELD, but writes
+ * wait once the lease is over. Therefore this returns SUSPENDED then.
  *
  * Return: the state.
  */
 enum weft_ownership weft_owner_state(struct weft_volume *vol)
 {
-	return READ_ONCE(vol->owner.state);
+	enum weft_ownership state = READ_ONCE(vol->owner.state);
+
+	if (state == WEFT_OWNERSHIP_HELD && time_after(jiffies, READ_ONCE(vol->lease)))
+		return WEFT_OWNERSHIP_SUSPENDED;
+	return state;
 }
 
 /**
- * weft_owner_hold() - a write that came after the lease ran out
+ * weft_owner_kick() - start a heartbeat now
+ * @vol: the volume; without a claim on it nothing happens
+ *
+ * Context: any.
+ */
+void weft_owner_kick(struct weft_volume *vol)
+{
+	struct weft_owner_claim *owner = &vol->owner;
+	unsigned long flags;
+
+	spin_lock_irqsave(&owner->lock, flags);
+	if (!owner->ended && owner->state != WEFT_OWNERSHIP_NONE &&
+	    owner->state != WEFT_OWNERSHIP_LOST)
+		mod_delayed_work(vol->wq, &owner->work, 0);
+	spin_unlock_irqrestore(&owner->lock, flags);
+}
+
+/**
+ * weft_owner_admit() - may a write that a member held be sent now?
  * @vol: the volume
- * @bio: a write; kept, sent on or ended
+ *
+ * The lease was checked when the write was submitted, maybe long ago. Another
+ * host may have taken the volume since. After WAIT, the next heartbeat that
+ * decides calls weft_route_kick() for all members.
+ *
+ * Context: process context; does not sleep.
+ * Return: the decision.
+ */
+enum weft_admission weft_owner_admit(struct weft_volume *vol)
+{
+	struct weft_owner_claim *owner = &vol->owner;
+	enum weft_admission admission = WEFT_ADMISSION_FAIL;
+
+	/* It writes nothing: this is another program's write to the disk. */
+	if (vol->read_only)
+		return WEFT_ADMISSION_PASS;
+	spin_lock_irq(&owner->lock);
+	if (!time_after(jiffies, READ_ONCE(vol->lease))) {
+		admission = WEFT_ADMISSION_PASS;
+	} else if (owner->state == WEFT_OWNERSHIP_HELD ||
+		   owner->state == WEFT_OWNERSHIP_SUSPENDED) {
+		admission = WEFT_ADMISSION_WAIT;
+		owner->routes_wait = true;
+	}
+	spin_unlock_irq(&owner->lock);
+	if (admission == WEFT_ADMISSION_WAIT)
+		weft_owner_kick(vol);
+	return admission;
+}
+
+/**
+ * weft_owner_refuses() - do writes fail at once?
+ * @vol: the volume
+ *
+ * Context: any.
+ * Return: true if they fail, false if they pass or wait.
+ */
+bool weft_owner_refuses(struct weft_volume *vol)
+{
+	enum weft_ownership state = READ_ONCE(vol->owner.state);
+
+	return state == WEFT_OWNERSHIP_FAILED || state == WEFT_OWNERSHIP_LOST;
+}
+
+/**
+ * weft_owner_hold() - handle a write that came after the end of the lease
+ * @vol: the volume
+ * @bio: a write; it is held, sent or ended
  *
  * Context: where a bio is submitted; does not sleep.
  */
@@ -153,7 +245,7 @@ void weft_owner_hold(struct weft_volume *vol, struct bio *bio)
 	enum weft_ownership state;
 	bool expired;
 
-	/* Nothing was written, so there is nothing to flush. */
+	/* A read-only volume writes nothing, so there is nothing to flush. */
 	if (vol->read_only && !bio_sectors(bio)) {
 		bio_endio(bio);
 		return;
@@ -171,8 +263,8 @@ void weft_owner_hold(struct weft_volume *vol, struct bio *bio)
 		if (expired) {
 			bio_list_add(&owner->held, bio);
 			spin_unlock_irq(&owner->lock);
-			/* Let it find out that it is late, and say so. */
-			mod_delayed_work(vol->wq, &owner->work, 0);
+			/* A late heartbeat reports the state SUSPENDED. */
+			weft_owner_kick(vol);
 			return;
 		}
 	}
@@ -180,40 +272,74 @@ void weft_owner_hold(struct weft_volume *vol, struct bio *bio)
 	if (expired)
 		bio_io_error(bio);
 	else
-		submit_bio_noacct(bio);	/* a beat came in between */
+		submit_bio_noacct(bio);	/* a heartbeat came in between */
+}
+
+/* A record counts as damaged after so many reads. */
+#define WEFT_OWNER_READS	3
+
+/* The record and the claim. */
+#define WEFT_OWNER_BYTES	(WEFT_CLAIM_OFFSET + WEFT_SB_SIZE - WEFT_OWNER_OFFSET)
+
+static void *weft_owner_record_bytes(struct weft_volume *vol)
+{
+	return page_address(vol->owner.page);
+}
+
+static void *weft_owner_claim_bytes(struct weft_volume *vol)
+{
+	return page_address(vol->owner.page) + WEFT_CLAIM_OFFSET - WEFT_OWNER_OFFSET;
+}
+
+/* Anything but a valid claim to this volume counts as no claim. */
+static noinline_for_stack void weft_owner_decode_claim(struct weft_volume *vol)
+{
+	struct weft_owner_info *claim = &vol->owner.claim;
+	struct weft_why why = {};
+	int ret;
+
+	ret = weft_owner_decode(weft_owner_claim_bytes(vol), claim, &why);
+	vol->owner.claim_damaged = ret == -EBADMSG;
+	if (ret || memcmp(claim->volume_uuid, vol->uuid, WEFT_UUID_SIZE))
+		memset(claim, 0, sizeof(*claim));
 }
 
 static int weft_owner_read(struct weft_volume *vol, struct weft_owner_info *info,
 			   struct weft_why *why)
 {
-	struct page *page = vol->owner.page;
 	int ret;
 
+	vol->owner.read_at = jiffies;
 	ret = weft_member_rw(vol->members[0], REQ_OP_READ | REQ_META | REQ_PRIO,
-			     WEFT_OWNER_OFFSET, page);
+			     WEFT_OWNER_OFFSET, vol->owner.page, WEFT_OWNER_BYTES);
 	if (ret)
 		return weft_refuse(why, ret == -ENODATA ? -EIO : ret,
 				   "the owner record cannot be read from member %s (error %d)",
 				   vol->members[0]->address, -ret);
-	ret = weft_owner_decode(page_address(page), info, why);
+	weft_owner_decode_claim(vol);
+	ret = weft_owner_decode(weft_owner_record_bytes(vol), info, why);
 	if (!ret && memcmp(info->volume_uuid, vol->uuid, WEFT_UUID_SIZE))
-		return -ENODATA;	/* left by another volume: nobody's */
+		return -ENODATA;	/* left by another volume */
 	return ret;
 }
 
-static int weft_owner_write(struct weft_volume *vol, u32 state)
+/* FUA for a claim and a release; a lost heartbeat is replaced by the next. */
+static int weft_owner_write(struct weft_volume *vol, u32 state, bool claim)
 {
 	struct weft_owner_claim *owner = &vol->owner;
 
 	owner->info.state = state;
 	owner->info.sequence++;
 	owner->info.beat_time = ktime_get_real_seconds();
-	clear_page(page_address(owner->page));
-	weft_owner_encode(&owner->info, page_address(owner->page));
+	memset(weft_owner_record_bytes(vol), 0, WEFT_OWNER_BYTES);
+	weft_owner_encode(&owner->info, weft_owner_record_bytes(vol));
+	if (claim)
+		weft_owner_encode(&owner->info, weft_owner_claim_bytes(vol));
 	return weft_member_rw(vol->members[0],
 			      REQ_OP_WRITE | REQ_SYNC | REQ_META | REQ_PRIO |
-			      REQ_PREFLUSH | REQ_FUA,
-			      WEFT_OWNER_OFFSET, owner->page);
+			      (claim || state == WEFT_OWNER_FREE ? REQ_FUA : 0),
+			      WEFT_OWNER_OFFSET, owner->page,
+			      claim ? WEFT_OWNER_BYTES : WEFT_SB_SIZE);
 }
 
 static bool weft_owner_is_ours(struct weft_volume *vol,
@@ -221,6 +347,26 @@ static bool weft_owner_is_ours(struct weft_volume *vol,
 {
 	return info->state == WEFT_OWNER_HELD &&
 	       !memcmp(info->instance, vol->owner.info.instance, WEFT_UUID_SIZE);
+}
+
+static bool weft_owner_claim_is_ours(struct weft_volume *vol)
+{
+	return !memcmp(vol->owner.claim.instance, vol->owner.info.instance, WEFT_UUID_SIZE);
+}
+
+/* Do the claim and the record that were read say that another host took it? */
+static bool weft_owner_is_taken(struct weft_volume *vol, const struct weft_owner_info *record)
+{
+	if (!weft_owner_claim_is_ours(vol))
+		return true;
+	return !weft_owner_is_ours(vol, record) &&
+	       record->generation >= vol->owner.info.generation;
+}
+
+static bool weft_owner_is_free(struct weft_volume *vol, const struct weft_owner_info *record)
+{
+	return record->state == WEFT_OWNER_FREE &&
+	       record->generation >= vol->owner.claim.generation;
 }
 
 static unsigned long weft_owner_interval(struct weft_volume *vol)
@@ -234,9 +380,52 @@ static unsigned long weft_owner_lease_end(struct weft_volume *vol,
 	return beat_start + WEFT_LEASE_BEATS * weft_owner_interval(vol);
 }
 
+/* The state after a failed heartbeat: do writes wait or fail? */
+static enum weft_ownership weft_owner_failure(struct weft_volume *vol, int err)
+{
+	struct weft_member *member = vol->members[0];
+
+	/* Without a path, writes wait for one, as all other I/O does. */
+	if (err == -ENOLINK && member->owns_requests && weft_route_is_patient(member))
+		return WEFT_OWNERSHIP_SUSPENDED;
+	return WEFT_OWNERSHIP_FAILED;
+}
+
+/* The reason why this host has lost the volume; NULL if it still owns it. */
+static const char *weft_owner_loss(struct weft_volume *vol, int err,
+				   const struct weft_owner_info *seen)
+{
+	switch (err) {
+	case 0:
+		return weft_owner_is_taken(vol, seen) ?
+		       weft_ownership_text[WEFT_OWNERSHIP_LOST] : NULL;
+	case -ENODATA:
+		return "the owner record was erased, or the member is another volume's now; writes fail for good";
+	case -EBADMSG:
+		return "the owner record is damaged, and another host may have the volume; writes fail for good";
+	default:
+		return NULL;
+	}
+}
+
+/* Read the record and the claim. A damaged one may be valid the next time. */
+static int weft_owner_read_both(struct weft_volume *vol, struct weft_owner_info *seen)
+{
+	unsigned int tries = WEFT_OWNER_READS;
+	struct weft_why why = {};
+	int ret;
+
+	do {
+		ret = weft_owner_read(vol, seen, &why);
+		if (!ret && vol->owner.claim_damaged)
+			ret = -EBADMSG;
+	} while (ret == -EBADMSG && --tries);
+	return ret;
+}
+
 /*
- * One beat. Its length is bounded by nothing but the member's own timeouts;
- * meanwhile the lease runs out and writes wait, which is what is wanted.
+ * One heartbeat. Only the member's own timeouts limit its duration. If it takes
+ * too long, the lease ends and writes wait, as intended.
  */
 static void weft_owner_beat(struct work_struct *work)
 {
@@ -244,44 +433,47 @@ static void weft_owner_beat(struct work_struct *work)
 					       struct weft_volume, owner.work);
 	unsigned long start = jiffies;
 	struct weft_owner_info seen;
-	struct weft_why why = {};
+	const char *loss;
 	int ret;
 
-	/* A late write may have kicked the work once more. */
+	/* A late write may have started the work again. */
 	if (weft_owner_state(vol) == WEFT_OWNERSHIP_LOST)
 		return;
-	if (time_after(start, READ_ONCE(vol->lease)))
-		weft_owner_set(vol, WEFT_OWNERSHIP_SUSPENDED);
-	ret = weft_owner_read(vol, &seen, &why);
-	if (ret == -ENODATA || ret == -EBADMSG || (!ret && !weft_owner_is_ours(vol, &seen))) {
-		/* The lease ends with the claim, and nothing renews it. */
+	/* Where beats fail, what this one finds decides. */
+	if (time_after(start, READ_ONCE(vol->lease)) && !weft_owner_refuses(vol))
+		weft_owner_set(vol, WEFT_OWNERSHIP_SUSPENDED, NULL);
+	ret = weft_owner_read_both(vol, &seen);
+	loss = weft_owner_loss(vol, ret, &seen);
+	if (loss) {
+		/* End the lease now; the work stops, so nothing renews it. */
 		WRITE_ONCE(vol->lease, jiffies - 1);
-		weft_owner_set(vol, WEFT_OWNERSHIP_LOST);
+		weft_owner_set(vol, WEFT_OWNERSHIP_LOST, loss);
 		return;
 	}
 	/*
-	 * Whoever stood still since the read began, for longer than a lease,
-	 * may hold an old copy of a record that is another's by now.
+	 * The read took longer than a lease: another host may have taken the
+	 * volume since. Read again before writing.
 	 */
 	if (!ret && time_after(jiffies, weft_owner_lease_end(vol, start))) {
 		queue_delayed_work(vol->wq, &vol->owner.work, 0);
 		return;
 	}
 	if (!ret)
-		ret = weft_owner_write(vol, WEFT_OWNER_HELD);
+		ret = weft_owner_write(vol, WEFT_OWNER_HELD, false);
 	if (!ret) {
 		WRITE_ONCE(vol->lease, weft_owner_lease_end(vol, start));
-		weft_owner_set(vol, WEFT_OWNERSHIP_HELD);
+		weft_owner_set(vol, WEFT_OWNERSHIP_HELD, NULL);
 	} else if (time_after(jiffies, READ_ONCE(vol->lease))) {
-		weft_owner_set(vol, WEFT_OWNERSHIP_FAILED);
+		weft_owner_set(vol, weft_owner_failure(vol, ret), NULL);
 	}
 	queue_delayed_work(vol->wq, &vol->owner.work, weft_owner_interval(vol));
 }
 
-/* Wait, or leave when the user lost patience. */
-static int weft_owner_sleep(unsigned int msecs)
+/* Wait; -EINTR if the user gave up. */
+static int weft_owner_sleep(struct weft_volume *vol, unsigned int msecs)
 {
-	return msleep_interruptible(msecs) ? -EINTR : 0;
+	return wait_for_completion_interruptible_timeout(vol->owner.left,
+							 msecs_to_jiffies(msecs)) ? -EINTR : 0;
 }
 
 static int weft_owner_busy(struct weft_volume *vol,
@@ -294,26 +486,31 @@ static int weft_owner_busy(struct weft_volume *vol,
 }
 
 /*
- * Watch a record that says HELD, until it changes or its owner's time is up.
- * Returns 0 when the heart stopped.
+ * Watch a record that says HELD until it changes, or until the time of its
+ * owner, and of the claim's, is over. Returns 0 if the heartbeat has stopped or
+ * the volume was released.
  */
 static noinline_for_stack int
 weft_owner_watch(struct weft_volume *vol, const struct weft_owner_info *first,
 		 struct weft_why *why)
 {
 	unsigned int beats = WEFT_LEASE_BEATS + WEFT_OBSERVE_MARGIN;
+	u32 interval_ms = max(first->interval_ms, vol->owner.claim.interval_ms);
 	struct weft_owner_info seen;
 	unsigned int i;
 	int ret;
 
-	/* Twice an interval, so that a beat cannot fall between two looks. */
+	/* Look twice per interval: a heartbeat is then seen soon. */
 	for (i = 0; i < 2 * beats; i++) {
-		ret = weft_owner_sleep(DIV_ROUND_UP(first->interval_ms, 2));
+		ret = weft_owner_sleep(vol, DIV_ROUND_UP(interval_ms, 2));
 		if (!ret)
 			ret = weft_owner_read(vol, &seen, why);
+		/* A heartbeat would have made it valid. */
+		if (ret == -ENODATA || ret == -EBADMSG)
+			continue;
 		if (ret)
 			return ret;
-		if (seen.state != WEFT_OWNER_HELD)
+		if (weft_owner_is_free(vol, &seen))
 			return 0;
 		if (seen.sequence != first->sequence ||
 		    memcmp(seen.instance, first->instance, WEFT_UUID_SIZE))
@@ -322,61 +519,85 @@ weft_owner_watch(struct weft_volume *vol, const struct weft_owner_info *first,
 	return 0;
 }
 
-/* May this host claim the volume, as far as the record tells? */
+/* May this host claim the volume, by the record and the claim on it? */
 static noinline_for_stack int
 weft_owner_may_claim(struct weft_volume *vol, const char *host_nqn,
 		     bool take_over, struct weft_why *why)
 {
+	const struct weft_owner_info *holder;
 	struct weft_owner_info seen;
 	struct weft_why damage = {};
 	s64 age;
 	int ret;
 
 	ret = weft_owner_read(vol, &seen, &damage);
-	if (ret == -ENODATA)
-		return 0;
-	if (ret == -EBADMSG) {
-		if (take_over)
-			return 0;
+	vol->owner.info.generation = vol->owner.claim.generation;
+	if (ret == -EBADMSG && !take_over)
 		return weft_refuse(why, -EBUSY,
 				   "volume %s: %s, so nobody can tell whether a host owns it; --take-over if none does",
 				   vol->name, damage.text);
+	if (ret == -ENODATA || ret == -EBADMSG) {
+		/* The record is lost. A claim that was not released still counts. */
+		if (vol->owner.claim.state != WEFT_OWNER_HELD)
+			return 0;
+		seen = vol->owner.claim;
+		ret = 0;
 	}
 	if (ret)
 		return weft_refuse(why, ret, "volume %s: %s", vol->name, damage.text);
 
-	vol->owner.info.generation = seen.generation;
-	if (seen.state == WEFT_OWNER_FREE)
+	holder = &seen;
+	/* A former owner's late heartbeat may have overwritten the record. */
+	if (seen.generation < vol->owner.claim.generation)
+		holder = &vol->owner.claim;
+	vol->owner.info.generation = holder->generation;
+	if (weft_owner_is_free(vol, &seen))
 		return 0;
 	ret = weft_owner_watch(vol, &seen, why);
-	if (ret || take_over || !strcmp(seen.host_nqn, host_nqn))
+	if (ret || take_over || !strcmp(holder->host_nqn, host_nqn))
 		return ret;
-	age = ktime_get_real_seconds() - (s64)seen.beat_time;
+	age = ktime_get_real_seconds() - (s64)holder->beat_time;
 	return weft_refuse(why, -EBUSY,
 			   "volume %s is owned by host %s, whose heart stopped %lld seconds ago by the two clocks; --take-over if that host is down",
-			   vol->name, seen.host_nqn, age);
+			   vol->name, holder->host_nqn, age);
+}
+
+/* Write that the volume is free, unless another host has taken it. */
+static noinline_for_stack int weft_owner_free(struct weft_volume *vol)
+{
+	struct weft_owner_info seen;
+	struct weft_why why = {};
+	int ret;
+
+	ret = weft_owner_read(vol, &seen, &why);
+	if (ret)
+		return ret;
+	return weft_owner_is_taken(vol, &seen) ? 0 :
+						 weft_owner_write(vol, WEFT_OWNER_FREE, false);
 }
 
 /**
- * weft_owner_take() - claim a volume and let the heart beat
- * @vol: its members are open for writing
- * @host_nqn: of this host
- * @take_over: from a host whose heart stopped
+ * weft_owner_take() - claim a volume and start the heartbeat
+ * @vol: the volume; its members are open for writing
+ * @req: the user's request: @host_nqn, @take_over and @left are used
  * @why: gets the reason of a failure
  *
- * Context: process context; takes some intervals, ends early on a signal.
- * Return: 0; -EBUSY when another host owns it; -EINTR; or an I/O error. Undo
- * by weft_owner_release().
+ * Context: process context; takes several intervals, and ends early if the user
+ * gives up.
+ * Return: 0; -EBUSY if another host owns it; -EINTR; or an I/O error. Undo with
+ * weft_owner_release().
  */
-int weft_owner_take(struct weft_volume *vol, const char *host_nqn,
-		    bool take_over, struct weft_why *why)
+int weft_owner_take(struct weft_volume *vol, const struct weft_assemble_request *req,
+		    struct weft_why *why)
 {
 	struct weft_owner_claim *owner = &vol->owner;
 	struct weft_owner_info seen;
+	unsigned int beats = 2;
 	unsigned long start;
 	int ret;
 
-	ret = weft_owner_may_claim(vol, host_nqn, take_over, why);
+	owner->left = req->left;
+	ret = weft_owner_may_claim(vol, req->host_nqn, req->take_over, why);
 	if (ret)
 		return ret;
 
@@ -384,66 +605,75 @@ int weft_owner_take(struct weft_volume *vol, const char *host_nqn,
 	get_random_bytes(owner->info.instance, WEFT_UUID_SIZE);
 	owner->info.generation++;
 	owner->info.interval_ms = READ_ONCE(weft_heartbeat_ms);
-	strscpy(owner->info.host_nqn, host_nqn, sizeof(owner->info.host_nqn));
+	strscpy(owner->info.host_nqn, req->host_nqn, sizeof(owner->info.host_nqn));
 	start = jiffies;
-	ret = weft_owner_write(vol, WEFT_OWNER_HELD);
+	ret = weft_owner_write(vol, WEFT_OWNER_HELD, true);
 	if (ret)
 		return weft_refuse(why, ret,
 				   "the owner record cannot be written to member %s (error %d)",
 				   vol->members[0]->address, -ret);
 
 	/*
-	 * Two hosts may have found the volume free in the same moment; whoever
-	 * wrote last has it, and the other sees that here.
+	 * Two hosts may find the volume free at the same time. The last one to
+	 * write owns it, and the other one sees this here. If our claim took
+	 * long, it may have overwritten another host's, whose lease still runs:
+	 * wait for the end of that lease.
 	 */
-	ret = weft_owner_sleep(2 * owner->info.interval_ms);
+	if (time_after(jiffies, owner->read_at + weft_owner_interval(vol)))
+		beats = WEFT_LEASE_BEATS + WEFT_OBSERVE_MARGIN;
+	ret = weft_owner_sleep(vol, beats * owner->info.interval_ms);
 	if (!ret)
 		ret = weft_owner_read(vol, &seen, why);
-	if (!ret && !weft_owner_is_ours(vol, &seen))
+	if (!ret && !weft_owner_claim_is_ours(vol))
+		return weft_owner_busy(vol, &owner->claim, why);
+	/* An older record is a former owner's late heartbeat: the next of ours overwrites it. */
+	if (!ret && weft_owner_is_taken(vol, &seen))
 		return weft_owner_busy(vol, &seen, why);
+	/* The claim is too old to be a lease, so do a first heartbeat. */
+	if (!ret && beats > 2) {
+		start = owner->read_at;
+		ret = weft_owner_write(vol, WEFT_OWNER_HELD, false);
+	}
 	if (ret) {
-		weft_owner_write(vol, WEFT_OWNER_FREE);
+		weft_owner_free(vol);
 		return ret;
 	}
 	WRITE_ONCE(vol->lease, weft_owner_lease_end(vol, start));
-	weft_owner_set(vol, WEFT_OWNERSHIP_HELD);
+	weft_owner_set(vol, WEFT_OWNERSHIP_HELD, NULL);
 	queue_delayed_work(vol->wq, &owner->work, 0);
 	return 0;
 }
 
 /**
- * weft_owner_release() - let the heart stop and say so on the member
- * @vol: no write is in flight; a volume never claimed is left alone
+ * weft_owner_release() - stop the heartbeat and write that the volume is free
+ * @vol: no write is in flight; without a claim nothing is written
  *
  * Context: process context, may sleep.
  */
 void weft_owner_release(struct weft_volume *vol)
 {
 	enum weft_ownership state = weft_owner_state(vol);
-	struct weft_owner_info seen;
-	struct weft_why why = {};
 	int ret;
 
+	spin_lock_irq(&vol->owner.lock);
+	vol->owner.ended = true;
+	spin_unlock_irq(&vol->owner.lock);
 	cancel_delayed_work_sync(&vol->owner.work);
 	if (state == WEFT_OWNERSHIP_NONE)
 		return;
 	WRITE_ONCE(vol->lease, jiffies - 1);
 	state = weft_owner_state(vol);
-	weft_owner_set(vol, WEFT_OWNERSHIP_NONE);
+	weft_owner_set(vol, WEFT_OWNERSHIP_NONE, NULL);
 	if (state == WEFT_OWNERSHIP_LOST)
 		return;
-	ret = weft_owner_read(vol, &seen, &why);
-	if (!ret && !weft_owner_is_ours(vol, &seen))
-		return;
-	if (!ret)
-		ret = weft_owner_write(vol, WEFT_OWNER_FREE);
+	ret = weft_owner_free(vol);
 	if (ret)
 		weft_warn(vol, "the owner record could not be released (error %d): the next host waits until the heart has stopped, and needs --take-over\n",
 			  -ret);
 }
 
 /**
- * weft_owner_init() - what a claim needs
+ * weft_owner_init() - allocate and initialize a volume's claim
  * @vol: the volume
  *
  * Return: 0 or -ENOMEM; undo by weft_owner_exit().
@@ -456,7 +686,7 @@ int weft_owner_init(struct weft_volume *vol)
 	bio_list_init(&owner->held);
 	INIT_DELAYED_WORK(&owner->work, weft_owner_beat);
 	WRITE_ONCE(vol->lease, jiffies - 1);
-	owner->page = alloc_page(GFP_KERNEL);
+	owner->page = alloc_pages(GFP_KERNEL | __GFP_COMP, get_order(WEFT_OWNER_BYTES));
 	return owner->page ? 0 : -ENOMEM;
 }
 
@@ -466,5 +696,5 @@ int weft_owner_init(struct weft_volume *vol)
  */
 void weft_owner_exit(struct weft_volume *vol)
 {
-	__free_page(vol->owner.page);
+	__free_pages(vol->owner.page, get_order(WEFT_OWNER_BYTES));
 }

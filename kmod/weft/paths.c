@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Paths that are given to a member, and taken from it, while it is in use. */
+/* Adding paths to a member, and removing them, while it is in use. */
 #include "mem.h"
 #include "weft.h"
+
+#include <linux/sched/mm.h>
 
 static int weft_path_read(struct weft_path *path, struct weft_sb_info *info,
 			  struct weft_why *why)
 {
 	struct weft_why detail = {};
-	struct bio_vec vec;
 	struct page *page;
-	struct bio bio;
 	int ret;
 
 	page = alloc_page(GFP_KERNEL);
 	if (!page)
 		return -ENOMEM;
-	bio_init(&bio, path->bdev, &vec, 1, REQ_OP_READ | REQ_META);
-	__bio_add_page(&bio, page, WEFT_SB_SIZE, 0);
-	ret = submit_bio_wait(&bio);
-	bio_uninit(&bio);
+	ret = weft_member_read_path(path, page);
 	if (ret)
 		weft_refuse(&detail, ret, "cannot be read (error %d)", -ret);
 	else
@@ -29,27 +26,28 @@ static int weft_path_read(struct weft_path *path, struct weft_sb_info *info,
 	return 0;
 }
 
-/* A second way to the same bytes says the same of itself. */
+/* A new path must lead to the same disk as the member's other paths. */
 static int weft_path_check(struct weft_member *member, struct weft_path *path,
 			   struct weft_why *why)
 {
 	struct weft_sb_info info;
+	const char *misses;
 	int ret;
 
-	/* Of a path that is down the member's others would answer. */
 	if (!READ_ONCE(path->usable))
 		return weft_refuse(why, -ENOTCONN, "%s is not connected now", path->address);
 	if (bdev_nr_bytes(path->bdev) != bdev_nr_bytes(member->bdev) ||
 	    bdev_logical_block_size(path->bdev) != bdev_logical_block_size(member->bdev))
 		return weft_refuse(why, -EINVAL, "%s is not of the size of member %u",
 				   path->address, member->index);
+	/* The volume's limits are fixed, and the new device must fit them. */
+	misses = weft_disk_misses(member->volume->disk, path->bdev);
+	if (misses)
+		return weft_refuse(why, -EOPNOTSUPP, "%s does not take %s, as volume %s does",
+				   path->address, misses, member->volume->name);
 	ret = weft_path_read(path, &info, why);
 	if (ret)
 		return ret;
-	/* Lost meanwhile, another path may have answered for it. */
-	if (!READ_ONCE(path->usable))
-		return weft_refuse(why, -ENOTCONN, "%s was lost while it was read",
-				   path->address);
 	if (memcmp(info.volume_uuid, member->sb.volume_uuid, WEFT_UUID_SIZE) ||
 	    memcmp(info.member_uuid, member->sb.member_uuid, WEFT_UUID_SIZE))
 		return weft_refuse(why, -EINVAL, "%s leads to another disk than member %u of volume %s",
@@ -57,23 +55,18 @@ static int weft_path_check(struct weft_member *member, struct weft_path *path,
 	return 0;
 }
 
-/* Under weft_volumes_lock. */
-static struct weft_member *weft_path_member(const struct weft_path_change *change,
-					    struct weft_why *why)
+static struct weft_member *weft_path_begin(const struct weft_path_change *change,
+					   struct weft_why *why)
 {
-	struct weft_volume *vol = weft_volume_find(change->volume);
+	struct weft_volume *vol = weft_volume_begin(change->volume, why);
 
-	if (!vol)
-		return ERR_PTR(weft_refuse(why, -ENOENT, "no volume is called %s",
-					   change->volume));
-	if (vol->state != WEFT_VOLUME_STATE_LIVE && vol->state != WEFT_VOLUME_STATE_FAILED)
-		return ERR_PTR(weft_refuse(why, -EBUSY,
-					   "volume %s is being worked on by another command",
-					   change->volume));
-	if (change->member >= vol->member_count)
-		return ERR_PTR(weft_refuse(why, -EINVAL, "volume %s has no member %u",
-					   change->volume, change->member));
-	return vol->members[change->member];
+	if (IS_ERR(vol))
+		return ERR_CAST(vol);
+	if (change->member < vol->member_count)
+		return vol->members[change->member];
+	weft_volume_done(vol);
+	return ERR_PTR(weft_refuse(why, -EINVAL, "volume %s has no member %u",
+				   change->volume, change->member));
 }
 
 static int weft_path_attach(struct weft_member *member, struct weft_path *path,
@@ -97,56 +90,63 @@ static int weft_path_attach(struct weft_member *member, struct weft_path *path,
 }
 
 /**
- * weft_volume_path_add() - one more way to reach a member
+ * weft_volume_path_add() - add a path to a member
  * @change: the path, from the user
  * @why: gets the reason of a failure
  *
  * Context: process context; reads from the path.
- * Return: 0 or a negative errno, with nothing left behind.
+ * Return: 0, or a negative errno with everything undone.
  */
 int weft_volume_path_add(const struct weft_path_change *change, struct weft_why *why)
 {
 	struct weft_path_request req = { .events = &weft_route_events };
+	/* Reclaim may need I/O on this volume, which may wait for this path. */
+	unsigned int noio = memalloc_noio_save();
 	struct weft_member *member;
 	struct weft_path *path;
 	char *address;
-	int ret;
+	int ret = -ENOMEM;
 
 	address = kstrdup(change->address, GFP_KERNEL);
 	if (!address)
-		return -ENOMEM;
-	mutex_lock(&weft_volumes_lock);
-	member = weft_path_member(change, why);
+		goto out_restore;
+	member = weft_path_begin(change, why);
 	if (IS_ERR(member)) {
 		ret = PTR_ERR(member);
-		goto out_unlock;
+		goto out_free;
 	}
 	req.address = address;
+	req.devt = change->devt;
+	req.lookup = change->lookup;
 	req.writable = !member->volume->read_only;
 	req.owner_data = member;
+	req.lease = &member->volume->lease;
 	path = weft_path_connect(change->transport, &req, why);
 	if (IS_ERR(path)) {
 		ret = PTR_ERR(path);
-		goto out_unlock;
+		goto out_done;
 	}
 	ret = weft_path_attach(member, path, why);
 	if (ret) {
 		weft_path_disconnect(path);
-		goto out_unlock;
+		goto out_done;
 	}
 	weft_info(member->volume, "member %u has path %s as well\n", member->index,
 		  path->bdev->bd_disk->disk_name);
 	weft_peers_path_added(member, path);
-out_unlock:
-	mutex_unlock(&weft_volumes_lock);
+out_done:
+	weft_volume_done(member->volume);
+out_free:
 	if (ret)
 		kfree(address);
+out_restore:
+	memalloc_noio_restore(noio);
 	return ret;
 }
 
 /**
- * weft_volume_path_remove() - take a path from a member
- * @change: the path, by the name of its disk
+ * weft_volume_path_remove() - remove a path from a member
+ * @change: the path; its address is the name of the path's disk
  * @why: gets the reason of a failure
  *
  * Context: process context; waits for the I/O on it.
@@ -154,16 +154,16 @@ out_unlock:
  */
 int weft_volume_path_remove(const struct weft_path_change *change, struct weft_why *why)
 {
+	unsigned int noio = memalloc_noio_save();
 	struct weft_path *path = NULL, *other;
 	struct weft_member *member;
 	u32 i, count = 0;
 	int ret = 0;
 
-	mutex_lock(&weft_volumes_lock);
-	member = weft_path_member(change, why);
+	member = weft_path_begin(change, why);
 	if (IS_ERR(member)) {
 		ret = PTR_ERR(member);
-		goto out_unlock;
+		goto out_restore;
 	}
 	for (i = 0; i < WEFT_PATHS_MAX; i++) {
 		other = weft_route_path(member, i);
@@ -180,14 +180,16 @@ int weft_volume_path_remove(const struct weft_path_change *change, struct weft_w
 		ret = weft_refuse(why, -EBUSY, "%s is the last path of member %u of volume %s",
 				  change->address, member->index, member->volume->name);
 	if (ret)
-		goto out_unlock;
+		goto out_done;
 	weft_route_remove(member, path);
 	weft_peers_changed(member->volume);
 	bd_unlink_disk_holder(path->bdev, member->volume->disk);
 	weft_info(member->volume, "member %u has no path %s any more\n", member->index,
 		  path->bdev->bd_disk->disk_name);
 	weft_member_drop_path(member, path);
-out_unlock:
-	mutex_unlock(&weft_volumes_lock);
+out_done:
+	weft_volume_done(member->volume);
+out_restore:
+	memalloc_noio_restore(noio);
 	return ret;
 }

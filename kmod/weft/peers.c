@@ -1,30 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memories that the transport does I/O on itself: brought to the paths of a
- * volume, and which of these are nearest to them.
+ * Memories that the transport does I/O on: preparing them on the paths of a
+ * volume, and finding the paths that are nearest to them.
  *
  * DOC: which paths
  *
- * A memory is prepared on every path of every member. One of each member has to
- * be able; one that is not goes by the others. Of those that are able, commands
- * take the nearest that are there (struct weft_mem_op's @near). What is near
- * changes when a path comes, goes, or is connected again: then it is looked at
- * anew, by a work that never waits for weft_volumes_lock, so that whoever holds
- * that may wait for the work.
+ * A memory is prepared on every path of every member. At least one path of each
+ * member has to be able to use it. Commands go over the nearest of the able
+ * paths (@near of struct weft_mem_op). The nearest paths may change when a path
+ * is added, removed or connected again. A work then finds them again. This work
+ * never waits for weft_volumes_lock, so a holder of that lock may wait for the
+ * work.
  *
- * To prepare may take as long as targets do. It is done under the member's
- * prepare_lock, which keeps the paths: status and all other volumes need
- * weft_volumes_lock, which protects the list of memories and what is found out
- * about them.
+ * Preparation may wait for targets, so it runs without weft_volumes_lock, which
+ * status and all other volumes need. The paths are kept by the member's
+ * prepare_lock, or, while a path is being added, by the volume's busy flag.
+ * weft_volumes_lock protects the list of memories and their @near.
  */
 #include "mem.h"
 
 #include <linux/delay.h>
 #include <linux/sched/mm.h>
 
-/* A path that is being connected again is waited for so long. */
+/* How long a registration waits for a path that is being connected again. */
 #define WEFT_PEERS_CONNECT	(20 * HZ)
 #define WEFT_PEERS_AGAIN	(HZ / 10)
+
+/* For weft_peers_remove(): wait until a memory is not being prepared. */
+static DECLARE_WAIT_QUEUE_HEAD(weft_peers_idle);
 
 static int weft_peers_prepare(struct weft_memory *mem, struct weft_path *path,
 			      struct weft_why *why)
@@ -36,7 +39,7 @@ static int weft_peers_prepare(struct weft_memory *mem, struct weft_path *path,
 	return path->ops->peer_prepare(mem->peer, path, why);
 }
 
-/* No operation moves more than any path can, at once. */
+/* Limit operations to the largest one that this path can do. */
 static void weft_peers_fit(struct weft_memory *mem, struct weft_member *member,
 			   const struct weft_path *path)
 {
@@ -46,7 +49,7 @@ static void weft_peers_fit(struct weft_memory *mem, struct weft_member *member,
 	WRITE_ONCE(mem->piece, min(mem->piece, round_down(path->mem_bytes, block)));
 }
 
-/* Of a member's paths those that have the memory and are nearest to it; and what all can move. */
+/* Find the member's paths that are nearest to the memory, and their limits. */
 static void weft_peers_look(struct weft_memory *mem, struct weft_member *member)
 {
 	int nearest = INT_MAX, distance;
@@ -79,7 +82,7 @@ static void weft_peers_look_all(struct weft_memory *mem, struct weft_volume *vol
 		weft_peers_look(mem, vol->members[i]);
 }
 
-/* -ENOTCONN where none is able now, and one may be later. */
+/* -ENOTCONN if no path is able now, but one may be later. */
 static int weft_peers_prepare_member(struct weft_memory *mem, struct weft_member *member,
 				     struct weft_why *why)
 {
@@ -120,29 +123,46 @@ static int weft_peers_prepare_all(struct weft_memory *mem, struct weft_volume *v
 		if (ret)
 			return ret;
 	}
-	/* Of a path that cannot, where others can. */
+	/* It may be about a path that is not able, where another one is. */
 	why->text[0] = 0;
 	return 0;
 }
 
-/* The last memory is gone: paths are as before the first. */
+static bool weft_peers_are_none(struct weft_volume *vol)
+{
+	bool none;
+
+	mutex_lock(&weft_volumes_lock);
+	none = list_empty(&vol->peers);
+	mutex_unlock(&weft_volumes_lock);
+	return none;
+}
+
+/*
+ * If the last memory is gone, the paths undo their setup for peer memory. With
+ * prepare_lock, a memory that is added meanwhile sets the path up after this.
+ */
 static void weft_peers_leave(struct weft_volume *vol)
 {
 	u32 i, j;
 
 	for (i = 0; i < vol->member_count; i++) {
-		for (j = 0; j < WEFT_PATHS_MAX; j++) {
-			struct weft_path *path = weft_route_path(vol->members[i], j);
+		struct weft_member *member = vol->members[i];
+
+		mutex_lock(&member->paths.prepare_lock);
+		for (j = 0; j < WEFT_PATHS_MAX && weft_peers_are_none(vol); j++) {
+			struct weft_path *path = weft_route_path(member, j);
 
 			if (path && path->ops->peer_leave)
 				path->ops->peer_leave(path);
 		}
+		mutex_unlock(&member->paths.prepare_lock);
 	}
 }
 
 /**
  * weft_peers_remove() - undo weft_peers_add()
- * @mem: a memory, which may be none of these; no command is in flight on it
+ * @mem: a memory without commands in flight; without a peer nothing happens
  * @vol: the volume
  *
  * Context: process context.
@@ -154,15 +174,14 @@ void weft_peers_remove(struct weft_memory *mem, struct weft_volume *vol)
 	mutex_lock(&weft_volumes_lock);
 	list_del(&mem->list);
 	mutex_unlock(&weft_volumes_lock);
+	wait_event(weft_peers_idle, !READ_ONCE(mem->preparing));
 	mem->transport->peer_remove(mem->peer);
 	mem->peer = NULL;
-	mutex_lock(&weft_volumes_lock);
-	if (list_empty(&vol->peers))
-		weft_peers_leave(vol);
-	mutex_unlock(&weft_volumes_lock);
+	/* Without weft_volumes_lock: a path may be waiting for its target. */
+	weft_peers_leave(vol);
 }
 
-/* What the first path is; the others must be the same. */
+/* The transport of the first path. Only its paths can use the memory. */
 static const struct weft_transport_ops *weft_peers_transport(struct weft_volume *vol)
 {
 	u32 i;
@@ -176,7 +195,7 @@ static const struct weft_transport_ops *weft_peers_transport(struct weft_volume 
 	return NULL;
 }
 
-/* From then on paths that come are prepared as well. */
+/* From here on, paths that are added prepare the memory too. */
 static int weft_peers_begin(struct weft_memory *mem, struct weft_volume *vol,
 			    struct weft_why *why)
 {
@@ -192,18 +211,24 @@ static int weft_peers_begin(struct weft_memory *mem, struct weft_volume *vol,
 	};
 	struct weft_peer *peer;
 
-	lockdep_assert_held(&weft_volumes_lock);
+	mutex_lock(&weft_volumes_lock);
 	mem->transport = weft_peers_transport(vol);
+	mutex_unlock(&weft_volumes_lock);
 	if (!mem->transport)
 		return weft_refuse(why, -EOPNOTSUPP,
 				   "no direct route: no path of %s does I/O on registered memory",
 				   vol->name);
-	mem->piece = U32_MAX;
+	/* Without weft_volumes_lock: the transport may wait for an exporter. */
 	peer = mem->transport->peer_add(&req);
 	if (IS_ERR(peer))
 		return PTR_ERR(peer);
 	mem->peer = peer;
+	mem->piece = U32_MAX;
+	mutex_lock(&weft_volumes_lock);
+	/* weft_peers_prepare_all() handles the paths that exist now. */
+	mem->paths_added = vol->paths_added;
 	list_add_tail(&mem->list, &vol->peers);
+	mutex_unlock(&weft_volumes_lock);
 	return 0;
 }
 
@@ -212,12 +237,12 @@ static int weft_peers_try(struct weft_memory *mem, struct weft_volume *vol, stru
 	unsigned int noio;
 	int ret;
 
-	/* To free memory may take I/O on this very volume, and adding a path to it the lock. */
+	/*
+	 * Reclaim may need I/O on this volume, which may wait for a new path,
+	 * and adding a path needs the lock.
+	 */
 	noio = memalloc_noio_save();
-	mutex_lock(&weft_volumes_lock);
 	ret = weft_peers_begin(mem, vol, why);
-	mutex_unlock(&weft_volumes_lock);
-	/* Not under it, but for a path that is added: a target may be slow, and all wait for the lock. */
 	if (!ret)
 		ret = weft_peers_prepare_all(mem, vol, why);
 	if (!ret) {
@@ -232,16 +257,16 @@ static int weft_peers_try(struct weft_memory *mem, struct weft_volume *vol, stru
 }
 
 /**
- * weft_peers_add() - the transport does I/O on a memory
- * @mem: not known by its id yet
+ * weft_peers_add() - let the transport do I/O on a memory
+ * @mem: the memory; it has no id yet
  * @vol: the volume
  * @why: gets the reason of a failure
  *
- * A path that is being connected again is waited for, some seconds.
+ * Waits up to 20 seconds for a path that is being connected again.
  *
  * Context: process context, the user's.
- * Return: 0; -EOPNOTSUPP where there is no such route; or another negative
- * errno. Undo by weft_peers_remove().
+ * Return: 0; -EOPNOTSUPP if there is no such route; or another negative errno.
+ * Undo with weft_peers_remove().
  */
 int weft_peers_add(struct weft_memory *mem, struct weft_volume *vol, struct weft_why *why)
 {
@@ -262,40 +287,65 @@ int weft_peers_add(struct weft_memory *mem, struct weft_volume *vol, struct weft
 	}
 }
 
+/* Find a memory to prepare for the added path, and keep it meanwhile. */
+static struct weft_memory *weft_peers_next(struct weft_volume *vol)
+{
+	struct weft_memory *mem;
+
+	lockdep_assert_held(&weft_volumes_lock);
+	list_for_each_entry(mem, &vol->peers, list) {
+		if (mem->paths_added == vol->paths_added)
+			continue;
+		mem->paths_added = vol->paths_added;
+		WRITE_ONCE(mem->preparing, true);
+		return mem;
+	}
+	return NULL;
+}
+
 /**
- * weft_peers_path_added() - a member has one path more
+ * weft_peers_path_added() - prepare all memories on a path that was added
  * @member: the member
- * @path: the path, which may not be chosen yet
+ * @path: the path; I/O may already use it
  *
- * Where it cannot do I/O on a memory, that goes by the others.
+ * If it cannot do I/O on a memory, that I/O goes over the other paths.
  *
- * Context: process context; weft_volumes_lock is held.
+ * Context: process context; may wait for targets. The caller has set the
+ * volume's busy flag, which keeps the path.
  */
 void weft_peers_path_added(struct weft_member *member, struct weft_path *path)
 {
 	struct weft_volume *vol = member->volume;
 	struct weft_memory *mem;
 
-	lockdep_assert_held(&weft_volumes_lock);
-	/* Of all, before the first may take its time: the path is usable. */
+	mutex_lock(&weft_volumes_lock);
+	vol->paths_added++;
+	/* The path is usable: limit all memories before the slow part. */
 	list_for_each_entry(mem, &vol->peers, list)
 		if (path->ops == mem->transport)
 			weft_peers_fit(mem, member, path);
-	list_for_each_entry(mem, &vol->peers, list) {
+	while ((mem = weft_peers_next(vol))) {
 		struct weft_why why = {};
 
+		mutex_unlock(&weft_volumes_lock);
+		mutex_lock(&member->paths.prepare_lock);
 		if (weft_peers_prepare(mem, path, &why))
 			pr_warn_ratelimited("%s: path %s carries no I/O on registered memory: %s\n",
 					    vol->name, path->bdev->bd_disk->disk_name, why.text);
+		mutex_unlock(&member->paths.prepare_lock);
+		mutex_lock(&weft_volumes_lock);
 		weft_peers_look(mem, member);
+		WRITE_ONCE(mem->preparing, false);
+		wake_up_all(&weft_peers_idle);
 	}
+	mutex_unlock(&weft_volumes_lock);
 }
 
 /**
- * weft_peers_changed() - what is near to a volume's memories may be another path now
+ * weft_peers_changed() - have the nearest paths of all memories found again
  * @vol: the volume
  *
- * Context: any; not after its paths are gone.
+ * Context: any; not after the volume's paths are removed.
  */
 void weft_peers_changed(struct weft_volume *vol)
 {
@@ -303,8 +353,8 @@ void weft_peers_changed(struct weft_volume *vol)
 }
 
 /**
- * weft_peers_near_work() - look at it
- * @work: of a volume
+ * weft_peers_near_work() - find the nearest paths of all memories again
+ * @work: the volume's near_work
  */
 void weft_peers_near_work(struct work_struct *work)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the pure files (map.c, superblock.c) need of their surroundings, in a
- * kernel and on a host: weftctl and the host's tests compile the same files.
+ * Includes of the pure files (map.c, superblock.c), which the kernel, weftctl
+ * and the unit tests on the host compile.
  */
 #ifndef WEFT_PORTABLE_H
 #define WEFT_PORTABLE_H

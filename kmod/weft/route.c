@@ -1,54 +1,62 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which of its paths a member's bios take, and what becomes of them when a
- * path, or the last one, is lost.
+ * The choice of a path for a member's bios, and what happens to bios when a
+ * path, or the last path, is lost.
  *
  * DOC: paths
  *
- * A member has one path or several; each is a disk that leads to the same
- * namespace. While exactly one can carry I/O, member->route is its device and
- * a bio goes there without another look. Otherwise it is NULL and
- * weft_route_submit() takes the paths in turn (all, or with the iopolicy numa the
- * nearest ones), or keeps the bio.
+ * A member has one or several paths. Each is a disk that leads to the same
+ * namespace. While exactly one path can carry I/O, member->route is its device,
+ * and bios go there directly. Otherwise member->route is NULL, and
+ * weft_route_submit() takes the paths in turn (with the iopolicy numa only the
+ * nearest ones), or holds the bio.
  *
  * A transport that owns its requests (rdma) gives bios back when their path
- * failed: they go to another path with their sector unchanged, never through
- * the map again. A write that may have reached the target comes with the time
- * from which it cannot execute any more, and is kept until then. The errors of
- * a transport that does not (bdev) are final.
+ * fails. They go to another path with the same sector, and not through the map
+ * again. For a write that may have reached the target, the transport gives the
+ * time after which the target cannot execute it any more. The write is held
+ * until then. A write that was held, for this or for lack of a path, is sent
+ * only while the lease on the volume lasts (owner.c). Errors of other
+ * transports (bdev) are final.
  *
- * With no path left, I/O waits no_path_timeout seconds since the last one was
- * lost, and fails then; -1 is for ever. While a volume comes up or goes down
- * nothing waits.
+ * After the last path is lost, I/O waits no_path_timeout seconds and then
+ * fails; -1 means that it waits without limit. While a volume is stopped, I/O
+ * without a path fails at once. The volume's own I/O on a member
+ * (weft_member_rw()) always does.
  *
- * A path that is taken away is waited for, see weft_route_remove().
+ * Removing a path waits for its users, see weft_route_remove().
  */
 #include "route.h"
 
-#include "../compat/blk_mq.h"
+#include <linux/rcupdate.h>
 
-/* Held from the choice of a path until the bio, or operation, is its queue's. */
-DEFINE_SRCU(weft_route_srcu);
+#include "../compat/blk_mq.h"
 
 static bool weft_route_may_wait(struct weft_member *member)
 {
 	struct weft_volume *vol = member->volume;
-	enum weft_volume_state state = READ_ONCE(vol->state);
 
-	return (state == WEFT_VOLUME_STATE_LIVE || state == WEFT_VOLUME_STATE_FAILED) &&
+	return READ_ONCE(vol->state) != WEFT_VOLUME_STATE_STOPPING &&
 	       READ_ONCE(vol->no_path_timeout) && !READ_ONCE(member->gone);
 }
 
 /**
- * weft_route_kick() - look again at what waits
- * @member: of a volume whose state, or patience, changed
+ * weft_route_kick() - look at held bios again
+ * @member: the member; its paths, its volume's state or a timeout changed
  */
 void weft_route_kick(struct weft_member *member)
 {
 	mod_delayed_work(member->volume->wq, &member->paths.work, 0);
 }
 
-/* Kept until a path is there, or patience is over. */
+/* Do not hold a heartbeat: a late one could overwrite another host's record. */
+static void weft_route_refuse(struct bio *bio)
+{
+	bio->bi_status = BLK_STS_TRANSPORT;
+	bio_endio(bio);
+}
+
+/* Hold a bio until a path can carry it or the timeout is over. */
 static void weft_route_hold(struct weft_member *member, struct bio *bio)
 {
 	struct weft_route *route = &member->paths;
@@ -58,18 +66,24 @@ static void weft_route_hold(struct weft_member *member, struct bio *bio)
 		bio_io_error(bio);
 		return;
 	}
+	if (weft_member_rw_is(bio)) {
+		weft_route_refuse(bio);
+		return;
+	}
 	if (bio->bi_opf & REQ_NOWAIT) {
 		bio_wouldblock_error(bio);
 		return;
 	}
 	spin_lock_irqsave(&route->lock, flags);
+	/* Its device may be NULL, or of a path that was removed. */
+	bio_set_dev(bio, member->bdev);
 	bio_list_add(&route->held, bio);
 	spin_unlock_irqrestore(&route->lock, flags);
-	/* A path may have come back before it was on the list. */
+	/* A path may have come back before the bio was on the list. */
 	weft_route_kick(member);
 }
 
-/* Of these paths those whose devices are nearest to this processor. */
+/* Select the paths whose devices are nearest to this CPU. */
 static unsigned long weft_route_near(struct weft_route *route, unsigned long usable)
 {
 	unsigned long near = 0, index;
@@ -79,7 +93,7 @@ static unsigned long weft_route_near(struct weft_route *route, unsigned long usa
 		struct weft_path *path = READ_ONCE(route->path[index]);
 		int distance;
 
-		/* Taken since, see weft_route_take(). */
+		/* Removed meanwhile, see weft_route_take(). */
 		if (!path)
 			continue;
 		distance = path->node == NUMA_NO_NODE ? LOCAL_DISTANCE :
@@ -95,12 +109,12 @@ static unsigned long weft_route_near(struct weft_route *route, unsigned long usa
 }
 
 /**
- * weft_route_choose() - of several paths one, in turn
- * @member: which
- * @usable: of its paths those to choose of, by index
+ * weft_route_choose() - choose one of several paths, in turn
+ * @member: the member
+ * @usable: bitmap of the paths to choose from
  *
  * Context: any, under SRCU.
- * Return: @usable, of which the lowest bit is the one; 0 where there is none.
+ * Return: a bitmap; its lowest bit is the chosen path. 0 if there is none.
  */
 unsigned long weft_route_choose(struct weft_member *member, unsigned long usable)
 {
@@ -117,34 +131,34 @@ unsigned long weft_route_choose(struct weft_member *member, unsigned long usable
 }
 
 /**
- * weft_route_submit() - send a bio by whichever path can carry it
- * @member: which
- * @bio: its sector is the member's
+ * weft_route_submit() - send a bio over any usable path, or hold it
+ * @member: the member
+ * @bio: the bio; its sector is relative to the member
  *
  * Context: process context; sleeps as submit_bio_noacct() does.
  */
 void weft_route_submit(struct weft_member *member, struct bio *bio)
 {
-	int srcu = srcu_read_lock(&weft_route_srcu);
+	int srcu = srcu_read_lock(&member->volume->route_srcu);
 	struct weft_path *path;
 	unsigned long usable;
 
-	/* One that is being removed was still usable, and is not there: the others are. */
+	/* The chosen path was just removed: choose again among the others. */
 	do {
 		usable = READ_ONCE(member->paths.usable);
 		path = weft_route_pick(member, usable);
-		smp_rmb();	/* who sees that it is gone sees that it is not usable */
+		smp_rmb();	/* pairs with smp_wmb(), weft_route_remove() */
 	} while (unlikely(!path && usable));
 	if (path) {
 		bio_set_dev(bio, path->bdev);
 		submit_bio_noacct(bio);
 	}
-	srcu_read_unlock(&weft_route_srcu, srcu);
+	srcu_read_unlock(&member->volume->route_srcu, srcu);
 	if (!path)
 		weft_route_hold(member, bio);
 }
 
-/* Under the lock: what the hot path may take without asking. */
+/* Set the device that the hot path uses. Under the route's lock. */
 static void weft_route_update(struct weft_member *member)
 {
 	struct weft_route *route = &member->paths;
@@ -171,7 +185,7 @@ static u32 weft_route_index(struct weft_route *route, const struct weft_path *pa
 	return WEFT_PATHS_MAX;
 }
 
-/* Returns whether it changed; a path that is not in the route yet is noted in it. */
+/* Returns true if it changed. A path not yet added keeps it in path->usable. */
 static bool weft_route_set_usable(struct weft_member *member, struct weft_path *path,
 				  bool usable)
 {
@@ -221,6 +235,8 @@ static void weft_route_restored(struct weft_path *path)
 	weft_info(member->volume, "%s\n", text.text);
 	weft_event(member->volume, WEFT_EVENT_TYPE_PATH_RESTORED, member, 0, text.text);
 	weft_route_kick(member);
+	/* The last heartbeat may have failed without this path: do one now. */
+	weft_owner_kick(member->volume);
 }
 
 static void weft_route_moved(struct weft_path *path)
@@ -248,11 +264,12 @@ static void weft_route_gone(struct weft_path *path)
 		last &= !route->path[i] || route->path[i]->dead;
 	i = weft_route_index(route, path);
 	if (!last && i < WEFT_PATHS_MAX) {
+		path->usable = false;
 		__clear_bit(i, &route->usable);
 		weft_route_update(member);
 	}
 	spin_unlock_irqrestore(&route->lock, flags);
-	/* Of the last one the device itself fails what comes. */
+	/* The last path stays usable: its device fails the I/O. */
 	if (last)
 		weft_member_gone(member);
 	else
@@ -261,35 +278,44 @@ static void weft_route_gone(struct weft_path *path)
 	weft_route_kick(member);
 }
 
-/* A path could not carry them; see weft_route_requeue(). */
+/* Take bios back that a path could not carry, see weft_route_requeue(). */
 static void weft_route_give_back(struct weft_member *member, struct bio_list *bios,
 				 unsigned long after)
 {
+	struct bio_list kept = BIO_EMPTY_LIST, refused = BIO_EMPTY_LIST;
 	struct weft_route *route = &member->paths;
 	bool quiet = time_after(after, jiffies);
 	unsigned long flags;
 	struct bio *bio;
 
 	spin_lock_irqsave(&route->lock, flags);
-	bio_list_for_each(bio, bios) {
-		/* The path may go while it waits, and its disk. */
+	while ((bio = bio_list_pop(bios))) {
+		if (weft_member_rw_is(bio)) {
+			bio_list_add(&refused, bio);
+			continue;
+		}
+		/* The path and its disk may be removed while the bio waits. */
 		bio_set_dev(bio, member->bdev);
-		/* Who polls would do so where it is not, and it waits in any case. */
+		/* A poller would poll the wrong queue; the bio waits anyway. */
 		bio_clear_polled(bio);
 		WRITE_ONCE(bio->bi_cookie, BLK_QC_T_NONE);
 		bio->bi_opf &= ~REQ_NOWAIT;
+		bio_list_add(&kept, bio);
 	}
-	bio_list_merge(quiet ? &route->quiet : &route->held, bios);
+	quiet = quiet && !bio_list_empty(&kept);
+	bio_list_merge(quiet ? &route->quiet : &route->held, &kept);
 	if (quiet && (!route->quiet_until || time_after(after, route->quiet_until)))
 		route->quiet_until = after;
 	route->retried++;
 	spin_unlock_irqrestore(&route->lock, flags);
+	while ((bio = bio_list_pop(&refused)))
+		weft_route_refuse(bio);
 	weft_route_kick(member);
 }
 
 /*
- * Context: any; where requests complete. From @after on a write cannot execute
- * any more where it was sent.
+ * Context: any; runs where requests complete. From @after on, in jiffies, the
+ * target cannot execute these writes any more.
  */
 static void weft_route_requeue(struct weft_path *path, struct bio_list *bios,
 			       unsigned long after)
@@ -297,65 +323,135 @@ static void weft_route_requeue(struct weft_path *path, struct bio_list *bios,
 	weft_route_give_back(path->owner_data, bios, after);
 }
 
+/* Wait until all readers of member->route or a path have sent their bio. */
+static void weft_route_settle(struct weft_volume *vol)
+{
+	/* Readers of member->route: in weft_submit_bio() and in works. */
+	weft_queue_settle(vol->disk->queue);
+	flush_work(&vol->deferred.work);
+	/* Readers of a path under SRCU. */
+	synchronize_srcu(&vol->route_srcu);
+	/*
+	 * A bio that weft_submit_bio() sent is at the head of its task's list.
+	 * It reaches the path's queue before the task sleeps.
+	 */
+	synchronize_rcu_tasks();
+}
+
+static void weft_route_left(struct weft_path *path)
+{
+	struct weft_member *member = path->owner_data;
+	struct weft_volume *vol = member->volume;
+
+	/* During assembly there is no disk, and only readers under SRCU. */
+	if (READ_ONCE(vol->disk))
+		weft_route_settle(vol);
+	else
+		synchronize_srcu(&vol->route_srcu);
+}
+
+/* While it is claimed or released, a volume has no writes but its own. */
+static bool weft_route_may_write(struct weft_path *path, const struct bio *bio)
+{
+	struct weft_member *member = path->owner_data;
+	struct weft_volume *vol = member->volume;
+
+	return vol->read_only || READ_ONCE(vol->owner.state) == WEFT_OWNERSHIP_NONE ||
+	       !time_after(jiffies, READ_ONCE(vol->lease)) ||
+	       (bio && weft_member_rw_is(bio));
+}
+
 const struct weft_path_events weft_route_events = {
 	.gone		= weft_route_gone,
+	.settle		= weft_route_left,
 	.down		= weft_route_lost,
 	.up		= weft_route_restored,
 	.peers		= weft_route_moved,
 	.requeue	= weft_route_requeue,
+	.may_write	= weft_route_may_write,
 };
 
-/* Sends on, or ends, what may be; and comes back for the rest. */
+/* Quiet bios must not fail early either: the caller may write again. */
+static unsigned long weft_route_take_kept(struct weft_route *route, struct bio_list *bios)
+{
+	unsigned long now = jiffies;
+
+	lockdep_assert_held(&route->lock);
+	bio_list_merge(bios, &route->held);
+	bio_list_init(&route->held);
+	if (bio_list_empty(&route->quiet))
+		return MAX_JIFFY_OFFSET;
+	if (time_before(now, route->quiet_until))
+		return route->quiet_until - now;
+	bio_list_merge(bios, &route->quiet);
+	bio_list_init(&route->quiet);
+	route->quiet_until = 0;
+	return MAX_JIFFY_OFFSET;
+}
+
+static void weft_route_put_kept(struct weft_member *member, struct bio_list *bios)
+{
+	struct weft_route *route = &member->paths;
+	struct bio *bio;
+
+	if (bio_list_empty(bios))
+		return;
+	spin_lock_irq(&route->lock);
+	/* The path that they point to may have been removed. */
+	bio_list_for_each(bio, bios)
+		bio_set_dev(bio, member->bdev);
+	bio_list_merge_head(&route->held, bios);
+	spin_unlock_irq(&route->lock);
+}
+
+/* Send or fail the held bios, and run again for the rest. */
 static void weft_route_work(struct work_struct *work)
 {
 	struct weft_route *route = container_of(to_delayed_work(work), struct weft_route, work);
 	struct weft_member *member = container_of(route, struct weft_member, paths);
-	struct bio_list bios = BIO_EMPTY_LIST;
-	unsigned long later = MAX_JIFFY_OFFSET;
-	bool fail = false;
+	struct bio_list bios = BIO_EMPTY_LIST, wait = BIO_EMPTY_LIST;
+	unsigned long patience = MAX_JIFFY_OFFSET, later = MAX_JIFFY_OFFSET;
 	struct bio *bio;
+	bool usable;
 
 	spin_lock_irq(&route->lock);
-	if (!route->usable) {
-		later = weft_route_patience(member, route->stalled_at);
-		fail = !later;
-	}
-	if (route->usable || fail) {
-		bio_list_merge(&bios, &route->held);
-		bio_list_init(&route->held);
-		later = MAX_JIFFY_OFFSET;
-		if (!bio_list_empty(&route->quiet)) {
-			/* Nor may they fail before: who wrote would write again. */
-			if (time_before(jiffies, route->quiet_until)) {
-				later = route->quiet_until - jiffies;
-			} else {
-				bio_list_merge(&bios, &route->quiet);
-				bio_list_init(&route->quiet);
-				route->quiet_until = 0;
-			}
-		}
-	}
+	usable = route->usable;
+	if (!usable)
+		patience = weft_route_patience(member, route->stalled_at);
+	if (usable || !patience || weft_owner_refuses(member->volume))
+		later = weft_route_take_kept(route, &bios);
+	if (patience)
+		later = min(later, patience);
 	if (later != MAX_JIFFY_OFFSET)
 		queue_delayed_work(member->volume->wq, &route->work, later + 1);
 	spin_unlock_irq(&route->lock);
 
 	while ((bio = bio_list_pop(&bios))) {
-		if (fail)
+		enum weft_admission admission = WEFT_ADMISSION_PASS;
+
+		if (op_is_write(bio->bi_opf))
+			admission = weft_owner_admit(member->volume);
+		if (!patience || admission == WEFT_ADMISSION_FAIL)
 			bio_io_error(bio);
+		else if (!usable || admission == WEFT_ADMISSION_WAIT)
+			bio_list_add(&wait, bio);
 		else
 			weft_route_submit(member, bio);
 	}
+	weft_route_put_kept(member, &wait);
 }
 
 /**
- * weft_route_look_for_dead() - notice a removed device where nobody tells (6.1)
- * @member: which
+ * weft_route_look_for_dead() - find removed devices
+ * @member: the member
+ *
+ * Linux 6.1 does not notify the holder of a device that was removed.
  *
  * Context: process context, may sleep.
  */
 void weft_route_look_for_dead(struct weft_member *member)
 {
-	int srcu = srcu_read_lock(&weft_route_srcu);
+	int srcu = srcu_read_lock(&member->volume->route_srcu);
 	u32 i;
 
 	for (i = 0; i < WEFT_PATHS_MAX; i++) {
@@ -364,20 +460,36 @@ void weft_route_look_for_dead(struct weft_member *member)
 		if (path && test_bit(GD_DEAD, &path->bdev->bd_disk->state))
 			weft_route_gone(path);
 	}
-	srcu_read_unlock(&weft_route_srcu, srcu);
+	srcu_read_unlock(&member->volume->route_srcu, srcu);
+}
+
+/**
+ * weft_route_write_cache() - does a member have a volatile write cache?
+ * @member: the member
+ *
+ * Context: any.
+ * Return: true if it has; this may change while the member is in use.
+ */
+bool weft_route_write_cache(struct weft_member *member)
+{
+	int srcu = srcu_read_lock(&member->volume->route_srcu);
+	bool cache = bdev_write_cache(READ_ONCE(member->bdev));
+
+	srcu_read_unlock(&member->volume->route_srcu, srcu);
+	return cache;
 }
 
 /**
  * weft_route_mem() - what a member's paths can do with memory that has no pages
- * @member: which
+ * @member: the member
  *
  * Context: process context.
- * Return: of several paths the least.
+ * Return: the least that any of its paths can do.
  */
 enum weft_path_mem weft_route_mem(struct weft_member *member)
 {
 	enum weft_path_mem mem = WEFT_PATH_MEM_DEVICE;
-	int srcu = srcu_read_lock(&weft_route_srcu);
+	int srcu = srcu_read_lock(&member->volume->route_srcu);
 	bool any = false;
 	u32 i;
 
@@ -389,15 +501,15 @@ enum weft_path_mem weft_route_mem(struct weft_member *member)
 		any = true;
 		mem = min(mem, path->mem);
 	}
-	srcu_read_unlock(&weft_route_srcu, srcu);
+	srcu_read_unlock(&member->volume->route_srcu, srcu);
 	return any ? mem : WEFT_PATH_MEM_NONE;
 }
 
 /**
- * weft_route_peer_others() - send an operation that the first choice could not carry
- * @member: which
- * @op: its sector is the member's
- * @first: that one, or NULL
+ * weft_route_peer_others() - send an operation over another path
+ * @member: the member
+ * @op: the operation; its sector is relative to the member
+ * @first: the path that could not carry it, or NULL
  *
  * Context: as weft_route_peer(), under SRCU.
  * Return: as ->peer_submit().
@@ -422,10 +534,10 @@ int weft_route_peer_others(struct weft_member *member, struct weft_mem_op *op,
 
 /**
  * weft_route_patience() - how long I/O may still wait for a path
- * @member: which
- * @since: when it began to, in jiffies
+ * @member: the member
+ * @since: when it began to wait, in jiffies
  *
- * Return: in jiffies; 0 where it fails now, MAX_JIFFY_OFFSET for ever.
+ * Return: in jiffies; 0 if it fails now, MAX_JIFFY_OFFSET for no limit.
  */
 unsigned long weft_route_patience(struct weft_member *member, unsigned long since)
 {
@@ -441,12 +553,32 @@ unsigned long weft_route_patience(struct weft_member *member, unsigned long sinc
 }
 
 /**
- * weft_route_again() - send a bio again that failed with its path
- * @member: which
- * @bio: set up anew, for whichever path can carry it
+ * weft_route_is_patient() - does I/O to a member without a path still wait?
+ * @member: the member
  *
- * Context: any. For a flush of the block layer's own making, which its
- * transport cannot give back.
+ * Context: process context.
+ * Return: true if it waits, false if it fails.
+ */
+bool weft_route_is_patient(struct weft_member *member)
+{
+	struct weft_route *route = &member->paths;
+	bool patient;
+
+	spin_lock_irq(&route->lock);
+	patient = weft_route_patience(member, route->stalled ? route->stalled_at : jiffies);
+	spin_unlock_irq(&route->lock);
+	return patient;
+}
+
+/**
+ * weft_route_again() - send a bio again that failed with its path
+ * @member: the member
+ * @bio: the bio, initialized again, for any path that can carry it
+ *
+ * Used for a flush: its request is the block layer's own, so the transport
+ * cannot give the bio back.
+ *
+ * Context: any.
  */
 void weft_route_again(struct weft_member *member, struct bio *bio)
 {
@@ -457,8 +589,8 @@ void weft_route_again(struct weft_member *member, struct bio *bio)
 }
 
 /**
- * weft_route_init() - a member without paths
- * @member: being opened
+ * weft_route_init() - initialize a member's paths
+ * @member: the member; it has no path yet
  *
  * Return: 0 or -ENOMEM; undo by weft_route_exit().
  */
@@ -466,7 +598,7 @@ int weft_route_init(struct weft_member *member)
 {
 	struct weft_route *route = &member->paths;
 
-	/* A member's own: neighbours in a stripe are asked in turn, too. */
+	/* One per member: striped I/O visits the members in turn, too. */
 	route->turn = alloc_percpu(unsigned int);
 	if (!route->turn)
 		return -ENOMEM;
@@ -488,7 +620,7 @@ void weft_route_exit(struct weft_member *member)
 	struct bio *bio;
 
 	cancel_delayed_work_sync(&route->work);
-	/* Of others, who read the disk beside the volume while its path was lost. */
+	/* Bios of other programs that read the disk while its path was lost. */
 	bio_list_merge(&route->held, &route->quiet);
 	while ((bio = bio_list_pop(&route->held)))
 		bio_io_error(bio);
@@ -496,12 +628,12 @@ void weft_route_exit(struct weft_member *member)
 }
 
 /**
- * weft_route_add() - a path may be used
- * @member: which
- * @path: connected
+ * weft_route_add() - add a path to a member
+ * @member: the member
+ * @path: the path; it is connected
  *
  * Context: process context.
- * Return: 0, or -ENOSPC where the member has WEFT_PATHS_MAX paths.
+ * Return: 0, or -ENOSPC if the member has WEFT_PATHS_MAX paths.
  */
 int weft_route_add(struct weft_member *member, struct weft_path *path)
 {
@@ -512,7 +644,7 @@ int weft_route_add(struct weft_member *member, struct weft_path *path)
 	index = weft_route_index(route, NULL);
 	if (index < WEFT_PATHS_MAX) {
 		WRITE_ONCE(route->path[index], path);
-		smp_wmb();	/* who sees it usable sees it; the index is the dependency */
+		smp_wmb();	/* before its bit; readers use the index */
 		__assign_bit(index, &route->usable, path->usable && !path->dead);
 		weft_route_update(member);
 	}
@@ -524,12 +656,13 @@ int weft_route_add(struct weft_member *member, struct weft_path *path)
 }
 
 /**
- * weft_route_remove() - nobody chooses a path any more
- * @member: which has others
- * @path: of it
+ * weft_route_remove() - remove a path from a member
+ * @member: the member; it has other paths
+ * @path: one of its paths
  *
- * Context: process context; waits for those who have chosen it, but for no I/O;
- * and for who prepares memory on one of the member's, as long as targets take.
+ * Context: process context; waits until those who have chosen the path have
+ * submitted their I/O, but not for the I/O. Also waits while memory is prepared
+ * on one of the member's paths, which may wait for targets.
  */
 void weft_route_remove(struct weft_member *member, struct weft_path *path)
 {
@@ -539,6 +672,7 @@ void weft_route_remove(struct weft_member *member, struct weft_path *path)
 	u32 i, index;
 
 	mutex_lock(&route->prepare_lock);
+	mutex_lock(&weft_volumes_lock);
 	spin_lock_irq(&route->lock);
 	index = weft_route_index(route, path);
 	__clear_bit(index, &route->usable);
@@ -553,19 +687,18 @@ void weft_route_remove(struct weft_member *member, struct weft_path *path)
 	bio_list_for_each(bio, &route->quiet)
 		bio_set_dev(bio, member->bdev);
 	spin_unlock_irq(&route->lock);
+	mutex_unlock(&weft_volumes_lock);
 	mutex_unlock(&route->prepare_lock);
 
-	/* Those who took member->route: within weft_submit_bio(), and in works. */
-	weft_queue_settle(vol->disk->queue);
-	flush_work(&vol->deferred.work);
-	/* Those who found it, to send something by it. */
-	synchronize_srcu(&weft_route_srcu);
+	/* Bios that the work took from the lists. */
+	flush_delayed_work(&route->work);
+	weft_route_settle(vol);
 }
 
 /**
- * weft_route_take() - nobody chooses any path any more
- * @member: no bio of its volume is in flight
- * @taken: WEFT_PATHS_MAX, set: the paths it had, or NULL
+ * weft_route_take() - remove all paths of a member
+ * @member: the member; no bio of its volume is in flight
+ * @taken: set to the paths it had, or NULL; an array of WEFT_PATHS_MAX
  *
  * Context: process context, may sleep.
  */
@@ -582,17 +715,18 @@ void weft_route_take(struct weft_member *member, struct weft_path **taken)
 		WRITE_ONCE(route->path[i], NULL);
 	}
 	spin_unlock_irq(&route->lock);
-	synchronize_srcu(&weft_route_srcu);
+	synchronize_srcu(&member->volume->route_srcu);
 }
 
 /**
- * weft_route_path() - a member's path by its place
- * @member: which
+ * weft_route_path() - a member's path by its index
+ * @member: the member
  * @index: 0 to WEFT_PATHS_MAX - 1
  *
- * Context: weft_volumes_lock is held, or weft_route_srcu, or the route's
- * prepare_lock, each of which keeps the path; or nobody else knows the member.
- * Return: the path, or NULL where there is none.
+ * Context: one of these keeps the path: weft_volumes_lock, the volume's
+ * route_srcu, the route's prepare_lock, the volume's busy flag; or no other task
+ * knows the member.
+ * Return: the path; NULL for a free slot.
  */
 struct weft_path *weft_route_path(const struct weft_member *member, u32 index)
 {

@@ -1,27 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The choice of a path, inline because it is made for every I/O. See route.c.
+ * The choice of a path. Inline, because it runs for every I/O. See route.c.
  */
 #ifndef WEFT_ROUTE_H
 #define WEFT_ROUTE_H
 
 #include "weft.h"
 
-#include <linux/srcu.h>
-
-extern struct srcu_struct weft_route_srcu;
-
 unsigned long weft_route_choose(struct weft_member *member, unsigned long usable);
 int weft_route_peer_others(struct weft_member *member, struct weft_mem_op *op,
 			   const struct weft_path *first);
 
 /**
- * weft_route_pick() - a path
- * @member: which
- * @usable: of its paths those to choose of, by index
+ * weft_route_pick() - choose a path
+ * @member: the member
+ * @usable: bitmap of the paths to choose from
  *
  * Context: any, under SRCU, which keeps the path.
- * Return: one of them; NULL when there is none.
+ * Return: a path; NULL if there is none.
  */
 static inline struct weft_path *weft_route_pick(struct weft_member *member, unsigned long usable)
 {
@@ -31,16 +27,17 @@ static inline struct weft_path *weft_route_pick(struct weft_member *member, unsi
 }
 
 /**
- * weft_route_peer() - send an operation on peer memory by whichever path can carry it
- * @member: which
- * @op: its sector is the member's
+ * weft_route_peer() - send an operation on peer memory over a usable path
+ * @member: the member
+ * @op: the operation; its sector is relative to the member
  *
  * Context: process context, may sleep.
  * Return: as ->peer_submit().
  */
 static inline int weft_route_peer(struct weft_member *member, struct weft_mem_op *op)
 {
-	int srcu = srcu_read_lock(&weft_route_srcu);
+	struct srcu_struct *routes = &member->volume->route_srcu;
+	int srcu = srcu_read_lock(routes);
 	unsigned long usable = READ_ONCE(member->paths.usable);
 	struct weft_path *path = weft_route_pick(member, usable & op->near ?: usable);
 	int ret = -ENOTCONN;
@@ -49,7 +46,7 @@ static inline int weft_route_peer(struct weft_member *member, struct weft_mem_op
 		ret = path->ops->peer_submit(path, op);
 	if (unlikely(ret == -ENOTCONN))
 		ret = weft_route_peer_others(member, op, path);
-	srcu_read_unlock(&weft_route_srcu, srcu);
+	srcu_read_unlock(routes, srcu);
 	return ret;
 }
 

@@ -1,24 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Sealed files: files of a filesystem on the volume that may be read past it.
+ * Sealed files: files of a filesystem on the volume. Commands read their blocks
+ * directly, without the filesystem.
  *
- * DOC: what holds a file still
+ * DOC: how the blocks of a file are kept in place
  *
- * The extents of a file are taken once and used until it is put. Three things
- * keep them what they are: a file that is immutable, which only root makes and
- * which nobody can open for writing; no permission to write for anybody, also
- * not for those who had opened it before or make it mutable meanwhile, as for a
- * program that is being executed; and what the kernel holds the blocks of a
- * swap file with (S_SWAPFILE), which every filesystem respects where it would
- * write, truncate, unlink, move or share them. Extents come from bmap(): each
- * block has to be there, written, and nobody else's.
+ * The extents of a file are read once, and used until the last user releases
+ * it. Three things keep them valid:
  *
- * A kernel without swap has no such flag, and holds nothing still.
+ * The file is immutable. Only root can set this, and then no process can open
+ * the file for writing.
  *
- * That is enough for filesystems that never move a block by themselves and
- * that answer bmap() for none they share: those are named below.
+ * Write access is denied, as for a running executable. This holds against
+ * processes that opened the file before, or make it mutable meanwhile.
  *
- * Who has the same file sealed shares one of these.
+ * S_SWAPFILE is set, which keeps the blocks of swap files in place. Filesystems
+ * check it before they write, truncate, unlink, move or share the file. A
+ * kernel without swap does not have this flag, so sealed files are refused
+ * there.
+ *
+ * bmap() gives the extents. Each block has to be allocated, written, and not
+ * shared. This is safe on filesystems that never move a block on their own and
+ * whose bmap() reports no shared blocks: weft_sealed_filesystems[].
+ *
+ * All targets of the same file share one struct weft_sealed.
  */
 #include "mem.h"
 
@@ -29,18 +34,18 @@
 
 #include "../compat/file.h"
 
-/* Blocks between two looks at whether the caller was killed. */
+/* Check for a fatal signal, and reschedule, after so many blocks. */
 #define WEFT_SEALED_BREATH	4096
 
-/* Of a file; more would be 384 MiB of kernel memory. */
+/* Extents of a file; they take up to 384 MiB of kernel memory. */
 #define WEFT_SEALED_EXTENTS_MAX	SZ_16M
 
 static const char * const weft_sealed_filesystems[] = { "ext4", "xfs" };
 
 /**
- * struct weft_extent - bytes that are together in a file and on the volume
- * @offset: in the file
- * @at: on the volume
+ * struct weft_extent - bytes that are contiguous in a file and on the volume
+ * @offset: offset in the file, in bytes
+ * @at: offset on the volume, in bytes
  * @length: in bytes
  */
 struct weft_extent {
@@ -50,16 +55,16 @@ struct weft_extent {
 };
 
 /**
- * struct weft_sealed - a file whose blocks are held still
- * @node: the volume's device, in whose sealed this is by inode number
- * @file: keeps the file and its filesystem
- * @refs: who has this; under the node's lock
- * @lock: protects the rest where it changes
- * @users: who uses the extents, which are there while there are any
- * @size: of the file, in bytes
- * @extents: sorted, without a gap
- * @count: of @extents
- * @room: for so many
+ * struct weft_sealed - a file whose blocks are kept in place
+ * @node: the volume's device; its xarray sealed holds this by inode number
+ * @file: an open file, which keeps the inode and its filesystem
+ * @refs: references; protected by the node's lock
+ * @lock: protects changes of the fields below
+ * @users: users of the extents, which exist while there are users
+ * @size: size of the file in bytes
+ * @extents: the extents, sorted and without a gap
+ * @count: number of @extents
+ * @room: allocated length of @extents
  */
 struct weft_sealed {
 	struct weft_mem_node	*node;
@@ -83,7 +88,7 @@ static bool weft_sealed_filesystem(const struct super_block *sb)
 	return false;
 }
 
-/* What of a file does not change while it is open. */
+/* Check the properties of a file that do not change while it is open. */
 static int weft_sealed_check(struct weft_volume *vol, struct file *file, struct weft_why *why)
 {
 	struct inode *inode = file_inode(file);
@@ -116,7 +121,7 @@ static int weft_sealed_check(struct weft_volume *vol, struct file *file, struct 
 				   file);
 	if (IS_DAX(inode))
 		return weft_refuse(why, -EOPNOTSUPP, "file %pD is accessed by DAX", file);
-	/* What read() asks: security modules, who watches. */
+	/* The checks of read(): security modules, fanotify. */
 	if (weft_verify_read(file, &start, i_size_read(inode)))
 		return weft_refuse(why, -EACCES, "file %pD may not be read", file);
 	return 0;
@@ -187,12 +192,12 @@ static int weft_sealed_append(struct weft_sealed *sealed, u64 at, u64 length)
 	return 0;
 }
 
-/* A block that bmap() does not name: a filesystem does not say why. */
+/* bmap() returned no block. The filesystem gives no reason, so look for one. */
 static int weft_sealed_refuse(struct file *file, u64 offset, struct weft_why *why)
 {
 	struct kstat stat;
 
-	/* Blocks are counted in 512 bytes; not in the inode by every filesystem. */
+	/* In 512-byte units, from the filesystem: not all maintain i_blocks. */
 	if (!vfs_getattr(&file->f_path, &stat, STATX_BLOCKS | STATX_SIZE, AT_STATX_SYNC_AS_STAT) &&
 	    stat.blocks < stat.size >> SECTOR_SHIFT)
 		return weft_refuse(why, -EOPNOTSUPP,
@@ -216,7 +221,7 @@ static int weft_sealed_take(struct weft_sealed *sealed, struct weft_why *why)
 	sealed->size = i_size_read(inode);
 	if (!sealed->size)
 		return weft_refuse(why, -EINVAL, "file %pD is empty", file);
-	/* What is written to it is in its blocks, and those are its own. */
+	/* Write back dirty pages, which also allocates delayed blocks. */
 	ret = vfs_fsync(file, 0);
 	if (ret)
 		return weft_refuse(why, ret, "file %pD cannot be written back (error %d)", file,
@@ -253,7 +258,7 @@ static void weft_sealed_drop(struct weft_sealed *sealed)
 	sealed->room = 0;
 }
 
-/* The one that is there already, or a new one. */
+/* Find the file's struct weft_sealed, or make one. Takes a reference. */
 static struct weft_sealed *weft_sealed_find(struct weft_mem_node *node, struct file *file)
 {
 	unsigned long number = file_inode(file)->i_ino;
@@ -263,11 +268,11 @@ static struct weft_sealed *weft_sealed_find(struct weft_mem_node *node, struct f
 	new = kzalloc_obj(*new, GFP_KERNEL_ACCOUNT);
 	if (!new)
 		return ERR_PTR(-ENOMEM);
-	/* To free memory may take I/O on this very volume, and its stop this lock. */
+	/* Reclaim may need I/O on this volume, whose stop needs this lock. */
 	noio = memalloc_noio_save();
 	mutex_lock(&node->lock);
 	sealed = xa_load(&node->sealed, number);
-	/* A number may be cut short on 32 bits. */
+	/* Two inodes have the same number if i_ino is truncated. */
 	if (sealed && file_inode(sealed->file) != file_inode(file))
 		sealed = ERR_PTR(-EBUSY);
 	if (!sealed) {
@@ -305,7 +310,7 @@ static void weft_sealed_unref(struct weft_sealed *sealed)
 	kfree(sealed);
 }
 
-/* The first user takes the extents. */
+/* The first user holds the file and reads its extents. */
 static int weft_sealed_use(struct weft_sealed *sealed, struct weft_why *why)
 {
 	int ret;
@@ -331,14 +336,13 @@ out:
 }
 
 /**
- * weft_sealed_get() - hold the blocks of a file still, and know where they are
- * @node: of the volume, which is open
- * @file: as the user opened it; it is kept
+ * weft_sealed_get() - keep the blocks of a file in place, and read its extents
+ * @node: the volume's device; it is in use
+ * @file: as the user opened it; takes a reference
  * @why: gets the reason of a failure
  *
- * Context: process context, the user's; as long as it takes to ask for each
- * block.
- * Return: the file, to be put by weft_sealed_put(), or an ERR_PTR.
+ * Context: process context, the user's; calls bmap() for each block.
+ * Return: the sealed file, or an ERR_PTR. Undo with weft_sealed_put().
  */
 struct weft_sealed *weft_sealed_get(struct weft_mem_node *node, struct file *file,
 				    struct weft_why *why)
@@ -362,7 +366,7 @@ struct weft_sealed *weft_sealed_get(struct weft_mem_node *node, struct file *fil
 
 /**
  * weft_sealed_put() - undo weft_sealed_get()
- * @sealed: the file, of which nobody reads by this any more
+ * @sealed: the file; the caller has no more reads of it
  *
  * Context: process context.
  */
@@ -378,10 +382,10 @@ void weft_sealed_put(struct weft_sealed *sealed)
 }
 
 /**
- * weft_sealed_size() - how long is it?
+ * weft_sealed_size() - the size of a sealed file
  * @sealed: the file
  *
- * Return: bytes.
+ * Return: its size in bytes.
  */
 u64 weft_sealed_size(const struct weft_sealed *sealed)
 {
@@ -389,13 +393,13 @@ u64 weft_sealed_size(const struct weft_sealed *sealed)
 }
 
 /**
- * weft_sealed_run() - where is it?
+ * weft_sealed_run() - find an offset of a sealed file on the volume
  * @sealed: the file
- * @offset: in it, below its size rounded up to whole blocks, in bytes
- * @at: gets the place on the volume, in bytes
+ * @offset: offset in the file, in bytes, below its size rounded up to blocks
+ * @at: set to the offset on the volume, in bytes
  *
  * Context: any.
- * Return: how many bytes from there on are together, one at least.
+ * Return: number of contiguous bytes from there, at least one.
  */
 u64 weft_sealed_run(const struct weft_sealed *sealed, u64 offset, u64 *at)
 {

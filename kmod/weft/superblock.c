@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Superblocks and owner records: the one place that knows their bytes.
+ * Superblocks and owner records: encoding, decoding and checks.
  *
- * What a device returns is not trusted: nothing of a block is used before its
- * checksum and then every field held against what it may be.
+ * Data from a device is not trusted: the checksum and then every field are
+ * checked before any of it is used.
  */
 #include "superblock.h"
 
 #include "map.h"
 
 /**
- * weft_refuse() - keep the sentence that explains an error
- * @why: gets the sentence; the first one wins, since whoever decides first
- *       knows most
+ * weft_refuse() - store the sentence that explains an error
+ * @why: gets the sentence, unless it already has one: the function that detects
+ *	the error knows most about it
  * @err: negative errno
  * @fmt: printf format, one sentence without a full stop
  *
@@ -37,14 +37,14 @@ static bool weft_name_char(char c)
 }
 
 /**
- * weft_name_check() - may a volume be called so?
+ * weft_name_check() - is this a valid name for a volume?
  * @name: NUL terminated
  * @why: gets the reason
  *
- * The name becomes a file below /dev/weft and a part of others (NAME.mem), so
- * it has neither slashes nor dots.
+ * The name becomes the name of a file in /dev/weft, and a part of NAME.mem, so
+ * it must not contain slashes or dots.
  *
- * Return: 0 or -EINVAL; -ENAMETOOLONG.
+ * Return: 0, -EINVAL or -ENAMETOOLONG.
  */
 int weft_name_check(const char *name, struct weft_why *why)
 {
@@ -68,7 +68,7 @@ int weft_name_check(const char *name, struct weft_why *why)
 	return 0;
 }
 
-/* CRC32C of a block with its own checksum field taken as zero. */
+/* CRC32C of a block, with zero in place of its checksum field. */
 static u32 weft_block_checksum(const void *block, size_t size, size_t field)
 {
 	const u8 *bytes = block;
@@ -82,10 +82,10 @@ static u32 weft_block_checksum(const void *block, size_t size, size_t field)
 }
 
 /**
- * weft_sb_checksum() - the checksum a superblock ought to carry
+ * weft_sb_checksum() - compute the checksum of a superblock
  * @sb: the block
  *
- * Return: CRC32C in the machine's byte order.
+ * Return: CRC32C in host byte order.
  */
 u32 weft_sb_checksum(const struct weft_superblock *sb)
 {
@@ -94,9 +94,9 @@ u32 weft_sb_checksum(const struct weft_superblock *sb)
 }
 
 /**
- * weft_sb_encode() - write a superblock
- * @info: what to say
- * @sb: filled whole, checksum included
+ * weft_sb_encode() - encode a superblock
+ * @info: the values
+ * @sb: all bytes are set, with the checksum
  */
 void weft_sb_encode(const struct weft_sb_info *info, struct weft_superblock *sb)
 {
@@ -122,7 +122,7 @@ void weft_sb_encode(const struct weft_sb_info *info, struct weft_superblock *sb)
 	sb->checksum = cpu_to_le32(weft_sb_checksum(sb));
 }
 
-/* The fields alone, once the bytes are known to be what was written. */
+/* Check the fields, after the checksum. */
 static int weft_sb_check_fields(const struct weft_sb_info *info,
 				struct weft_why *why)
 {
@@ -150,7 +150,7 @@ static int weft_sb_check_fields(const struct weft_sb_info *info,
 				   "the superblock says blocks of %u bytes, 512 and 4096 are possible",
 				   info->block_size);
 	if (info->data_offset % WEFT_SB_SIZE ||
-	    info->data_offset < WEFT_OWNER_OFFSET + WEFT_SB_SIZE)
+	    info->data_offset < WEFT_CLAIM_OFFSET + WEFT_SB_SIZE)
 		return weft_refuse(why, -EINVAL,
 				   "the superblock says data from byte %llu on, which is not possible",
 				   (unsigned long long)info->data_offset);
@@ -169,14 +169,14 @@ static int weft_sb_check_fields(const struct weft_sb_info *info,
 }
 
 /**
- * weft_sb_decode() - read and check a superblock
+ * weft_sb_decode() - decode and check a superblock
  * @sb: 4096 bytes from a device
  * @info: filled on success
  * @why: gets the reason otherwise
  *
- * Return: 0; -ENODATA when there is no weft superblock; -EBADMSG when there
- * is one whose checksum is wrong; -EOPNOTSUPP for a version or feature that
- * is not known; -EINVAL or -ENAMETOOLONG for a field that cannot be.
+ * Return: 0; -ENODATA if there is no weft superblock; -EBADMSG for a wrong
+ * checksum; -EOPNOTSUPP for an unknown version or feature; -EINVAL or
+ * -ENAMETOOLONG for an invalid field.
  */
 int weft_sb_decode(const struct weft_superblock *sb, struct weft_sb_info *info,
 		   struct weft_why *why)
@@ -199,7 +199,7 @@ int weft_sb_decode(const struct weft_superblock *sb, struct weft_sb_info *info,
 	memset(info, 0, sizeof(*info));
 	memcpy(info->volume_uuid, sb->volume_uuid, WEFT_UUID_SIZE);
 	memcpy(info->member_uuid, sb->member_uuid, WEFT_UUID_SIZE);
-	/* What is behind its end is no part of a name. */
+	/* Ignore the bytes after the name's end. */
 	memcpy(info->name, sb->volume_name,
 	       strlen((const char *)sb->volume_name));
 	info->member_index = le16_to_cpu(sb->member_index);
@@ -218,13 +218,35 @@ int weft_sb_decode(const struct weft_superblock *sb, struct weft_sb_info *info,
 }
 
 /**
- * weft_sb_fits() - is the device the superblock was read from large enough?
+ * weft_sb_is_copy() - does a copy of a superblock belong to the place it is at?
  * @info: checked by weft_sb_decode()
- * @device_size: bytes
- * @device_block_size: the device's logical block size, bytes
+ * @offset: where it was found, in bytes from the device's start
  * @why: gets the reason
  *
- * Return: 0; -ENOSPC when too small; -EINVAL when its blocks have another size.
+ * If the last partition ends where the device ends, the partition's copy is at
+ * the end of the whole device.
+ *
+ * Return: 0; -ENODATA if it belongs to another device.
+ */
+int weft_sb_is_copy(const struct weft_sb_info *info, u64 offset, struct weft_why *why)
+{
+	if (info->copy_offset != offset)
+		return weft_refuse(why, -ENODATA,
+				   "the copy of a superblock at byte %llu belongs at byte %llu, so it is of another device",
+				   (unsigned long long)offset,
+				   (unsigned long long)info->copy_offset);
+	return 0;
+}
+
+/**
+ * weft_sb_fits() - does a superblock fit the device it was read from?
+ * @info: checked by weft_sb_decode()
+ * @device_size: in bytes
+ * @device_block_size: the device's logical block size, in bytes
+ * @why: gets the reason
+ *
+ * Return: 0; -ENOSPC if the device is too small; -EINVAL if its block size
+ * differs.
  */
 int weft_sb_fits(const struct weft_sb_info *info, u64 device_size,
 		 u32 device_block_size, struct weft_why *why)
@@ -246,11 +268,11 @@ int weft_sb_fits(const struct weft_sb_info *info, u64 device_size,
 /**
  * weft_sb_same_volume() - do two members belong together?
  * @a: the first member's superblock
- * @b: another's
+ * @b: another member's superblock
  * @why: gets the reason
  *
- * Return: 0; -EXDEV for another volume's; -ESTALE for another generation's;
- * -EINVAL when the two disagree on the volume's shape.
+ * Return: 0; -EXDEV for another volume; -ESTALE for another generation; -EINVAL
+ * if their other fields about the volume differ.
  */
 int weft_sb_same_volume(const struct weft_sb_info *a,
 			const struct weft_sb_info *b, struct weft_why *why)
@@ -275,10 +297,10 @@ int weft_sb_same_volume(const struct weft_sb_info *a,
 }
 
 /**
- * weft_sb_copy_offset() - where the copy of the superblock goes
- * @device_size: bytes
+ * weft_sb_copy_offset() - the place of the superblock's copy
+ * @device_size: in bytes
  *
- * Return: start of the last whole 4 KiB; 0 when the device has none.
+ * Return: start of the last full 4 KiB in bytes; 0 if the device is smaller.
  */
 u64 weft_sb_copy_offset(u64 device_size)
 {
@@ -288,11 +310,11 @@ u64 weft_sb_copy_offset(u64 device_size)
 }
 
 /**
- * weft_sb_data_size() - how much data each member of a new volume holds
- * @smallest_device: size of the smallest member, bytes
- * @chunk_size: bytes, a power of two
+ * weft_sb_data_size() - the data size of each member of a new volume
+ * @smallest_device: size of the smallest member, in bytes
+ * @chunk_size: in bytes, a power of two
  *
- * Return: bytes, whole chunks; 0 when not even one fits.
+ * Return: whole chunks, in bytes; 0 if no chunk fits.
  */
 u64 weft_sb_data_size(u64 smallest_device, u32 chunk_size)
 {
@@ -310,9 +332,9 @@ static u32 weft_owner_checksum(const struct weft_owner *rec)
 }
 
 /**
- * weft_owner_encode() - write an owner record
- * @info: what to say
- * @rec: filled whole, checksum included
+ * weft_owner_encode() - encode an owner record
+ * @info: the values
+ * @rec: all bytes are set, with the checksum
  */
 void weft_owner_encode(const struct weft_owner_info *info,
 		       struct weft_owner *rec)
@@ -331,13 +353,13 @@ void weft_owner_encode(const struct weft_owner_info *info,
 }
 
 /**
- * weft_owner_decode() - read and check an owner record
+ * weft_owner_decode() - decode and check an owner record
  * @rec: 512 bytes from a device
  * @info: filled on success
  * @why: gets the reason otherwise
  *
- * Return: 0; -ENODATA for bytes that are all zero (nobody wrote one yet);
- * -EBADMSG for anything else that is not a whole record.
+ * Return: 0; -ENODATA if all bytes are zero (no record was written yet);
+ * -EBADMSG for anything else that is not a valid record.
  */
 int weft_owner_decode(const struct weft_owner *rec,
 		      struct weft_owner_info *info, struct weft_why *why)

@@ -9,7 +9,7 @@
 #include "../../uapi/weft_format.h"
 
 /*
- * A superblock in the machine's own words; the fields are those of
+ * A superblock in host byte order; the fields are those of
  * struct weft_superblock.
  */
 struct weft_sb_info {
@@ -31,7 +31,7 @@ struct weft_sb_info {
 };
 
 /*
- * An owner record in the machine's own words; the fields are those of
+ * An owner record in host byte order; the fields are those of
  * struct weft_owner.
  */
 struct weft_owner_info {
@@ -51,6 +51,7 @@ u32 weft_sb_checksum(const struct weft_superblock *sb);
 void weft_sb_encode(const struct weft_sb_info *info, struct weft_superblock *sb);
 int weft_sb_decode(const struct weft_superblock *sb, struct weft_sb_info *info,
 		   struct weft_why *why);
+int weft_sb_is_copy(const struct weft_sb_info *info, u64 offset, struct weft_why *why);
 int weft_sb_fits(const struct weft_sb_info *info, u64 device_size,
 		 u32 device_block_size, struct weft_why *why);
 int weft_sb_same_volume(const struct weft_sb_info *a,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a volume shows below /sys/block/weft!NAME: its own facts in weft/, and
- * a folder for each member in members/INDEX/.
+ * Files of a volume below /sys/block/weft!NAME: the volume's attributes in
+ * weft/, and each member's in members/INDEX/.
  */
 #include "weft.h"
 
@@ -88,7 +88,7 @@ static ssize_t no_path_timeout_store(struct device *dev, struct device_attribute
 	if (seconds < -1 || seconds > WEFT_NO_PATH_TIMEOUT_MAX)
 		return -ERANGE;
 	WRITE_ONCE(vol->no_path_timeout, seconds);
-	/* What waits may have waited long enough now. */
+	/* The new limit may already be over for waiting I/O. */
 	for (i = 0; i < vol->member_count; i++)
 		weft_route_kick(vol->members[i]);
 	return count;
@@ -141,8 +141,8 @@ const struct attribute_group *weft_disk_groups[] = {
 };
 
 /*
- * A member's folder. It is allocated apart because its memory lives until the
- * last reader has gone, and the member's does not.
+ * A member's folder. It is a separate allocation because it has to live until
+ * its last reader is done, and the member is freed earlier.
  */
 struct weft_member_dir {
 	struct kobject		kobj;
@@ -189,8 +189,8 @@ static ssize_t weft_member_errors_show(struct weft_member *member, char *buf)
 WEFT_MEMBER_ATTR(errors);
 
 /*
- * One line, as a disk's stat file has it: for read, write, discard and flush
- * each: commands, 512-byte sectors, nanoseconds.
+ * One line like a disk's stat file. Three numbers each for read, write, discard
+ * and flush: commands, 512-byte sectors, nanoseconds.
  */
 static ssize_t weft_member_stat_show(struct weft_member *member, char *buf)
 {
@@ -241,7 +241,7 @@ static const struct kobj_type weft_member_ktype = {
 
 static void weft_sysfs_del_member(struct weft_member *member)
 {
-	/* Waits for readers: none looks at the member after this. */
+	/* Waits for readers; none uses the member after this. */
 	kobject_del(member->sysfs);
 	kobject_put(member->sysfs);
 	member->sysfs = NULL;
@@ -270,9 +270,9 @@ static int weft_sysfs_add_member(struct weft_member *member)
 
 /**
  * weft_sysfs_add_members() - make the folders of a volume's members
- * @vol: its disk was added
+ * @vol: the volume; its disk is added
  *
- * Return: 0 or a negative errno with nothing left behind.
+ * Return: 0, or a negative errno with everything undone.
  */
 int weft_sysfs_add_members(struct weft_volume *vol)
 {

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Targets: what a file of /dev/weft/NAME.mem may read and write, and why.
+ * Targets: what a file of /dev/weft/NAME.mem may read and write.
  *
- * The device's own mode allows nothing. Who hands in the volume's block device,
- * open, may do what that file may, and while it may write it holds the volume
- * against mounts, which would not know of what is written below them.
+ * Opening the device grants no access. A caller proves its access rights with
+ * an open file descriptor:
  *
- * Who hands in a sealed file of a filesystem on the volume, open for reading,
- * may read that file: see sealed.c.
+ * The volume's block device allows what the descriptor was opened for. A target
+ * for writing claims the block device exclusively, because a filesystem that
+ * was mounted on it would not notice these writes.
+ *
+ * A sealed file on the volume, open for reading, allows reading that file: see
+ * sealed.c.
  */
 #include "mem.h"
 
 #include <linux/file.h>
 
-/* The first that may write claims the volume, for all. */
+/* The first target for writing claims the volume for all of them. */
 static int weft_target_claim(struct weft_mem_node *node, struct weft_why *why)
 {
 	int ret = 0;
@@ -54,7 +57,7 @@ static int weft_target_check(struct weft_volume *vol, struct file *file, u32 acc
 	return 0;
 }
 
-/* All of the volume. */
+/* A target for the whole volume. */
 static int weft_target_volume(struct weft_mem_target_ref *target, struct weft_mem_node *node,
 			      struct file *file, struct weft_why *why)
 {
@@ -121,8 +124,8 @@ static void weft_target_close(struct weft_mem_target_ref *target, struct weft_me
 }
 
 /**
- * weft_target_add() - allow I/O
- * @mf: to this file
+ * weft_target_add() - add a target to a file
+ * @mf: the file
  * @req: from the user; gets id and size
  * @why: gets the reason of a failure
  *
@@ -139,9 +142,13 @@ int weft_target_add(struct weft_mem_file *mf, struct weft_mem_target *req, struc
 		return weft_refuse(why, -EINVAL,
 				   "a target is for reading, writing or both (access 0x%x)",
 				   req->access);
+	ret = weft_mem_use(mf);
+	if (ret)
+		return weft_refuse(why, ret, "the volume was stopped");
+	ret = -ENOMEM;
 	target = kzalloc_obj(*target, GFP_KERNEL_ACCOUNT);
 	if (!target)
-		return -ENOMEM;
+		goto out_unuse;
 	target->access = req->access;
 	ret = weft_mem_ref_init(&target->ref);
 	if (ret)
@@ -162,22 +169,27 @@ out_close:
 	req->id = 0;
 	weft_target_close(target, mf->node);
 out_ref:
-	weft_mem_ref_end(&target->ref, NULL);
+	weft_mem_ref_kill(&target->ref);
+	weft_mem_ref_wait(&target->ref, NULL);
 out_free:
 	kfree(target);
+out_unuse:
+	weft_mem_unuse(mf);
 	return ret;
 }
 
+/* Release a target whose reference count is killed. */
 static void weft_target_end(struct weft_mem_file *mf, struct weft_mem_target_ref *target)
 {
-	weft_mem_ref_end(&target->ref, mf);
+	weft_mem_ref_wait(&target->ref, mf);
 	weft_target_close(target, mf->node);
 	kfree_rcu(target, rcu);
+	weft_mem_unuse(mf);
 }
 
 /**
- * weft_target_remove() - allow it no more
- * @mf: to this file
+ * weft_target_remove() - remove a target from a file
+ * @mf: the file
  * @id: of the target
  *
  * Context: process context; waits for its commands.
@@ -189,19 +201,22 @@ int weft_target_remove(struct weft_mem_file *mf, u32 id)
 
 	if (!target)
 		return -ENOENT;
+	weft_mem_ref_kill(&target->ref);
 	weft_target_end(mf, target);
 	return 0;
 }
 
 /**
- * weft_target_remove_all() - allow nothing any more
- * @mf: to this file, on which no command is in flight
+ * weft_target_remove_all() - remove all targets of a file
+ * @mf: the file; it has no command in flight
  */
 void weft_target_remove_all(struct weft_mem_file *mf)
 {
 	struct weft_mem_target_ref *target;
 	unsigned long id;
 
+	xa_for_each(&mf->targets, id, target)
+		weft_mem_ref_kill(&target->ref);
 	xa_for_each(&mf->targets, id, target) {
 		xa_erase(&mf->targets, id);
 		weft_target_end(mf, target);

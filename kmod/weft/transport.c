@@ -2,7 +2,7 @@
 /* The transports, by name. */
 #include "weft.h"
 
-/* weft_refuse() itself is in a file that knows no modules. */
+/* Here, because superblock.c is also compiled for the host. */
 EXPORT_SYMBOL_GPL(weft_refuse);
 
 static DEFINE_MUTEX(weft_transports_lock);
@@ -20,11 +20,11 @@ static struct weft_transport_ops *weft_transport_find(const char *name)
 }
 
 /**
- * weft_transport_register() - offer a transport
- * @ops: stays with weft.ko until weft_transport_unregister()
+ * weft_transport_register() - register a transport
+ * @ops: must stay valid until weft_transport_unregister()
  *
  * Context: process context.
- * Return: 0; -EEXIST when the name is taken.
+ * Return: 0; -EEXIST if the name is in use.
  */
 int weft_transport_register(struct weft_transport_ops *ops)
 {
@@ -41,8 +41,8 @@ int weft_transport_register(struct weft_transport_ops *ops)
 EXPORT_SYMBOL_GPL(weft_transport_register);
 
 /**
- * weft_transport_unregister() - take a transport back
- * @ops: registered before; no path of it exists, since paths hold its module
+ * weft_transport_unregister() - unregister a transport
+ * @ops: registered; it has no paths, because each path holds its module
  *
  * Context: process context.
  */
@@ -66,7 +66,7 @@ static struct weft_transport_ops *weft_transport_look(const char *name)
 	return ops;
 }
 
-/* Held until module_put(); the module is loaded where it is not there. */
+/* Load the transport's module if needed, and hold it until module_put(). */
 static struct weft_transport_ops *weft_transport_get(const char *name)
 {
 	struct weft_transport_ops *ops = weft_transport_look(name);
@@ -79,8 +79,8 @@ static struct weft_transport_ops *weft_transport_get(const char *name)
 }
 
 /**
- * weft_path_connect() - make a path by the name of its transport
- * @transport: name; its module is loaded when it is not there
+ * weft_path_connect() - connect a path
+ * @transport: name of the transport; its module is loaded if needed
  * @req: the path
  * @why: gets the reason of a failure
  *
@@ -144,7 +144,7 @@ static struct weft_transport_ops *weft_controller_transport(const char *transpor
  * @size: of @name
  * @why: gets the reason of a failure
  *
- * Context: process context; as long as the target needs.
+ * Context: process context; waits for the target.
  * Return: 0 or a negative errno.
  */
 int weft_controller_create(const char *transport,
@@ -162,7 +162,7 @@ int weft_controller_create(const char *transport,
 }
 
 /**
- * weft_controller_delete() - have a transport take a controller off
+ * weft_controller_delete() - have a transport delete a controller
  * @transport: its name
  * @name: of the controller
  * @why: gets the reason of a failure

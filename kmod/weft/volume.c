@@ -1,24 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Volumes: put together, found by name, taken apart.
+ * Volumes: assemble them, find them by name, stop them.
  *
  * DOC: life of a volume
  *
- * A volume is on the list from the moment its name is taken until the last of
- * it is gone, so that no second one can have the name or the UUID meanwhile.
- * Assembly may wait for another host's heartbeat and stop for I/O; both do so
- * without weft_volumes_lock, and the state (ASSEMBLING, STOPPING) keeps others
- * off. A volume holds a reference of the module: it is unloaded when all
- * volumes are stopped, and so never leaves an owner record behind.
+ * A volume is on the list from the reservation of its name until everything of
+ * it is released. Meanwhile no second volume can have its name or UUID.
+ * Assembly may wait for another host's heartbeat, and a stop waits for I/O.
+ * Both wait without weft_volumes_lock, and the state (ASSEMBLING, STOPPING)
+ * makes other commands fail. A command that changes paths also waits without
+ * the lock, and @busy makes other commands fail. A volume holds a module
+ * reference: the module can only be unloaded when all volumes are stopped, so
+ * it never leaves an owner record behind.
  */
 #include "weft.h"
 #include "mem.h"
 
 #include <linux/delay.h>
+#include <linux/sched/mm.h>
 
 #include "trace.h"
 
-/* Protects weft_volumes, and keeps a volume that is on it there. */
+/*
+ * Protects weft_volumes, and keeps the volumes on it. A holder must not wait
+ * for I/O, and must allocate under memalloc_noio_save(): reclaim may do I/O.
+ */
 DEFINE_MUTEX(weft_volumes_lock);
 LIST_HEAD(weft_volumes);
 /* Protects the state of every volume. */
@@ -44,10 +50,10 @@ static bool weft_volume_may(enum weft_volume_state from, enum weft_volume_state 
 /**
  * weft_volume_set_state() - the one place where a volume's state changes
  * @vol: the volume
- * @state: wanted
+ * @state: the new state
  *
  * Context: any.
- * Return: whether the volume is in that state now.
+ * Return: true if the change is allowed and was made.
  */
 bool weft_volume_set_state(struct weft_volume *vol, enum weft_volume_state state)
 {
@@ -67,10 +73,10 @@ bool weft_volume_set_state(struct weft_volume *vol, enum weft_volume_state state
 }
 
 /**
- * weft_volume_find() - a volume by name
+ * weft_volume_find() - find a volume by name
  * @name: the name
  *
- * Context: weft_volumes_lock is held, and the volume is there while it is.
+ * Context: the caller holds weft_volumes_lock, which keeps the volume.
  * Return: the volume or NULL.
  */
 struct weft_volume *weft_volume_find(const char *name)
@@ -88,7 +94,7 @@ static WEFT_DISK_OPEN(weft_open, arg)
 {
 	struct weft_volume *vol = weft_disk_opened(arg)->private_data;
 
-	/* Under open_mutex, as weft_volume_close_door() is. */
+	/* Under open_mutex, as in weft_volume_close_door(). */
 	return vol->stopping ? -ENXIO : 0;
 }
 
@@ -99,8 +105,8 @@ static const struct block_device_operations weft_fops = {
 };
 
 /*
- * Wait for the tracked bios in flight. The disk is gone and nobody has it
- * open, so none comes any more, and the sum can only shrink to zero.
+ * Wait for the tracked bios in flight. The disk is removed and not open, so
+ * there are no new bios, and the sum falls to zero.
  */
 static void weft_volume_drain(struct weft_volume *vol)
 {
@@ -115,13 +121,13 @@ static void weft_volume_drain(struct weft_volume *vol)
 			break;
 		usleep_range(1000, 2000);
 	}
-	/* A completion that was counted may still be on its way out. */
+	/* A completion that has decremented may not have returned yet. */
 	synchronize_rcu();
 }
 
 /*
- * Runs a second after a member's first error: at most one event a second. It
- * also notices removed devices where the kernel tells holders nothing (6.1).
+ * Runs one second after a member's first error, so there is at most one event
+ * per second. It also finds removed devices: Linux 6.1 does not notify holders.
  */
 static void weft_volume_event_work(struct work_struct *work)
 {
@@ -138,10 +144,10 @@ static void weft_volume_event_work(struct work_struct *work)
 }
 
 /**
- * weft_volume_member_failed() - a member failed an I/O
- * @member: which
+ * weft_volume_member_failed() - count and report an I/O that a member failed
+ * @member: the member
  *
- * Context: any; where bios complete.
+ * Context: any; called where bios complete.
  */
 void weft_volume_member_failed(struct weft_member *member)
 {
@@ -153,11 +159,11 @@ void weft_volume_member_failed(struct weft_member *member)
 }
 
 /**
- * weft_volume_member_gone() - a member's device was removed
- * @member: which, marked as gone
+ * weft_volume_member_gone() - mark a volume as failed after a removal
+ * @member: the member whose device was removed; it is marked as gone
  *
- * A volume that is not live yet stays as it is: assembly looks for members
- * that went meanwhile once it is.
+ * During assembly this does nothing: assembly looks for removed members when
+ * the volume is live.
  *
  * Context: process context, may sleep.
  */
@@ -174,10 +180,14 @@ static void weft_volume_free(struct weft_volume *vol)
 
 	for (i = 0; i < vol->member_count; i++)
 		weft_member_close(vol->members[i]);
-	/* No path is there to queue it again. */
+	/* After the paths: weft_route_left() uses the disk. */
+	if (vol->disk)
+		put_disk(vol->disk);
+	/* Paths queue this work, and none is left. */
 	cancel_delayed_work_sync(&vol->near_work);
 	weft_owner_exit(vol);
 	destroy_workqueue(vol->wq);
+	cleanup_srcu_struct(&vol->route_srcu);
 	free_percpu(vol->in_flight);
 	bioset_exit(&vol->bios);
 	kvfree(vol);
@@ -213,10 +223,13 @@ static struct weft_volume *weft_volume_alloc(const struct weft_assemble_request 
 				  vol->name);
 	if (!vol->wq)
 		goto out_in_flight;
-	ret = weft_owner_init(vol);
+	ret = init_srcu_struct(&vol->route_srcu);
 	if (ret)
 		goto out_wq;
-	/* Fails while the module is being unloaded, which waits for this command. */
+	ret = weft_owner_init(vol);
+	if (ret)
+		goto out_srcu;
+	/* Fails during module unload, which waits for this command. */
 	if (!try_module_get(THIS_MODULE)) {
 		ret = -ENODEV;
 		goto out_owner;
@@ -225,6 +238,8 @@ static struct weft_volume *weft_volume_alloc(const struct weft_assemble_request 
 
 out_owner:
 	weft_owner_exit(vol);
+out_srcu:
+	cleanup_srcu_struct(&vol->route_srcu);
 out_wq:
 	destroy_workqueue(vol->wq);
 out_in_flight:
@@ -236,7 +251,7 @@ out_free:
 	return ERR_PTR(ret);
 }
 
-/* Take the name; and, once known, the UUID. */
+/* Reserve the name. The UUID follows when it is known. */
 static int weft_volume_reserve(struct weft_volume *vol, struct weft_why *why)
 {
 	int ret = 0;
@@ -295,7 +310,7 @@ static int weft_volume_open_members(struct weft_volume *vol,
 	return 0;
 }
 
-/* Members come in any order: bring them into the stripe's. */
+/* The user may name the members in any order: sort them by index. */
 static int weft_volume_sort_members(struct weft_volume *vol, struct weft_why *why)
 {
 	u32 count = vol->members[0]->sb.member_count;
@@ -327,7 +342,7 @@ static int weft_volume_sort_members(struct weft_volume *vol, struct weft_why *wh
 		return weft_refuse(why, -ENXIO,
 				   "member %u of %u is missing (%u given)",
 				   i, count, vol->member_count);
-	/* All indices are there once: a permutation, put right by swaps. */
+	/* Each index occurs once, so swaps sort them. */
 	for (i = 0; i < count; i++) {
 		while (vol->members[i]->index != i) {
 			j = vol->members[i]->index;
@@ -383,7 +398,7 @@ static int weft_volume_alloc_disk(struct weft_volume *vol, bool iostats)
 	vol->max_sectors = max(queue_max_sectors(disk->queue),
 			       queue_logical_block_size(disk->queue) >> SECTOR_SHIFT);
 
-	/* The kernel makes a '!' in a name a '/' in /dev. */
+	/* The kernel replaces '!' in the name by '/' in /dev. */
 	snprintf(disk->disk_name, DISK_NAME_LEN, "weft!%.*s", WEFT_NAME_MAX,
 		 vol->name);
 	disk->fops = &weft_fops;
@@ -391,7 +406,7 @@ static int weft_volume_alloc_disk(struct weft_volume *vol, bool iostats)
 	disk->flags |= GENHD_FL_NO_PART;
 	set_capacity(disk, vol->map.capacity);
 	set_disk_ro(disk, vol->read_only);
-	vol->disk = disk;
+	WRITE_ONCE(vol->disk, disk);
 	return 0;
 }
 
@@ -409,7 +424,7 @@ static void weft_volume_unlink_members(struct weft_volume *vol, u32 count)
 	}
 }
 
-/* What lsblk draws a tree of. */
+/* Make the holder links that lsblk draws its tree from. */
 static int weft_volume_link_members(struct weft_volume *vol)
 {
 	u32 i;
@@ -425,7 +440,7 @@ static int weft_volume_link_members(struct weft_volume *vol)
 	return 0;
 }
 
-/* Nobody could open the disk while it might still have been undone. */
+/* Allow opening the disk. Until here the assembly could still be undone. */
 static void weft_volume_open_door(struct weft_volume *vol)
 {
 	mutex_lock(&vol->disk->open_mutex);
@@ -485,7 +500,7 @@ static int weft_volume_bring_up(struct weft_volume *vol,
 	if (ret)
 		return ret;
 	if (!vol->read_only) {
-		ret = weft_owner_take(vol, req->host_nqn, req->take_over, why);
+		ret = weft_owner_take(vol, req, why);
 		if (ret)
 			return ret;
 	}
@@ -494,30 +509,29 @@ static int weft_volume_bring_up(struct weft_volume *vol,
 		goto out_release;
 	ret = weft_volume_add_disk(vol);
 	if (ret)
-		goto out_put_disk;
+		goto out_release;
 	return 0;
 
-out_put_disk:
-	put_disk(vol->disk);
 out_release:
 	weft_owner_release(vol);
 	return ret;
 }
 
 /**
- * weft_volume_assemble() - put a volume together
- * @req: from the user, its strings bounded and its member count 1 to
- *	WEFT_MEMBERS_MAX; the rest is checked here
+ * weft_volume_assemble() - assemble a volume
+ * @req: from the user; the caller has checked the lengths of its strings and
+ *	that it has 1 to WEFT_MEMBERS_MAX members
  * @why: gets the reason of a failure
  *
- * Context: process context, may take as long as an owner's heart needs to be
- * believed dead; ends early on a signal.
- * Return: 0 or a negative errno, with nothing left behind.
+ * Context: process context; may wait until another host's heartbeat counts as
+ * stopped, and ends early if the user gives up.
+ * Return: 0, or a negative errno with everything undone.
  */
 int weft_volume_assemble(const struct weft_assemble_request *req,
 			 struct weft_why *why)
 {
 	struct weft_volume *vol;
+	unsigned int noio;
 	u32 i;
 	int ret;
 
@@ -538,10 +552,11 @@ int weft_volume_assemble(const struct weft_assemble_request *req,
 	if (ret)
 		goto out_unreserve;
 
-	/* From LIVE on it may be stopped: not before all is said of it. */
+	/* A LIVE volume may be stopped: the lock delays a stop until here. */
+	noio = memalloc_noio_save();
 	mutex_lock(&weft_volumes_lock);
 	weft_volume_set_state(vol, WEFT_VOLUME_STATE_LIVE);
-	/* udev could not open it before, and goes by the state: it looks again. */
+	/* udev could not open it before. Make it run its rules again. */
 	kobject_uevent(&disk_to_dev(vol->disk)->kobj, KOBJ_CHANGE);
 	weft_info(vol, "assembled %s of %u members, %llu bytes\n",
 		  vol->read_only ? "read-only" : "read-write", vol->member_count,
@@ -552,6 +567,7 @@ int weft_volume_assemble(const struct weft_assemble_request *req,
 		if (READ_ONCE(vol->members[i]->gone))
 			weft_volume_member_gone(vol->members[i]);
 	mutex_unlock(&weft_volumes_lock);
+	memalloc_noio_restore(noio);
 	return 0;
 
 out_unreserve:
@@ -561,13 +577,58 @@ out_free:
 	return ret;
 }
 
-/* No opener now and none from now on: or -EBUSY. */
+/**
+ * weft_volume_begin() - find a live volume and set its busy flag
+ * @name: of the volume
+ * @why: gets the reason of a failure
+ *
+ * The flag keeps the volume, and makes other commands on it fail.
+ *
+ * Context: process context.
+ * Return: the volume, or an ERR_PTR. Undo with weft_volume_done().
+ */
+struct weft_volume *weft_volume_begin(const char *name, struct weft_why *why)
+{
+	struct weft_volume *vol;
+	int ret = 0;
+
+	mutex_lock(&weft_volumes_lock);
+	vol = weft_volume_find(name);
+	if (!vol)
+		ret = weft_refuse(why, -ENOENT, "no volume is called %s", name);
+	else if (vol->state == WEFT_VOLUME_STATE_ASSEMBLING)
+		ret = weft_refuse(why, -EBUSY,
+				  "volume %s is being assembled by another command", name);
+	else if (vol->state == WEFT_VOLUME_STATE_STOPPING)
+		ret = weft_refuse(why, -EBUSY,
+				  "volume %s is being stopped by another command", name);
+	else if (vol->busy)
+		ret = weft_refuse(why, -EBUSY,
+				  "volume %s is being worked on by another command", name);
+	else
+		vol->busy = true;
+	mutex_unlock(&weft_volumes_lock);
+	return ret ? ERR_PTR(ret) : vol;
+}
+
+/**
+ * weft_volume_done() - undo weft_volume_begin()
+ * @vol: the volume
+ */
+void weft_volume_done(struct weft_volume *vol)
+{
+	mutex_lock(&weft_volumes_lock);
+	vol->busy = false;
+	mutex_unlock(&weft_volumes_lock);
+}
+
+/* Refuse new openers. Returns -EBUSY if there are openers or users now. */
 static int weft_volume_close_door(struct weft_volume *vol, struct weft_why *why)
 {
 	int ret = 0;
 
 	if (!weft_mem_close(vol, true))
-		return weft_refuse(why, -EBUSY, "volume %s: a program has %s.mem open",
+		return weft_refuse(why, -EBUSY, "volume %s: a program uses %s.mem",
 				   vol->name, vol->name);
 	mutex_lock(&vol->disk->open_mutex);
 	if (disk_openers(vol->disk))
@@ -586,7 +647,7 @@ static void weft_volume_take_down(struct weft_volume *vol)
 {
 	u32 i;
 
-	/* Nothing waits for a path from here on. */
+	/* The volume is STOPPING: fail the I/O that waits for a path. */
 	for (i = 0; i < vol->member_count; i++)
 		weft_route_kick(vol->members[i]);
 	weft_mem_del(vol);
@@ -594,41 +655,35 @@ static void weft_volume_take_down(struct weft_volume *vol)
 	weft_volume_unlink_members(vol, vol->member_count);
 	del_gendisk(vol->disk);
 	weft_volume_drain(vol);
-	/* After the last bio: nothing queues work any more. */
+	/* After the last bio, nothing queues this work. */
 	flush_delayed_work(&vol->event_work);
 	weft_owner_release(vol);
-	drain_workqueue(vol->wq);
-	put_disk(vol->disk);
+	/* Works queued until now; paths may still queue others. */
+	flush_workqueue(vol->wq);
 }
 
 /**
- * weft_volume_stop() - take a volume apart
+ * weft_volume_stop() - stop a volume
  * @name: of the volume
  * @why: gets the reason of a failure
  *
  * Context: process context, may sleep.
- * Return: 0; -ENOENT; -EBUSY while somebody has it open, or while another
- * command works on it.
+ * Return: 0; -ENOENT; -EBUSY while it is open, or while another command works
+ * on it.
  */
 int weft_volume_stop(const char *name, struct weft_why *why)
 {
-	struct weft_volume *vol;
-	int ret = 0;
+	struct weft_volume *vol = weft_volume_begin(name, why);
+	int ret;
 
+	if (IS_ERR(vol))
+		return PTR_ERR(vol);
+	/* Not under weft_volumes_lock: a close may write back in open_mutex. */
+	ret = weft_volume_close_door(vol, why);
 	mutex_lock(&weft_volumes_lock);
-	vol = weft_volume_find(name);
-	if (!vol)
-		ret = weft_refuse(why, -ENOENT, "no volume is called %s", name);
-	else if (vol->state == WEFT_VOLUME_STATE_ASSEMBLING ||
-		 vol->state == WEFT_VOLUME_STATE_STOPPING)
-		ret = weft_refuse(why, -EBUSY,
-				  "volume %s is being %s by another command", name,
-				  vol->state == WEFT_VOLUME_STATE_STOPPING ?
-				  "stopped" : "assembled");
-	else
-		ret = weft_volume_close_door(vol, why);
 	if (!ret)
 		weft_volume_set_state(vol, WEFT_VOLUME_STATE_STOPPING);
+	vol->busy = false;
 	mutex_unlock(&weft_volumes_lock);
 	if (ret)
 		return ret;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * weft.ko inside: volumes, their members, and the way of a bio through them.
+ * Internals of weft.ko: volumes, their members, and the path of a bio.
  */
 #ifndef WEFT_H
 #define WEFT_H
@@ -14,9 +14,9 @@
 
 #include <linux/bio.h>
 #include <linux/kobject.h>
-#include <linux/mempool.h>
 #include <linux/percpu.h>
 #include <linux/spinlock.h>
+#include <linux/srcu.h>
 
 #include <uapi/weft.h>
 
@@ -27,7 +27,7 @@
 struct weft_mem_node;
 struct weft_volume;
 
-/* Kinds of I/O that are counted apart, in the order of a disk's stat file. */
+/* Kinds of I/O with their own counters, in the order of a disk's stat file. */
 enum weft_stat_group {
 	WEFT_STAT_READ,
 	WEFT_STAT_WRITE,
@@ -37,10 +37,10 @@ enum weft_stat_group {
 };
 
 /**
- * struct weft_stats - what a cpu sent to a member
+ * struct weft_stats - I/O that one CPU sent to a member
  * @ios: commands sent
  * @sectors: sectors sent
- * @nsecs: time that completed commands took
+ * @nsecs: sum of the latencies of completed commands, in nanoseconds
  * @errors: commands that failed
  */
 struct weft_stats {
@@ -52,25 +52,25 @@ struct weft_stats {
 
 #define WEFT_PATHS_MAX		8
 #define WEFT_FLUSH_TRIES	10
-/* Seconds; a server reboots within it. */
+/* In seconds; long enough for a server to reboot. */
 #define WEFT_NO_PATH_TIMEOUT	600
 #define WEFT_NO_PATH_TIMEOUT_MAX (30 * 24 * 3600)
 
 /**
  * struct weft_route - a member's paths
- * @lock: protects the rest; taken in interrupts too
- * @prepare_lock: keeps a path that is asked for what may take long; may be taken
- *	under weft_volumes_lock, and that not under it
- * @path: the paths, NULL where there is none
- * @usable: those that can carry I/O, a bit each
+ * @lock: protects the other fields; also taken in interrupts
+ * @prepare_lock: keeps a path while memory is prepared on it, which may take
+ *	long; taken before weft_volumes_lock
+ * @path: the paths; NULL for a free slot
+ * @usable: bitmap of the paths that can carry I/O
  * @held: bios that wait for a path
- * @quiet: bios that wait until @quiet_until as well
- * @quiet_until: in jiffies, 0 for not set
+ * @quiet: bios that wait until @quiet_until and then for a path
+ * @quiet_until: in jiffies; 0 if not set
  * @stalled: no path can carry I/O
- * @stalled_at: since when, in jiffies
- * @retried: times that a path gave bios back
- * @turn: counts I/O by several paths, per cpu
- * @work: sends on what waits, or fails it
+ * @stalled_at: start of the stall, in jiffies
+ * @retried: how often a path gave bios back
+ * @turn: round-robin counter, per CPU
+ * @work: sends the waiting bios, or fails them
  */
 struct weft_route {
 	spinlock_t		lock;	/* see above */
@@ -89,20 +89,21 @@ struct weft_route {
 
 /**
  * struct weft_member - one member of a volume
- * @route: where its bios go, for the hot path; NULL while that is not one
- *	device alone, see route.c
- * @stats: per cpu
- * @volume: it is a member of
+ * @route: the device that the hot path sends bios to; NULL unless exactly one
+ *	path is usable, see route.c
+ * @stats: counters, per CPU
+ * @volume: the volume
  * @index: place in the stripe
  * @gone: its device was removed
- * @flush: the slot for its part of a flush, see flush.c
- * @bdev: a device that it is, for its size and limits
- * @transport: name of the first path's
- * @owns_requests: it gives back what a lost path could not carry
- * @flush_tries: how often the flush in flight may be sent again
- * @paths: how it is reached, see route.c
- * @sysfs: its folder, NULL before and after the disk is there
- * @address: as the user gave it, owned
+ * @flush: its preallocated bio for flushes, see flush.c
+ * @bdev: the device of one of its paths, for size and limits
+ * @transport: name of the first path's transport
+ * @owns_requests: the transport gives back the bios of a lost path
+ * @flush_tries: how often the flush in flight may be sent again at once
+ * @flush_lost: when the flush in flight first lost its path, in jiffies
+ * @paths: its paths, see route.c
+ * @sysfs: its sysfs folder; NULL while the disk is not added
+ * @address: as the user gave it; owned
  * @sb: its superblock
  */
 struct weft_member {
@@ -116,6 +117,7 @@ struct weft_member {
 	char				transport[32];
 	bool				owns_requests;
 	u8				flush_tries;
+	unsigned long			flush_lost;
 	struct weft_route		paths;
 	struct kobject			*sysfs;
 	char				*address;
@@ -124,12 +126,12 @@ struct weft_member {
 
 /**
  * struct weft_flush - flushes of a volume, one fan-out at a time
- * @lock: protects @pending, @running and @busy; taken in interrupts too
+ * @lock: protects the bio lists and @busy; also taken in interrupts
  * @pending: bios that wait for the next fan-out
- * @running: bios that the fan-out in flight is for
- * @ready: bios with data whose flush is done, to be sent on by @work
- * @busy: a fan-out is in flight
- * @remaining: members it waits for, and one for who starts it
+ * @running: bios that the fan-out in flight serves
+ * @ready: bios with data whose flush is done; @work sends them on
+ * @busy: a fan-out is in flight, or @work will start one
+ * @remaining: member flushes in flight, plus one while they are being sent
  * @status: first error of the fan-out
  * @work: starts the next fan-out and sends on @ready
  */
@@ -145,9 +147,9 @@ struct weft_flush {
 };
 
 /**
- * struct weft_deferred - bios that go on in process context, see defer.c
- * @lock: protects @bios; taken in interrupts too
- * @bios: what waits for @work
+ * struct weft_deferred - bios that continue in process context, see defer.c
+ * @lock: protects @bios; also taken in interrupts
+ * @bios: bios that wait for @work
  * @work: sends them on
  */
 struct weft_deferred {
@@ -158,27 +160,51 @@ struct weft_deferred {
 
 /**
  * struct weft_owner_claim - this host's claim on a volume, see owner.c
- * @lock: protects @state and @held
+ * @lock: protects @state, @ended, @routes_wait and @held
  * @state: changed by weft_owner_set() alone
- * @held: writes that wait for a beat
- * @work: beats
- * @page: for reading and writing the record
+ * @ended: no new heartbeat may start
+ * @routes_wait: members also hold writes that wait for a heartbeat
+ * @held: writes that wait for a heartbeat
+ * @work: does one heartbeat
+ * @page: buffer for the record and the claim behind it
+ * @read_at: start of the last read of the record, in jiffies
  * @info: the record as last written
+ * @claim: the claim as last read; all zero if there is none
+ * @claim_damaged: the claim's block is neither a valid claim nor all zero
+ * @left: completed when the user gives up the assembly
  */
 struct weft_owner_claim {
-	spinlock_t		lock;	/* @state and @held */
+	spinlock_t		lock;	/* see above */
 	enum weft_ownership	state;
+	bool			ended;
+	bool			routes_wait;
 	struct bio_list		held;
 	struct delayed_work	work;
 	struct page		*page;
+	unsigned long		read_at;
 	struct weft_owner_info	info;
+	struct weft_owner_info	claim;
+	bool			claim_damaged;
+	struct completion	*left;
 };
 
 /**
- * enum weft_iopolicy - which of a member's paths a bio takes; names as nvme's
- * @WEFT_IOPOLICY_ROUND_ROBIN: all in turn
- * @WEFT_IOPOLICY_NUMA: those whose device is nearest to the processor that
- *	submits, in turn
+ * enum weft_admission - decision about a write that was held
+ * @WEFT_ADMISSION_PASS: send it to its member
+ * @WEFT_ADMISSION_WAIT: the next heartbeat decides
+ * @WEFT_ADMISSION_FAIL: fail it; another host may own the volume
+ */
+enum weft_admission {
+	WEFT_ADMISSION_PASS,
+	WEFT_ADMISSION_WAIT,
+	WEFT_ADMISSION_FAIL,
+};
+
+/**
+ * enum weft_iopolicy - which of a member's paths a bio takes; names as in nvme
+ * @WEFT_IOPOLICY_ROUND_ROBIN: all usable paths in turn
+ * @WEFT_IOPOLICY_NUMA: in turn, the paths whose device is nearest to the
+ *	submitting CPU
  */
 enum weft_iopolicy {
 	WEFT_IOPOLICY_ROUND_ROBIN,
@@ -188,35 +214,40 @@ enum weft_iopolicy {
 /**
  * struct weft_volume - a volume
  * @map: its geometry
- * @lease: in jiffies; writes go through until then (owner.c). Long past for
+ * @lease: in jiffies; writes pass until then (owner.c). Always in the past for
  *	a volume assembled read-only
- * @max_sectors: what every member takes in one command, at least a block
+ * @max_sectors: largest command that every member takes, at least one block
  * @disk: its block device
- * @bios: for fragments
- * @in_flight: tracked bios submitted less those completed, per cpu; a cpu's
- *	own number means nothing, their sum does
- * @wq: for what must not be done where a bio completes
+ * @bios: bio pool for fragments
+ * @in_flight: tracked bios submitted less those completed, per CPU; only the
+ *	sum over all CPUs has a meaning
+ * @wq: for work that must not run in a bio's completion
+ * @route_srcu: held from the choice of a path until its queue has the bio or
+ *	operation. A device that hangs delays the waiters of its own volume alone
  * @flush: see flush.c
  * @deferred: see defer.c
  * @owner: see owner.c
  * @mem: its device for I/O on registered memory, see mem.c
- * @peers: memories that the transport does I/O on; protected by weft_volumes_lock
- * @near_work: finds the paths that are nearest to them
+ * @peers: memories that the transport does I/O on; protected by
+ *	weft_volumes_lock
+ * @paths_added: counts added paths; protected by weft_volumes_lock
+ * @near_work: finds the paths that are nearest to each of @peers
  * @errored: members that failed an I/O since @event_work last ran
- * @event_work: tells of them
- * @list: protected by weft_volumes_lock, as are @state and @name_taken
+ * @event_work: reports @errored
+ * @list: protected by weft_volumes_lock
  * @state: changed by weft_volume_set_state() alone
- * @stopping: no new opener, before and after; protected by the disk's
- *	open_mutex
- * @read_only: no write passes
- * @no_path_timeout: seconds that I/O waits for a path, -1 for ever
+ * @busy: a command changes its paths or tries to stop it. Both may wait, so
+ *	they run without weft_volumes_lock; this refuses other commands
+ * @stopping: refuse openers, while it is assembled and after it is stopped;
+ *	protected by the disk's open_mutex
+ * @read_only: assembled read-only
+ * @no_path_timeout: seconds that I/O waits for a path; -1: without limit
  * @iopolicy: which of several paths a bio takes
- * @name: of the volume
- * @uuid: of the volume
- * @sysfs_members: folder of the members' folders
- * @member_count: how many @members are there; fewer than map.members only
- *	while assembling
- * @members: by index, once assembled
+ * @name: its name
+ * @uuid: its UUID
+ * @sysfs_members: parent of the members' sysfs folders
+ * @member_count: number of @members; below map.members only during assembly
+ * @members: the members, sorted by index once assembled
  */
 struct weft_volume {
 	/* read only in the hot path */
@@ -228,17 +259,20 @@ struct weft_volume {
 	long __percpu		*in_flight;
 
 	struct workqueue_struct	*wq;
+	struct srcu_struct	route_srcu;
 	struct weft_flush	flush;
 	struct weft_deferred	deferred;
 	struct weft_owner_claim	owner;
 	struct weft_mem_node	*mem;
 	struct list_head	peers;
+	u64			paths_added;
 	struct delayed_work	near_work;
 	DECLARE_BITMAP(errored, WEFT_MEMBERS_MAX);
 	struct delayed_work	event_work;
 
 	struct list_head	list;
 	enum weft_volume_state	state;
+	bool			busy;
 	bool			stopping;
 	bool			read_only;
 	int			no_path_timeout;
@@ -259,22 +293,27 @@ struct weft_volume {
 
 /**
  * struct weft_member_request - a member as the user names it
- * @transport: name
- * @address: what that transport takes
+ * @transport: name of the transport
+ * @address: address in that transport's format
+ * @devt: the block device at @address, as the caller's process sees it
+ * @lookup: 0, or the error of the lookup of @devt
  */
 struct weft_member_request {
 	const char	*transport;
 	const char	*address;
+	dev_t		devt;
+	int		lookup;
 };
 
 /**
- * struct weft_assemble_request - a volume as the user asks for it
- * @name: it must have
- * @uuid: it must have, or NULL
- * @host_nqn: of this host; may be NULL with @read_only
- * @read_only: claim and write nothing
- * @take_over: claim although another host's record is there
+ * struct weft_assemble_request - the user's request to assemble a volume
+ * @name: name that the superblocks must have
+ * @uuid: UUID that the superblocks must have; NULL for any
+ * @host_nqn: NQN of this host; may be NULL with @read_only
+ * @read_only: do not claim the volume and do not write
+ * @take_over: claim it although another host's record is there
  * @iostats: count and time I/O
+ * @left: completed when the user gives up
  * @count: number of @members
  * @members: in any order
  */
@@ -285,22 +324,27 @@ struct weft_assemble_request {
 	bool				read_only;
 	bool				take_over;
 	bool				iostats;
+	struct completion		*left;
 	u32				count;
 	struct weft_member_request	members[];
 };
 
 /**
- * struct weft_path_change - a path that comes or goes
- * @volume: name
- * @member: index
- * @transport: name
- * @address: what that transport takes
+ * struct weft_path_change - a request to add or remove a path
+ * @volume: name of the volume
+ * @member: index of the member
+ * @transport: name of the transport
+ * @address: in that transport's format; for a removal, the name of the disk
+ * @devt: the block device at @address, as the caller's process sees it
+ * @lookup: 0, or the error of the lookup of @devt
  */
 struct weft_path_change {
 	const char	*volume;
 	u32		member;
 	const char	*transport;
 	const char	*address;
+	dev_t		devt;
+	int		lookup;
 };
 
 /* paths.c */
@@ -314,6 +358,8 @@ int weft_volume_assemble(const struct weft_assemble_request *req,
 			 struct weft_why *why);
 int weft_volume_stop(const char *name, struct weft_why *why);
 struct weft_volume *weft_volume_find(const char *name);
+struct weft_volume *weft_volume_begin(const char *name, struct weft_why *why);
+void weft_volume_done(struct weft_volume *vol);
 bool weft_volume_set_state(struct weft_volume *vol, enum weft_volume_state state);
 void weft_volume_member_failed(struct weft_member *member);
 void weft_volume_member_gone(struct weft_member *member);
@@ -329,8 +375,10 @@ struct weft_member *weft_member_open(struct weft_volume *vol,
 void weft_member_close(struct weft_member *member);
 void weft_member_gone(struct weft_member *member);
 void weft_member_drop_path(struct weft_member *member, struct weft_path *path);
+bool weft_member_rw_is(const struct bio *bio);
+int weft_member_read_path(struct weft_path *path, struct page *page);
 int weft_member_rw(struct weft_member *member, blk_opf_t opf, u64 offset,
-		   struct page *page);
+		   struct page *page, u32 size);
 void weft_member_stats(struct weft_member *member, struct weft_stats *sum);
 
 /* transport.c */
@@ -357,8 +405,10 @@ void weft_route_kick(struct weft_member *member);
 void weft_route_again(struct weft_member *member, struct bio *bio);
 void weft_route_take(struct weft_member *member, struct weft_path **taken);
 void weft_route_look_for_dead(struct weft_member *member);
+bool weft_route_write_cache(struct weft_member *member);
 enum weft_path_mem weft_route_mem(struct weft_member *member);
 unsigned long weft_route_patience(struct weft_member *member, unsigned long since);
+bool weft_route_is_patient(struct weft_member *member);
 
 /* bdev.c */
 int weft_bdev_init(void);
@@ -388,10 +438,13 @@ void weft_defer(struct weft_volume *vol, struct bio *bio);
 /* owner.c */
 int weft_owner_init(struct weft_volume *vol);
 void weft_owner_exit(struct weft_volume *vol);
-int weft_owner_take(struct weft_volume *vol, const char *host_nqn,
-		    bool take_over, struct weft_why *why);
+int weft_owner_take(struct weft_volume *vol, const struct weft_assemble_request *req,
+		    struct weft_why *why);
 void weft_owner_release(struct weft_volume *vol);
 void weft_owner_hold(struct weft_volume *vol, struct bio *bio);
+enum weft_admission weft_owner_admit(struct weft_volume *vol);
+bool weft_owner_refuses(struct weft_volume *vol);
+void weft_owner_kick(struct weft_volume *vol);
 enum weft_ownership weft_owner_state(struct weft_volume *vol);
 
 /* sysfs.c */

@@ -27,6 +27,7 @@
 #include <random>
 #include <rdma/rdma_cma.h>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace
@@ -38,9 +39,12 @@ constexpr std::size_t command_size = 64;
 constexpr std::size_t response_size = 16;
 constexpr std::size_t inline_size = 8192;
 constexpr std::size_t data_size = 1 << 20;
-constexpr unsigned depth = 128;
+/// Each slot of an I/O queue is a megabyte, which is registered while a host waits for its connection.
+constexpr unsigned depth = 32;
 constexpr std::size_t disk_size = 64 << 20;
 constexpr unsigned block = 512;
+/// Of the disk; on a volume a mebibyte before.
+constexpr std::uint64_t host_abort_at = 2 << 20;
 
 struct options {
     std::vector<std::string> addresses;
@@ -48,12 +52,21 @@ struct options {
     std::string fault = "none";
     unsigned at = 1;
     unsigned keep_seconds = 3; ///< how long a write is withheld
+    bool traffic = false;      ///< any command keeps the association alive (CTRATT.TBKAS)
+    bool anonymous = false;    ///< the namespace has no id
+    bool cacheless = false;    ///< the controller has no volatile write cache
+    unsigned namespaces = 1;   ///< of the one disk
+    unsigned entries = depth;  ///< of a queue, as it says
+    unsigned grant = 65536;    ///< I/O queues at most
+    unsigned mdts = 8;         ///< 2^8 pages: 1 MiB
+    std::string serial = "hostile";
 };
 
 options told;
 std::vector<std::uint8_t> disk(disk_size);
 unsigned io_commands = 0;
 bool fault_done = false;
+std::uint64_t more_at = 0;
 
 [[gnu::format(printf, 1, 2)]] void say(const char* format, ...)
 {
@@ -105,6 +118,9 @@ struct withheld {
 };
 std::list<withheld> late;
 
+/// In wr_id: not for the slot of that index, but another connection's command's key was tried.
+constexpr std::uint64_t foreign = 1 << 16;
+
 /// Memory of a command while it is served.
 struct slot {
     std::uint8_t* capsule; ///< received: the command and what is in the capsule
@@ -117,6 +133,7 @@ struct slot {
 class connection
 {
 public:
+    /// Throws where the host has given the connection up meanwhile; @id is then still the caller's.
     connection(rdma_cm_id* id, std::uint16_t qid) : id_(id), qid_(qid)
     {
         pd_ = ibv_alloc_pd(id->verbs);
@@ -131,8 +148,12 @@ public:
                     .max_send_sge = 1,
                     .max_recv_sge = 1,
                     .max_inline_data = 0};
-        if (rdma_create_qp(id, pd_, &attr))
-            die("queue pair");
+        if (rdma_create_qp(id, pd_, &attr)) {
+            const int error = errno;
+            ibv_destroy_cq(cq_);
+            ibv_dealloc_pd(pd_);
+            throw std::system_error(error, std::generic_category(), "queue pair");
+        }
         constexpr std::size_t capsule = command_size + inline_size;
         const std::size_t each = capsule + data_size + 64;
         // Data of the admin queue are pages; only I/O queues need a megabyte for each command.
@@ -164,12 +185,30 @@ public:
     rdma_cm_id* id() { return id_; }
     std::uint16_t qid() const { return qid_; }
 
+    /// Writes where a command of @owner's may: a host's key for one target is of no use to another.
+    void trespass(connection& owner, unsigned index)
+    {
+        const auto& command = owner.slots_[index].command;
+        owner_ = &owner;
+        ibv_send_wr wr{};
+        wr.opcode = IBV_WR_RDMA_WRITE;
+        wr.wr.rdma.remote_addr = le64toh(load<std::uint64_t>(command.data() + 24));
+        wr.wr.rdma.rkey = le32toh(load<std::uint32_t>(command.data() + 35));
+        std::memset(slots_[0].data, 0xee, block);
+        post(index | foreign, wr, slots_[0].data, block);
+    }
+
     /// Returns whether there was anything to do.
     bool poll()
     {
         ibv_wc wc[16];
         const int n = ibv_poll_cq(cq_, 16, wc);
         for (int i = 0; i < n; i++) {
+            if (wc[i].wr_id & foreign) {
+                say("another's key: %s", wc[i].status == IBV_WC_SUCCESS ? "taken" : "refused");
+                owner_->respond(wc[i].wr_id & 0xffff);
+                continue;
+            }
             if (wc[i].status != IBV_WC_SUCCESS)
                 continue; // torn down, or a key that was taken away: the host's right
             const unsigned index = wc[i].wr_id & 0xffff;
@@ -197,7 +236,7 @@ private:
     }
 
     /// What a work request does is set, what it moves is set here.
-    void post(unsigned index, ibv_send_wr& wr, std::uint8_t* at, std::uint32_t length)
+    void post(std::uint64_t index, ibv_send_wr& wr, std::uint8_t* at, std::uint32_t length)
     {
         ibv_sge sge{reinterpret_cast<std::uint64_t>(at), length, mr_->lkey};
         ibv_send_wr* bad = nullptr;
@@ -230,7 +269,10 @@ private:
     void respond(unsigned index, std::uint16_t status = 0, std::uint64_t result = 0)
     {
         auto& s = slots_[index];
-        const bool invalidate = s.command[39] == 0x4f && load<std::uint32_t>(s.command.data() + 35);
+        bool invalidate = s.command[39] == 0x4f && load<std::uint32_t>(s.command.data() + 35);
+        // A key that is not the command's alone: it outlives the command, and is not the target's to
+        // invalidate.
+        const bool lasting = s.command[39] == 0x40 && load<std::uint32_t>(s.command.data() + 35);
         auto key = le32toh(load<std::uint32_t>(s.command.data() + 35));
         auto id = load<std::uint16_t>(s.command.data() + 2);
         std::uint32_t length = response_size;
@@ -249,6 +291,15 @@ private:
                 length = 32;
             else if (due("wrong-key"))
                 key ^= 0x100;
+            else if (lasting && due("invalidate"))
+                invalidate = true;
+            else if (lasting && due("short-invalidate")) {
+                invalidate = true;
+                length = 8;
+            } else if (lasting && due("long-invalidate")) {
+                invalidate = true;
+                length = 32;
+            }
         }
         std::memset(s.response, 0, 64);
         store(s.response, htole64(result));
@@ -290,7 +341,7 @@ private:
             const auto offset = le32toh(load<std::uint32_t>(c.data() + 44));
             std::uint64_t value = 0;
             if (offset == 0)
-                value = (depth - 1) | 20ULL << 24 | 1ULL << 37;
+                value = (told.entries - 1) | 20ULL << 24 | 1ULL << 37;
             else if (offset == 0x8)
                 value = 0x20000;
             else if (offset == 0x1c)
@@ -312,17 +363,19 @@ private:
 
     void identify_controller(std::uint8_t* to)
     {
-        std::memcpy(to + 4, "hostile             ", 20);
+        std::memset(to + 4, ' ', 20);
+        std::memcpy(to + 4, told.serial.data(), std::min<std::size_t>(told.serial.size(), 20));
         std::memset(to + 24, ' ', 40);
         std::memcpy(to + 24, "hostile target", 14);
         std::memset(to + 64, ' ', 8);
-        to[77] = 8; // MDTS: 1 MiB
+        to[77] = static_cast<std::uint8_t>(told.mdts);
         store(to + 78, htole16(1));
         store(to + 80, htole32(0x20000));
+        store(to + 96, htole32(told.traffic ? 1 << 6 : 0));
         to[111] = 1;
-        store(to + 514, htole16(depth));
-        store(to + 516, htole32(1));
-        to[525] = 1; // volatile write cache
+        store(to + 514, htole16(static_cast<std::uint16_t>(told.entries)));
+        store(to + 516, htole32(told.namespaces));
+        to[525] = told.cacheless ? 0 : 1; // volatile write cache
         store(to + 536, htole32(1 << 2 | 1 << 20 | 1));
         store(to + 1792, htole32((command_size + inline_size) / 16));
         store(to + 1796, htole32(1));
@@ -335,9 +388,12 @@ private:
         switch (opcode) {
         case 0x06:
             break;
-        case 0x09: // Set Features: as many queues as are wanted
-            respond(index, 0, le32toh(load<std::uint32_t>(s.command.data() + 44)));
+        case 0x09: { // Set Features: as many queues as are wanted, or granted
+            const auto wanted = le32toh(load<std::uint32_t>(s.command.data() + 44));
+            const auto queues = std::min<std::uint32_t>(wanted & 0xffff, told.grant - 1);
+            respond(index, 0, queues | queues << 16);
             return;
+        }
         case 0x0c: // Asynchronous Event: none ever comes
             return;
         case 0x08: // Abort
@@ -354,6 +410,14 @@ private:
         }
         std::memset(s.data, 0, 4096);
         const auto cns = s.command[40];
+        const auto nsid = le32toh(load<std::uint32_t>(s.command.data() + 4));
+        // The second namespace cannot be identified, so many times.
+        if (told.fault == "sick" && cns == 0 && nsid == 2 && told.at) {
+            told.at--;
+            say("sick: %u more", told.at);
+            respond(index, 0x0006);
+            return;
+        }
         if (cns == 1)
             identify_controller(s.data);
         if (cns == 0) {
@@ -361,12 +425,13 @@ private:
             store(s.data + 8, htole64(disk_size / block));
             s.data[130] = 9;
         }
-        if (cns == 2 && !load<std::uint32_t>(s.command.data() + 4))
-            store(s.data, htole32(1));
-        if (cns == 3) {
+        if (cns == 2)
+            for (unsigned i = nsid; i < told.namespaces; i++)
+                store(s.data + 4 * (i - nsid), htole32(i + 1));
+        if (cns == 3 && !told.anonymous) {
             s.data[0] = 3;
             s.data[1] = 16;
-            std::memset(s.data + 4, 0x77, 16);
+            std::memset(s.data + 4, static_cast<int>(0x76 + nsid), 16);
         }
         if ((told.fault == "wild-controller" && cns == 1) || (told.fault == "wild-namespace" && cns == 0) ||
             (told.fault == "wild-descriptors" && cns == 3)) {
@@ -401,7 +466,13 @@ private:
             respond(index, 0x4002);
             return;
         }
+        if (opcode == 0x02 && told.fault == "host-abort" && offset == host_abort_at) {
+            respond(index, 0x371); // what a host says of a command that it gave up
+            return;
+        }
         if (opcode == 0x02) {
+            if (told.fault == "more" && fault_done && offset == more_at)
+                say("asked once more for what it had");
             std::memcpy(s.data, disk.data() + offset, length);
             // More than was asked for: the registration must end where the request does.
             if (due("long-data"))
@@ -409,6 +480,16 @@ private:
             else if (due("early-response"))
                 respond(index); // and the data after it, by a key that is gone
             rdma(index, IBV_WR_RDMA_WRITE, static_cast<std::uint32_t>(length));
+            if (due("more")) {
+                more_at = offset;
+                respond(index, 0x2000); // success, and there is more to say
+                return;
+            }
+            if (auto* other = told.fault == "foreign-key" && s.command[39] == 0x4f ? neighbour() : nullptr;
+                other && due("foreign-key")) {
+                other->trespass(*this, index); // and the response after it
+                return;
+            }
             if (told.fault == "early-response" && fault_done) {
                 told.fault = "none";
                 return;
@@ -421,6 +502,9 @@ private:
             rdma(index, IBV_WR_RDMA_READ, static_cast<std::uint32_t>(length));
         }
     }
+
+    /// The last connection that the host made to another address; that is another controller of its.
+    connection* neighbour();
 
     /// The data of a write are here.
     void written(unsigned index)
@@ -453,13 +537,27 @@ private:
     std::size_t each_ = 0;
     std::vector<std::uint8_t> memory_;
     std::vector<slot> slots_;
+    connection* owner_ = nullptr;
     bool enabled_ = false;
     bool shut_ = false;
 };
 
 std::map<rdma_cm_id*, std::unique_ptr<connection>> connections;
 
-void requested(const rdma_cm_event& event)
+connection* connection::neighbour()
+{
+    const auto address = [](rdma_cm_id* id) {
+        return reinterpret_cast<const sockaddr_in*>(rdma_get_local_addr(id))->sin_addr.s_addr;
+    };
+    connection* found = nullptr;
+    for (auto& [id, link] : connections)
+        if (link->qid() && address(id) != address(id_) && (!found || link->qid() > found->qid()))
+            found = link.get();
+    return found;
+}
+
+/// Returns whether the connection's id is still of use.
+bool requested(const rdma_cm_event& event)
 {
     const auto& param = event.param.conn;
     std::uint16_t qid = 0;
@@ -467,15 +565,21 @@ void requested(const rdma_cm_event& event)
         qid = le16toh(load<std::uint16_t>(static_cast<const std::uint8_t*>(param.private_data) + 2));
     if (told.fault == "no-answer" && !fault_done) {
         say("a connection that is never answered");
-        return;
+        return true;
     }
     // "few": it grants queues that it then has no room for.
     if ((told.fault == "reject" && !fault_done) || (told.fault == "few" && qid > told.at)) {
         const std::uint16_t reject[2] = {0, htole16(0x06)};
         rdma_reject(event.id, reject, sizeof(reject));
-        return;
+        return true;
     }
-    auto made = std::make_unique<connection>(event.id, qid);
+    std::unique_ptr<connection> made;
+    try {
+        made = std::make_unique<connection>(event.id, qid);
+    } catch (const std::system_error& error) {
+        say("a host that no longer waits: %s", error.what());
+        return false;
+    }
     const std::uint16_t reply[16] = {0, htole16(depth)};
     rdma_conn_param accept{};
     accept.private_data = reply;
@@ -486,6 +590,7 @@ void requested(const rdma_cm_event& event)
     if (rdma_accept(event.id, &accept))
         say("accept: %s", std::strerror(errno));
     connections[event.id] = std::move(made);
+    return true;
 }
 
 void handle_events(rdma_event_channel* channel)
@@ -493,13 +598,21 @@ void handle_events(rdma_event_channel* channel)
     rdma_cm_event* event = nullptr;
     while (!rdma_get_cm_event(channel, &event)) {
         const auto copy = *event;
-        std::vector<std::uint8_t> data;
-        if (copy.event == RDMA_CM_EVENT_CONNECT_REQUEST)
-            requested(*event);
+        const bool of_use = copy.event != RDMA_CM_EVENT_CONNECT_REQUEST || requested(*event);
         rdma_ack_cm_event(event);
-        if (copy.event == RDMA_CM_EVENT_DISCONNECTED || copy.event == RDMA_CM_EVENT_TIMEWAIT_EXIT) {
+        if (!of_use)
+            rdma_destroy_id(copy.id);
+        switch (copy.event) {
+        case RDMA_CM_EVENT_CONNECT_ERROR:
+        case RDMA_CM_EVENT_UNREACHABLE:
+        case RDMA_CM_EVENT_REJECTED:
+        case RDMA_CM_EVENT_DISCONNECTED:
+        case RDMA_CM_EVENT_TIMEWAIT_EXIT:
             rdma_disconnect(copy.id);
             connections.erase(copy.id);
+            break;
+        default:
+            break;
         }
     }
 }
@@ -543,12 +656,31 @@ int main(int argc, char** argv)
             told.port = argv[++i];
         else if (i + 1 < argc && word == "--keep")
             told.keep_seconds = static_cast<unsigned>(std::atoi(argv[++i]));
+        else if (i + 1 < argc && word == "--serial")
+            told.serial = argv[++i];
+        else if (i + 1 < argc && word == "--namespaces")
+            told.namespaces = static_cast<unsigned>(std::atoi(argv[++i]));
+        else if (i + 1 < argc && word == "--entries")
+            told.entries = static_cast<unsigned>(std::atoi(argv[++i]));
+        else if (i + 1 < argc && word == "--grant")
+            told.grant = static_cast<unsigned>(std::atoi(argv[++i]));
+        else if (i + 1 < argc && word == "--mdts")
+            told.mdts = static_cast<unsigned>(std::atoi(argv[++i]));
+        else if (word == "--traffic")
+            told.traffic = true;
+        else if (word == "--anonymous")
+            told.anonymous = true;
+        else if (word == "--cacheless")
+            told.cacheless = true;
         else
             told.addresses.push_back(word);
     }
     if (told.addresses.empty()) {
-        std::fprintf(stderr,
-                     "usage: weft-hostile [--fault KIND] [--at N] [--keep SECONDS] [--port N] ADDRESS...\n");
+        std::fprintf(
+            stderr,
+            "usage: weft-hostile [--fault KIND] [--at N] [--keep SECONDS] [--serial TEXT] [--namespaces N] "
+            "[--entries N] [--grant QUEUES] [--mdts N] "
+            "[--traffic] [--anonymous] [--cacheless] [--port N] ADDRESS...\n");
         return 2;
     }
     auto* channel = rdma_create_event_channel();

@@ -97,7 +97,9 @@ void targets(const mem_file& file, const std::string& volume)
 {
     const block_file reading(volume, O_RDONLY);
     const unique_fd null(open("/dev/null", O_RDWR));
-    const unique_fd other(open("/dev/vda", O_RDONLY));
+    // The guest's own disk: of QEMU, or of User Mode Linux.
+    const char* const disk = access("/dev/vda", F_OK) ? "/dev/ubda" : "/dev/vda";
+    const unique_fd other(open(disk, O_RDONLY));
     const auto request = [](int fd, std::uint32_t access) {
         weft_mem_target target{};
         target.fd = fd;

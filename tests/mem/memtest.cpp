@@ -14,7 +14,7 @@
 ///       one registration: its route, or why not
 ///
 /// MEMORY: pages, udmabuf, heap, bar=PCI-ADDRESS, vfio=PCI-ADDRESS, or
-/// exporter[,pin][,novmap][,refuse][,run][,bar][,ro][,slow=MS]
+/// exporter[,pin|,pinmoves][,novmap][,refuse][,run][,bar][,ro][,slow=MS]
 #include "memtest.hpp"
 
 #include <algorithm>
@@ -40,6 +40,9 @@ struct command_line {
     unsigned revoke_ms = 0;  ///< the exporter revokes it after this
     unsigned move_ms = 0;    ///< the exporter moves its memory this often meanwhile
     std::uint64_t shift = 0; ///< where in the dma-buf the memory begins
+    std::uint64_t from = 0;  ///< I/O is on the volume from here on,
+    std::uint64_t span = 0;  ///< on so many bytes; 0 for all of the rest
+    std::uint64_t seed = 7;
     std::uint32_t largest = 1U << 20;
 };
 
@@ -65,6 +68,7 @@ command_line parse(int argc, char** argv)
         else if (!number("size", line.size) && !number("count", line.count) && !number("depth", line.depth) &&
                  !number("seconds", line.seconds) && !number("move", line.move_ms) &&
                  !number("revoke", line.revoke_ms) && !number("shift", line.shift) &&
+                 !number("from", line.from) && !number("span", line.span) && !number("seed", line.seed) &&
                  !number("largest", line.largest))
             words.push_back(word);
     }
@@ -79,6 +83,16 @@ command_line parse(int argc, char** argv)
     return line;
 }
 
+/// The volume's geometry, with the size of that part of it which the test may use.
+weft_mem_geometry part_of(const command_line& line, const mem_file& file)
+{
+    auto geometry = file.geometry();
+    if (line.from > geometry.size || line.span > geometry.size - line.from)
+        die("the volume has %llu bytes", static_cast<unsigned long long>(geometry.size));
+    geometry.size = line.span ? line.span : geometry.size - line.from;
+    return geometry;
+}
+
 /// A piece of I/O: where on the volume and in the memory.
 struct piece {
     std::uint64_t offset;
@@ -88,22 +102,23 @@ struct piece {
 
 /// Pieces that overlap neither on the volume nor in the memory, of random sizes, at places that are no
 /// multiples of anything but what they must be.
-std::vector<piece> random_pieces(std::mt19937_64& random, const weft_mem_geometry& g, std::uint64_t memory,
-                                 unsigned count, std::uint32_t largest)
+std::vector<piece> random_pieces(std::mt19937_64& random, const weft_mem_geometry& g,
+                                 const command_line& line)
 {
     std::vector<piece> pieces;
     std::uint64_t at = 0;
-    const auto slot = g.size / count / g.block_size * g.block_size;
-    for (unsigned i = 0; i < count; i++) {
-        const auto most = std::min<std::uint64_t>({largest, slot, memory - at});
+    const auto slot = g.size / line.count / g.block_size * g.block_size;
+    for (unsigned i = 0; i < line.count; i++) {
+        const auto most = std::min<std::uint64_t>({line.largest, slot, line.size - at});
         if (most < g.block_size)
             break;
         const auto length = (random() % (most / g.block_size) + 1) * g.block_size;
         const auto room = (slot - length) / g.block_size + 1;
-        pieces.push_back({i * slot + random() % room * g.block_size, at, static_cast<std::uint32_t>(length)});
+        pieces.push_back(
+            {line.from + i * slot + random() % room * g.block_size, at, static_cast<std::uint32_t>(length)});
         at += length + random() % 4 * g.alignment;
         at = (at + g.alignment - 1) / g.alignment * g.alignment;
-        if (at >= memory)
+        if (at >= line.size)
             break;
     }
     return pieces;
@@ -167,14 +182,14 @@ int verify(const command_line& line)
     memory_source source(line.memory, line.size + line.shift);
     const auto target = file.target(block.fd(), WEFT_MEM_MAY_READ | WEFT_MEM_MAY_WRITE);
     const auto memory = file.add(source, line.shift, line.size, line.flags);
-    const auto g = file.geometry();
+    const auto g = part_of(line, file);
     ring io(line.depth * 2);
-    std::mt19937_64 random(7);
+    std::mt19937_64 random(line.seed);
     std::size_t failed = 0, wrong = 0, bytes = 0;
     const disturber disturbing(source, line.move_ms, line.revoke_ms);
 
     for (int round = 0; round < 4; round++) {
-        const auto pieces = random_pieces(random, g, line.size, line.count, line.largest);
+        const auto pieces = random_pieces(random, g, line);
         std::vector<std::uint8_t> expect(line.size), got;
         fill(expect.data(), expect.size(), random);
         if (round % 2 == 0) {
@@ -223,9 +238,9 @@ int load(const command_line& line)
     memory_source source(line.memory, line.size);
     const auto target = file.target(block.fd(), WEFT_MEM_MAY_READ | WEFT_MEM_MAY_WRITE);
     const auto memory = file.add(source, 0, line.size, line.flags);
-    const auto g = file.geometry();
+    const auto g = part_of(line, file);
     ring io(line.depth * 2);
-    std::mt19937_64 random(11);
+    std::mt19937_64 random(line.seed);
     std::size_t in_flight = 0, done = 0, failed = 0, revoked = 0;
     const disturber disturbing(source, line.move_ms, line.revoke_ms);
     const auto end =
@@ -238,7 +253,7 @@ int load(const command_line& line)
             const auto length = static_cast<std::uint32_t>(
                 (random() % (std::min<std::uint64_t>(line.largest, line.size) / g.block_size) + 1) *
                 g.block_size);
-            const auto offset = random() % ((g.size - length) / g.block_size + 1) * g.block_size;
+            const auto offset = line.from + random() % ((g.size - length) / g.block_size + 1) * g.block_size;
             const auto at = random() % ((line.size - length) / g.block_size + 1) * g.block_size;
             io.prepare(file.fd(), random() % 2 ? WEFT_MEM_CMD_READ : WEFT_MEM_CMD_WRITE,
                        {target, memory.id, offset, at, length, 0}, length);

@@ -16,7 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tests/kmod/test_exporter/uapi.h"
+#include "tests/hardware/test_exporter/uapi.h"
 #include "uapi/weft_p2p.h"
 
 void die(const char* format, ...)
@@ -88,6 +88,8 @@ unique_fd make_exported(int exporter, const std::string& what, std::uint64_t siz
     for (std::string word; std::getline(words, word, ',');) {
         if (word == "pin")
             request.flags |= EXPORTER_PIN;
+        else if (word == "pinmoves")
+            request.flags |= EXPORTER_PIN | EXPORTER_PIN_MOVES;
         else if (word == "novmap")
             request.flags |= EXPORTER_NO_VMAP;
         else if (word == "refuse")

@@ -19,46 +19,68 @@ reset() {
 	for n in 0 1 2 3 4 5 6 7 8; do weftctl wipe /dev/e$n; wipefs -qa /dev/e$n; done
 	rm -f /sys/kernel/config/nvmet/ports/*/subsystems/nqn.2014-08.org.example:*
 } >/dev/null 2>&1
+example=nqn.2014-08.org.example
 uuid=nqn.2014-08.org.nvmexpress:uuid:1b4e28ba-2fa1-11d2-883f-0016d3cca427
+uri_a=rdma://10.0.0.1/$example:a
+uri_b=rdma://10.0.0.2/$example:b
+disks="/dev/nvme1n1 /dev/nvme2n1 /dev/nvme3n1 /dev/nvme4n1"
 serve() { # by a target of its own: what the examples connect to
-	[ -d /sys/kernel/config/nvmet/subsystems/nqn.2014-08.org.example:a ] || {
-		nvmet_serve nqn.2014-08.org.example:a /dev/e5 rdma 10.0.0.1 4420
+	[ -d /sys/kernel/config/nvmet/subsystems/$example:a ] || {
+		nvmet_serve $example:a /dev/e5 rdma 10.0.0.1 4420
 		nvmet_serve $uuid /dev/e6 rdma 10.0.0.1 4420
-		mkdir -p /sys/kernel/config/nvmet/ports/100 && (cd /sys/kernel/config/nvmet/ports/100 && echo rdma >addr_trtype && echo ipv4 >addr_adrfam && echo 10.0.0.2 >addr_traddr && echo 4420 >addr_trsvcid)
-		nvmet_serve nqn.2014-08.org.example:b /dev/e7 rdma 10.0.0.2 100
-		mkdir -p /sys/kernel/config/nvmet/ports/101 && (cd /sys/kernel/config/nvmet/ports/101 && echo tcp >addr_trtype && echo ipv4 >addr_adrfam && echo 10.0.0.1 >addr_traddr && echo 4420 >addr_trsvcid)
-		nvmet_serve nqn.2014-08.org.example:disk1 /dev/e8 tcp 10.0.0.1 101
-		mkdir -p /sys/kernel/config/nvmet/ports/102 && (cd /sys/kernel/config/nvmet/ports/102 && echo tcp >addr_trtype && echo ipv4 >addr_adrfam && echo 10.0.0.1 >addr_traddr && echo 8009 >addr_trsvcid)
-		ln -s /sys/kernel/config/nvmet/subsystems/nqn.2014-08.org.example:disk1 /sys/kernel/config/nvmet/ports/102/subsystems/
+		nvmet_port 100 rdma 10.0.0.2
+		nvmet_serve $example:b /dev/e7 rdma 10.0.0.2 100
+		nvmet_port 101 tcp 10.0.0.1
+		nvmet_serve $example:disk1 /dev/e8 tcp 10.0.0.1 101
+		nvmet_port 102 tcp 10.0.0.1 8009
 	}
-	[ -d /sys/kernel/config/nvmet/ports/103 ] ||
-		(mkdir -p /sys/kernel/config/nvmet/ports/103 && cd /sys/kernel/config/nvmet/ports/103 && echo rdma >addr_trtype && echo ipv4 >addr_adrfam && echo 10.1.0.1 >addr_traddr && echo 4420 >addr_trsvcid)
+	[ -d /sys/kernel/config/nvmet/ports/103 ] || nvmet_port 103 rdma 10.1.0.1
 	for pair in 103:a 4420:a 100:b 101:disk1 102:disk1; do
-		ln -s "/sys/kernel/config/nvmet/subsystems/nqn.2014-08.org.example:${pair#*:}" "/sys/kernel/config/nvmet/ports/${pair%:*}/subsystems/" 2>/dev/null
+		nvmet_offer "$example:${pair#*:}" "${pair%:*}" 2>/dev/null
 	done
 	return 0
 }
-prepare() { # for an example: what it speaks of
+stopped() { # DEVICE...: a volume on them that is not assembled
+	weftctl create data "$@" --force
+	weftctl stop data
+}
+prepare() { # EXAMPLE: makes what it names
 	reset
+	# shellcheck disable=SC2086
 	case $1 in
-	*rdma://*example:a*rdma://*example:b*) serve; [[ $1 == *create* ]] || { weftctl create data rdma://10.0.0.1/nqn.2014-08.org.example:a rdma://10.0.0.2/nqn.2014-08.org.example:b; weftctl stop data; weftctl disconnect --all; } ;;
-	*"path add"*) serve; weftctl create data rdma://10.0.0.1/nqn.2014-08.org.example:a --force ;;
+	*create*rdma://*example:a*rdma://*example:b*) serve ;;
+	*rdma://*example:a*rdma://*example:b*)
+		serve
+		stopped $uri_a $uri_b
+		weftctl disconnect --all
+		;;
+	*"path add"*)
+		serve
+		weftctl create data $uri_a --force
+		;;
 	*"path remove"*)
 		serve
-		weftctl create data rdma://10.0.0.1/nqn.2014-08.org.example:a --force
-		weftctl path add data rdma://10.1.0.1/nqn.2014-08.org.example:a
+		weftctl create data $uri_a --force
+		weftctl path add data rdma://10.1.0.1/$example:a
 		;;
 	*"weftctl discover"* | *"weftctl connect"* | *"disconnect --all"*) serve ;;
-	*"weftctl disconnect"*) serve; weftctl connect rdma://10.0.0.1/$uuid ;;
-	*"export --saved"*) weftctl export /dev/nvme0n1 --address 10.0.0.1 --any-host; weftctl unexport --all --keep-saved ;;
+	*"weftctl disconnect"*)
+		serve
+		weftctl connect rdma://10.0.0.1/$uuid
+		;;
+	*"export --saved"*)
+		weftctl export /dev/nvme0n1 --address 10.0.0.1 --any-host
+		weftctl unexport --all --keep-saved
+		;;
 	*unexport*) weftctl export /dev/nvme0n1 --address 10.0.0.1 --any-host ;;
 	*export* | *create*) ;;
-	*"assemble data /dev/nvme1n1 /dev/nvme2n1") weftctl create data /dev/nvme1n1 /dev/nvme2n1 --force; weftctl stop data ;;
-	*assemble* | *check* | *wipe*) weftctl create data /dev/nvme1n1 /dev/nvme2n1 /dev/nvme3n1 /dev/nvme4n1 --force; weftctl stop data ;;
-	*) weftctl create data /dev/nvme1n1 /dev/nvme2n1 /dev/nvme3n1 /dev/nvme4n1 --force ;;
+	*"assemble data /dev/nvme1n1 /dev/nvme2n1") stopped /dev/nvme1n1 /dev/nvme2n1 ;;
+	*assemble* | *check* | *wipe*) stopped $disks ;;
+	*) weftctl create data $disks --force ;;
 	esac >/dev/null 2>&1
 }
-examples=$(for verb in '' $(weftctl --help | awk '/^(Subcommands|SUBCOMMANDS)/ { on = 1; next } on && /^  [a-z]/ { print $1 }'); do
+verbs=$(weftctl --help | awk '/^(Subcommands|SUBCOMMANDS)/ { on = 1; next } on && /^  [a-z]/ { print $1 }')
+examples=$(for verb in '' $verbs; do
 	# shellcheck disable=SC2086 # none is none
 	weftctl $verb --help | sed -n '/^Examples:/,$ { s/^  //p }' | sed -e ':a;/\\$/N;s/\\\n *//;ta'
 done | sort -u)

@@ -1,17 +1,38 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Exports and connections in one host: what is refused, what is left alone, what
-# comes back after a boot, members by URI.
+# weftctl export, discover and connect in one host: refusals, what other programs
+# configured stays, exports after a boot, members by URI.
 # lab: --topology nvme
 # lab-kernel: debian13
 . "${0%/*}/lib.sh"
 
 cfs=/sys/kernel/config/nvmet
 host=$(cat /etc/nvme/hostnqn)
-other=nqn.2014-08.org.nvmexpress:uuid:99999999-0000-0000-0000-000000000000
-tree() { (cd $cfs && find . | sort; grep -rs . --include='addr_*' --include='attr_allow*' --include='device_*' . | sort); }
-uri_of() { weftctl exports --json | jq -r ".exports[] | select(.device == \"$1\") | .uri"; }
+uuid=99999999-0000-0000-0000-000000000000
+other=nqn.2014-08.org.nvmexpress:uuid:$uuid
+as_other=(--host-nqn "$other" --host-id "$uuid")
+here=(--address 10.0.0.1)
+any=(--address 10.0.0.1 --any-host)
+nqn_c=nqn.2014-08.org.example:c
+uri_c=tcp://127.0.0.1/$nqn_c
+
+# tree: all of the target's configuration.
+tree() {
+	(
+		cd $cfs || exit
+		find . | sort
+		grep -rs . --include='addr_*' --include='attr_allow*' --include='device_*' . | sort
+	)
+}
+# exports FILTER, connections FILTER: what jq makes of their lists.
+exports() { weftctl exports --json | json ".exports | $1"; }
+connections() { weftctl connect --json | json ".connections | $1"; }
+uri_of() { exports ".[] | select(.device == \"$1\") | .uri"; }
+served() { exports 'map(select(.serving)) | length'; }
+live() { connections 'map(select(.state == "live")) | length'; }
+live_are() { [ "$(live)" = "$1" ]; }
 pieces() { find $cfs/subsystems $cfs/ports $cfs/hosts -mindepth 1 -maxdepth 1 2>/dev/null | wc -l; }
+verify_v() { verify /dev/weft/v size="$(mib 16)" "$@"; }
 
 load_weft
 # On 6.1 nvme-tcp with target and host in one machine trips hardened usercopy over huge pages, without weft too.
@@ -19,109 +40,127 @@ load_weft
 soft_roce 10.0.0.1
 for n in a b c d; do make_null $n 64; done
 
-# --- What somebody else configured
-modprobe nvme 2>/dev/null
-until_true 30 sh -c '[ "$(ls /dev/nvme?n1 | wc -l)" = 4 ]'
+# --- What another program configured
+local_nvmes 4
 modprobe -a nvmet nvmet-tcp
-mkdir -p $cfs/subsystems/nqn.others/namespaces/1 $cfs/ports/1 $cfs/hosts/$other
+mkdir -p $cfs/subsystems/nqn.others/namespaces/1 $cfs/hosts/$other
 echo /dev/d >$cfs/subsystems/nqn.others/namespaces/1/device_path
 echo 1 >$cfs/subsystems/nqn.others/namespaces/1/enable
-(cd $cfs/ports/1 && echo tcp >addr_trtype && echo ipv4 >addr_adrfam && echo 127.0.0.1 >addr_traddr && echo 4420 >addr_trsvcid)
-ln -s $cfs/subsystems/nqn.others $cfs/ports/1/subsystems/
+nvmet_port 1 tcp 127.0.0.1
+nvmet_offer nqn.others 1
 tree >/tmp/before
 
 # --- Refusals, each of which leaves the target as it was
-x() { weftctl export "$@"; }
-refused "nobody named who may connect" 2 "who may connect?" x /dev/a --address 10.0.0.1
-refused "both a host and any host" 2 "contradict each other" x /dev/a --address 10.0.0.1 --any-host --host "$host"
-refused "no address" 2 "--address says where to listen" x /dev/a --any-host
-refused "a host's name for an address" 2 "takes no host names" x /dev/a --address node7 --any-host
-refused "an NQN that is none" 2 "starts with 'nqn.'" x /dev/a --address 10.0.0.1 --host iqn.2001-04.com.example
-refused "a path in an NQN" 2 "slash" x /dev/a --address 10.0.0.1 --host nqn.../../../x
-refused "an address that is not here, rdma" 4 "no RDMA device of this host has the address 10.0.0.9" x /dev/a --address 10.0.0.9 --any-host
-refused "an address that is not here, tcp" 4 "no interface of this host has the address 10.0.0.9" x /dev/a --address 10.0.0.9 --any-host --transport tcp
-refused "no such device" 4 "cannot be found" x /dev/nix --address 10.0.0.1 --any-host
-refused "not a block device" 2 "not a block device" x /dev/null --address 10.0.0.1 --any-host
-refused "one device twice" 2 "are the same device" x /dev/a /dev/a --address 10.0.0.1 --any-host
-refused "exported by others" 3 "is exported already, as nqn.others" x /dev/d --address 10.0.0.1 --any-host
-refused "a name that others have" 3 "has a subsystem called nqn.others" x /dev/a --address 10.0.0.1 --any-host --subnqn nqn.others
-refused "one name for two devices" 2 "--subnqn names one subsystem" x /dev/a /dev/b --address 10.0.0.1 --any-host --subnqn nqn.x
+# bad SENTENCE STATUS TEXT ARGUMENT...: weftctl export refuses that.
+bad() {
+	local sentence=$1 status=$2 text=$3
+	shift 3
+	refused "$sentence" "$status" "$text" weftctl export "$@"
+}
+bad "no host named that may connect" 2 "who may connect?" /dev/a "${here[@]}"
+bad "both a host and any host" 2 "contradict each other" /dev/a "${any[@]}" --host "$host"
+bad "no address" 2 "--address says where to listen" /dev/a --any-host
+bad "a host's name for an address" 2 "takes no host names" /dev/a --address node7 --any-host
+bad "an NQN that is none" 2 "starts with 'nqn.'" /dev/a "${here[@]}" --host iqn.2001-04.com.example
+bad "a path in an NQN" 2 "slash" /dev/a "${here[@]}" --host nqn.../../../x
+bad "an address that is not here, rdma" 4 "no RDMA device of this host has the address 10.0.0.9" \
+	/dev/a --address 10.0.0.9 --any-host
+bad "an address that is not here, tcp" 4 "no interface of this host has the address 10.0.0.9" \
+	/dev/a --address 10.0.0.9 --any-host --transport tcp
+bad "no such device" 4 "cannot be found" /dev/nix "${any[@]}"
+bad "not a block device" 2 "not a block device" /dev/null "${any[@]}"
+bad "one device twice" 2 "are the same device" /dev/a /dev/a "${any[@]}"
+bad "a device that another program exports" 3 "is exported already, as nqn.others" /dev/d "${any[@]}"
+bad "a name that another program uses" 3 "has a subsystem called nqn.others" /dev/a "${any[@]}" --subnqn nqn.others
+bad "one name for two devices" 2 "--subnqn names one subsystem" /dev/a /dev/b "${any[@]}" --subnqn nqn.x
 mkfs.xfs -q /dev/b 2>/dev/null || mkfs.ext4 -q /dev/b
 mount /dev/b /mnt
-refused "a mounted device" 3 "mounted on /mnt" x /dev/a /dev/b --address 10.0.0.1 --any-host
+bad "a mounted device" 3 "mounted on /mnt" /dev/a /dev/b "${any[@]}"
 umount /mnt
 dmsetup create held --table "0 2048 linear /dev/b 0"
-refused "a device below device mapper" 3 "held by dm-" x /dev/b --address 10.0.0.1 --any-host
+bad "a device below device mapper" 3 "held by dm-" /dev/b "${any[@]}"
 dmsetup remove held
 weftctl create v /dev/a /dev/b --force >/dev/null
-refused "a member of an assembled volume" 3 "held by weft/v" x /dev/a --address 10.0.0.1 --any-host
+bad "a member of an assembled volume" 3 "held by weft/v" /dev/a "${any[@]}"
 weftctl stop v >/dev/null
 weftctl wipe /dev/a /dev/b >/dev/null
 if [ -e $cfs/subsystems/nqn.others/namespaces/1/p2pmem ]; then
-	refused "a p2pmem device that is none" 2 "neither auto nor off" x /dev/a --address 10.0.0.1 --any-host --p2pmem 0000:99:00.0
-	refused "a p2pmem device without memory" 2 "publishes no memory" x /dev/a --address 10.0.0.1 --any-host --p2pmem 0000:00:00.0
+	bad "a p2pmem device that is none" 2 "neither auto nor off" /dev/a "${any[@]}" --p2pmem 0000:99:00.0
+	bad "a p2pmem device without memory" 2 "publishes no memory" /dev/a "${any[@]}" --p2pmem 0000:00:00.0
 else
-	refused "p2pmem where the kernel has none" 2 "CONFIG_PCI_P2PDMA" x /dev/a --address 10.0.0.1 --any-host --p2pmem auto
+	bad "p2pmem where the kernel has none" 2 "CONFIG_PCI_P2PDMA" /dev/a "${any[@]}" --p2pmem auto
 fi
-ok "a dry run" x /dev/a /dev/b --address 10.0.0.1 --any-host --dry-run
+ok "a dry run" weftctl export /dev/a /dev/b "${any[@]}" --dry-run
 tree >/tmp/after
-is "nothing of all that is left in the target" "$(diff /tmp/before /tmp/after)" ""
+is "the target has nothing of all that" "$(diff /tmp/before /tmp/after)" ""
 is "and nothing is saved" "$(weftctl exports)" "nothing is exported"
-refused "nothing of others' is unexported" 4 "is no export of weftctl's" weftctl unexport nqn.others
+refused "another program's subsystem is not unexported" 4 "is no export of weftctl's" weftctl unexport nqn.others
 
 # --- Memory of a controller, where kernel and hardware have it
-cmb=$(for f in /sys/bus/pci/devices/*/p2pmem/published; do [ "$(cat "$f" 2>/dev/null)" = 1 ] && basename "${f%/p2pmem/published}"; done)
+cmb=
+for published in /sys/bus/pci/devices/*/p2pmem/published; do
+	device=${published%/p2pmem/published}
+	[ "$(cat "$published" 2>/dev/null)" != 1 ] || cmb=${device##*/}
+done
+p2pmem() { cat $cfs/subsystems/nqn.cmb/namespaces/1/p2pmem; }
 if [ -n "$cmb" ] && [ -e $cfs/subsystems/nqn.others/namespaces/1/p2pmem ]; then
-	ok "exported through a controller's memory" weftctl export /dev/a --address 10.0.0.1 --any-host --subnqn nqn.cmb --p2pmem "$cmb"
-	is "the target knows which" "$(cat $cfs/subsystems/nqn.cmb/namespaces/1/p2pmem)" "$cmb"
+	ok "exported through a controller's memory" weftctl export /dev/a "${any[@]}" --subnqn nqn.cmb --p2pmem "$cmb"
+	is "the target knows which" "$(p2pmem)" "$cmb"
 	ok "and no longer" weftctl unexport nqn.cmb
-	ok "through whichever is near" weftctl export /dev/a --address 10.0.0.1 --any-host --subnqn nqn.cmb --p2pmem auto
-	is "the target chooses" "$(cat $cfs/subsystems/nqn.cmb/namespaces/1/p2pmem)" 1
+	ok "through a near one" weftctl export /dev/a "${any[@]}" --subnqn nqn.cmb --p2pmem auto
+	is "the target chooses" "$(p2pmem)" 1
 	ok "and no longer, again" weftctl unexport nqn.cmb
 else
 	skip "exported through a controller's memory" "no CONFIG_PCI_P2PDMA or no controller memory buffer here"
 fi
 
-# --- Exports, beside the others'
-ok "two devices for this host, by rdma" weftctl export /dev/a /dev/b --address 10.0.0.1 --host "$host"
-ok "a third for any, by tcp, on others' port" weftctl export /dev/c --transport tcp --address 127.0.0.1 --any-host --subnqn nqn.2014-08.org.example:c
-refused "a device that is exported" 3 "is exported already" weftctl export /dev/a --address 10.0.0.1 --any-host
-is "all three are served" "$(weftctl exports --json | jq '[.exports[] | select(.serving)] | length')" 3
-is "and the others' is shown when asked for" "$(weftctl exports --all --json | jq -r '.exports[] | select(.saved | not) | .subnqn')" nqn.others
-is "the port of others is used" "$(find $cfs/ports -mindepth 1 -maxdepth 1 | wc -l)" 2
-is "the saved file is root's alone" "$(stat -c %a /etc/weft/exports.json)" 600
+# --- Exports beside those of another program
+ok "two devices for this host, by rdma" weftctl export /dev/a /dev/b "${here[@]}" --host "$host"
+ok "a third for any host, by tcp, on the other program's port" \
+	weftctl export /dev/c --transport tcp --address 127.0.0.1 --any-host --subnqn $nqn_c
+bad "a device that is exported" 3 "is exported already" /dev/a "${any[@]}"
+is "all three are served" "$(served)" 3
+is "--all shows the other program's subsystem" \
+	"$(weftctl exports --all --json | json '.exports[] | select(.saved | not) | .subnqn')" nqn.others
+is "the other program's port is used" "$(find $cfs/ports -mindepth 1 -maxdepth 1 | wc -l)" 2
+is "only root may read the saved file" "$(stat -c %a /etc/weft/exports.json)" 600
 
 # --- The other side
-is "discovery shows what this host may have" "$(weftctl discover rdma://10.0.0.1 | sort)" "$( (uri_of /dev/a; uri_of /dev/b) | sort)"
-is "and nothing to another host" "$(weftctl discover rdma://10.0.0.1 --host-nqn $other --host-id 99999999-0000-0000-0000-000000000000)" "nothing that this host may connect to"
-refused "connecting as another host" 1 "cannot be connected" weftctl connect "$(uri_of /dev/a)" --host-nqn $other --host-id 99999999-0000-0000-0000-000000000000
-refused "nobody listens" 1 "nobody listens there" weftctl connect tcp://127.0.0.1:4999/nqn.x
+a=$(uri_of /dev/a)
+b=$(uri_of /dev/b)
+is "discovery shows what this host may have" "$(weftctl discover rdma://10.0.0.1 | sort)" \
+	"$(printf '%s\n' "$a" "$b" | sort)"
+is "and nothing to another host" "$(weftctl discover rdma://10.0.0.1 "${as_other[@]}")" \
+	"nothing that this host may connect to"
+refused "connecting as another host" 1 "cannot be connected" weftctl connect "$a" "${as_other[@]}"
+refused "no listener" 1 "nobody listens there" weftctl connect tcp://127.0.0.1:4999/nqn.x
 refused "a URI that is none" 2 "names no subsystem" weftctl create v rdma://10.0.0.1
-refused "one good member and one that is not there" 1 "cannot be connected" weftctl create v "$(uri_of /dev/a)" rdma://10.0.0.1/nqn.nix
+refused "one good member and one that is not there" 1 "cannot be connected" \
+	weftctl create v "$a" rdma://10.0.0.1/nqn.nix
 is "nothing stays connected of that" "$(weftctl connect)" "nothing is connected"
-refused "a namespace that is not there" 4 "has no namespace 9" weftctl create v "$(uri_of /dev/a)" "$(uri_of /dev/b)?ns=9"
+refused "a namespace that is not there" 4 "has no namespace 9" weftctl create v "$a" "$b?ns=9"
 is "nor of that" "$(weftctl connect)" "nothing is connected"
-ok "a dry run connects for as long as it looks" weftctl create v "$(uri_of /dev/a)" "$(uri_of /dev/b)" --dry-run
+ok "a dry run connects for as long as it looks" weftctl create v "$a" "$b" --dry-run
 is "and leaves nothing" "$(weftctl connect)" "nothing is connected"
 
-ok "a volume of URIs" weftctl create v "$(uri_of /dev/a)" "$(uri_of /dev/b)" tcp://127.0.0.1/nqn.2014-08.org.example:c --keep-alive 5 --queues 2
-is "its three connections are listed" "$(weftctl connect --json | jq '[.connections[] | select(.state == "live")] | length')" 3
-ok "verified" verify /dev/weft/v size="$(mib 16)"
-refused "disconnecting a member in use" 3 "is in use: held by weft/v" weftctl disconnect "$(uri_of /dev/a)"
+ok "a volume of URIs" weftctl create v "$a" "$b" $uri_c --keep-alive "$(slow 5)" --queues 2
+is "its three connections are listed" "$(live)" 3
+ok "verified" verify_v
+refused "disconnecting a member in use" 3 "is in use: held by weft/v" weftctl disconnect "$a"
 refused "disconnecting what is not connected" 4 "nothing called nqn.nix is connected" weftctl disconnect nqn.nix
 ok "stopped" weftctl stop v
-ok "disconnected" weftctl disconnect "$(uri_of /dev/a)" "$(uri_of /dev/b)" nqn.2014-08.org.example:c
-ok "assembled by URIs in another order" weftctl assemble v tcp://127.0.0.1/nqn.2014-08.org.example:c "$(uri_of /dev/b)" "$(uri_of /dev/a)"
-ok "with its data" verify /dev/weft/v size="$(mib 16)" verify_only=1
+ok "disconnected" weftctl disconnect "$a" "$b" $nqn_c
+ok "assembled by URIs in another order" weftctl assemble v $uri_c "$b" "$a"
+ok "with its data" verify_v verify_only=1
 
 # --- A target that boots again, under a volume
 weftctl unexport --all --keep-saved >/dev/null
-is "the target is as others left it" "$(tree | diff /tmp/before -)" ""
+is "the target is as the other program left it" "$(tree | diff /tmp/before -)" ""
 ok "all is served again" weftctl export --saved
-ok "hosts that were connected are back" until_true 60 sh -c "[ \$(weftctl connect --json | jq '[.connections[] | select(.state == \"live\")] | length') = 3 ]"
-ok "and the volume works" verify /dev/weft/v size="$(mib 16)" verify_only=1
+ok "hosts that were connected are back" until_true 60 live_are 3
+ok "and the volume works" verify_v verify_only=1
 ok "serving again what is served does nothing" weftctl export --saved
-is "there are still three" "$(weftctl exports --json | jq '[.exports[] | select(.serving)] | length')" 3
+is "there are still three" "$(served)" 3
 weftctl stop v >/dev/null
 ok "disconnect all" weftctl disconnect --all
 
@@ -131,9 +170,9 @@ mv /dev/b /dev/b.away
 out=$(weftctl export --saved 2>&1)
 is "a missing device fails the command" $? 4
 is "and is named" "$(printf '%s\n' "$out" | grep -c '/dev/b is not exported: /dev/b cannot be found')" 1
-is "the others are served" "$(weftctl exports --json | jq '[.exports[] | select(.serving)] | length')" 2
+is "the others are served" "$(served)" 2
 (sleep 2; mv /dev/b.away /dev/b) &
-ok "one that comes late is waited for" weftctl export --saved --wait 20
+ok "one that comes late is waited for" weftctl export --saved --wait "$(slow 20)"
 wait
 
 # --- Bad books
@@ -142,13 +181,13 @@ echo '{"version": 1, "exports": [{}' >/etc/weft/exports.json
 refused "a torn book" 5 "is not what weftctl wrote" weftctl exports
 echo '{"version": 2, "exports": []}' >/etc/weft/exports.json
 refused "a book of another version" 5 "is of version 2" weftctl exports
-sed 's/nqn.2014-08.org.example:c/nqn.x\/..\/..\/y/' /tmp/book >/etc/weft/exports.json
+sed "s/$nqn_c/nqn.x\/..\/..\/y/" /tmp/book >/etc/weft/exports.json
 refused "a path in a book" 5 "slash" weftctl export --saved
 cp /tmp/book /etc/weft/exports.json
 
 ok "all of it is unexported" weftctl unexport --all
 tree >/tmp/after
-is "the target is as others left it, again" "$(diff /tmp/before /tmp/after)" ""
+is "the target is as the other program left it, again" "$(diff /tmp/before /tmp/after)" ""
 is "nothing is saved" "$(weftctl exports)" "nothing is exported"
 rm $cfs/ports/1/subsystems/nqn.others
 rmdir $cfs/ports/1 $cfs/subsystems/nqn.others/namespaces/1 $cfs/subsystems/nqn.others $cfs/hosts/$other

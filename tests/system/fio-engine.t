@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # libweft's engine for fio: the jobs by it, on ordinary devices and files, on a
 # volume of local members and one over soft-RoCE, and a sealed file.
-# lab-kernel: debian12 backports
+# lab-kernel: debian12 uml
 . "${0%/*}/lib.sh"
 
 engine=/usr/local/lib/libweft-fio.so
@@ -18,7 +18,7 @@ job() {
 	printf '%s\n' "$text" "$@" >/tmp/job.fio
 	WEFT_DEV=$device WEFT_FIO_ENGINE=$engine WEFT_MEMORY=$memory "$fio" /tmp/job.fio >/tmp/job.log 2>&1
 	local status=$?
-	grep "^weft: " /tmp/job.log | sed 's/^/# /'
+	grep "^weft: " /tmp/job.log | indented
 	return $status
 }
 
@@ -43,12 +43,14 @@ for memory in $memories; do
 done
 head -c 8M /dev/urandom >/tmp/file
 ok "a file" job gpu-feed /tmp/file host size=8m
-ok "one that the job makes, read again while it grows" sh -c "cd /tmp && exec $fio --name=new --filename=new --size=8m \
-	--rw=randwrite --bs=64k --verify=crc32c --verify_backlog=4 --verify_fatal=1 --verify_state_save=0 --fallocate=none \
-	--ioengine=external:$engine"
+new_file() {
+	cd /tmp && "$fio" --name=new --filename=new --size=8m --rw=randwrite --bs=64k --fallocate=none \
+		--verify=crc32c --verify_backlog=4 --verify_fatal=1 --verify_state_save=0 --ioengine="external:$engine"
+}
+ok "one that the job makes, read again while it grows" new_file
 ok "and not the volume of that name" test -s /tmp/new
 job_fails "synchronous writes" "sync= is not there" gpu-verify /dev/a host sync=1
-job_fails "a route that nobody knows" "weft_allow takes" gpu-feed /dev/a host weft_allow=staged,fast
+job_fails "an unknown route" "weft_allow takes" gpu-feed /dev/a host weft_allow=staged,fast
 job_fails "a device that is not there" "allow_file_create=0" gpu-feed /dev/nothing host
 job_fails "odd blocks" "in multiples of 512 bytes" gpu-feed /dev/a host bssplit=1000/100
 job_fails "a GPU where there is none" "there is no libcuda.so.1 here" gpu-verify /dev/a cuda
@@ -79,9 +81,11 @@ ok "says so" says "/mnt/f/shard: host memory, direct"
 job_fails "is not written" "are for reading" gpu-feed /mnt/f/shard host weft_volume=v size=8m rw=randwrite
 chattr -i /mnt/f/shard
 ok "unmounted" umount /mnt/f
-ok "the set of jobs by run, with the engine" env PATH="/tmp/fio:$PATH" sh -c 'mkdir -p /tmp/fio; ln -sf "$1" /tmp/fio/fio
-	/weft/fio-jobs/run /dev/weft/v --engine "$2" --memory host --destroy --size 16m --jobs gpu-feed,gpu-restore,gpu-verify \
-		--output /tmp/results' sh "$fio" "$engine"
+mkdir -p /tmp/fio
+ln -sf "$fio" /tmp/fio/fio
+ok "the set of jobs by run, with the engine" env PATH="/tmp/fio:$PATH" /weft/fio-jobs/run /dev/weft/v \
+	--engine "$engine" --memory host --destroy --size 16m --output /tmp/results \
+	--jobs gpu-feed,gpu-restore,gpu-verify
 ok "has the routes" grep -q '"weft: /dev/.*: host memory, direct"' /tmp/results/run.json
 ok "stopped" weftctl stop v
 weftctl wipe /dev/a /dev/b >/dev/null

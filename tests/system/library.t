@@ -1,17 +1,25 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # libweft on weft volumes: streams, gathers, dma-bufs and sealed files.
-# lab-kernel: debian12 debian13 backports lab
+# lab-kernel: debian12 debian13 uml
 . "${0%/*}/lib.sh"
 
 make_loop l 160
 tap "a loop device" weft-libtest /dev/l
+mkfs.ext4 -q -F /dev/l
+mkdir -p /mnt/l
+ok "a filesystem on it is mounted" mount /dev/l /mnt/l
+is "which no route overwrites" \
+	"$(weft-bench /dev/l --write --destroy --routes direct,staged,pread | grep -c 'Device or resource busy')" 3
+ok "unmounted" umount /mnt/l
 remove_loop l
 load_weft
 for n in a b c; do make_null "$n" 160; done
 modprobe -q udmabuf
 ok "a volume" weftctl create v /dev/a /dev/b /dev/c --chunk 64K --force
 tap "block devices" weft-libtest v
+ln -sf /dev/weft/v /tmp/by-id
+is "a link to a volume is that volume" "$(weft-libtest /tmp/by-id | grep -c 'ok 1 - a weft volume tells')" 1
 mkfs.ext4 -q -F /dev/weft/v
 mkdir -p /mnt/f
 ok "mounted" mount /dev/weft/v /mnt/f

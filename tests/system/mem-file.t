@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Sealed files as targets of /dev/weft/NAME.mem: who may read which, what is
 # refused, and whether anything moves the blocks of one that is held.
-# lab-kernel: debian12 debian13 backports lab
+# lab-kernel: debian12 uml
 . "${0%/*}/lib.sh"
 
 load_weft
@@ -31,7 +31,7 @@ reads() {
 	ok "$sentence" weft-memtest v file "$@"
 }
 hold() {
-	weft-memtest v file pages $f --seconds=60 >/tmp/held.out 2>&1 & holder=$!
+	weft-memtest v file pages $f --seconds="$(slow 600)" >/tmp/held.out 2>&1 & holder=$!
 	until_true 10 grep -q held /tmp/held.out
 }
 let_go() {
@@ -61,7 +61,8 @@ for fs in xfs ext4; do
 	esac
 	ok "$fs: mounted" mount /dev/weft/v /mnt/f
 	random $f 3000001
-	refused "$fs: a file that is not sealed" 3 "file shard is not sealed: make it immutable first (chattr +i)" weft-memtest v file pages $f
+	refused "$fs: a file that is not sealed" 3 "file shard is not sealed: make it immutable first (chattr +i)" \
+		weft-memtest v file pages $f
 	exec 9>>$f
 	unfit "one that is open for writing" "still open for writing" $f
 	exec 9>&-
@@ -72,7 +73,8 @@ for fs in xfs ext4; do
 	if [ -e /dev/udmabuf ] || modprobe -q udmabuf; then
 		reads "$fs: into a dma-buf" udmabuf $f --bounce
 	fi
-	ok "$fs: it is in pieces, which is what is tested" test "$(filefrag $f | sed 's/.*: \([0-9]*\) ext.*/\1/')" -gt 1
+	pieces=$(filefrag $f | sed 's/.*: \([0-9]*\) ext.*/\1/')
+	ok "$fs: it is in pieces, which is what is tested" test "$pieces" -gt 1
 
 	# Who may.
 	cp "$(command -v weft-memtest)" /tmp/memtest
@@ -102,9 +104,9 @@ for fs in xfs ext4; do
 	xfs)
 		attacked "Text file busy" cp --reflink=always $f $f.clone
 		xfs_fsr -v $f >/tmp/fsr.out 2>&1
-		sed 's/^/# /' /tmp/fsr.out
+		indented </tmp/fsr.out
 		;;
-	ext4) e4defrag -v $f 2>&1 | tail -3 | sed 's/^/# /' ;;
+	ext4) e4defrag -v $f 2>&1 | tail -3 | indented ;;
 	esac
 	ok "$fs: another reader shares it" weft-memtest v file pages $f
 	ok "$fs: it is what it was" cmp $f /tmp/copy

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Registered memory and several rails: I/O leaves by the one that is nearest to
-# the memory, by another where that is lost, and what people are told of it.
+# the memory, and by another where that is lost; topology and doctor report it.
 # lab-own: --topology hca-rails --memory 3G
 # lab-kernel: backports
 # shellcheck disable=SC2154 # near, far and switch are what peer_bars sets.
@@ -11,7 +11,7 @@ softhca 3
 modprobe weft_test_exporter
 peer_bars
 load_weft 2000
-modprobe weft_rdma io_timeout=3
+modprobe weft_rdma io_timeout="$(slow 3)"
 modprobe weft_p2p
 for device in $near $far; do bind weft_p2p "$device"; done
 nqn=nqn.2014-08.org.example
@@ -20,13 +20,18 @@ for n in 0 1; do
 	nvmet_serve "$nqn:d$n" "$(readlink -f "/dev/hb$n")" rdma 10.9.0.1
 done
 # The farther rail first: what comes first is not what is chosen.
-ok "a volume by the farther rail" weftctl create v "rdma://10.9.0.1/$nqn:d0" "rdma://10.9.0.1/$nqn:d1" --chunk 64K --force --host-address 10.9.2.1 --keep-alive 2 --reconnect-delay 1
+quick="--keep-alive $(slow 2) --reconnect-delay 1"
+# shellcheck disable=SC2086
+ok "a volume by the farther rail" weftctl create v "rdma://10.9.0.1/$nqn:d0" "rdma://10.9.0.1/$nqn:d1" \
+	--chunk 64K --force --host-address 10.9.2.1 $quick
 for n in 0 1; do
-	ok "member $n by the nearer as well" weftctl path add v "rdma://10.9.0.1/$nqn:d$n" --host-address 10.9.1.1 --keep-alive 2 --reconnect-delay 1
+	# shellcheck disable=SC2086
+	ok "member $n by the nearer as well" \
+		weftctl path add v "rdma://10.9.0.1/$nqn:d$n" --host-address 10.9.1.1 $quick
 done
 
-# --- What people are told
-weftctl topology | sed 's/^/# /'
+# --- What topology and doctor report
+weftctl topology | indented
 is "three adapters are drawn" "$(weftctl topology --json | jq '[.devices[] | select(.kind == "RDMA")] | length')" 3
 # pair MEMORY DEVICE FIELD
 pair() { weftctl topology --json | jq -r ".pairs[] | select(.memory == \"$1\" and .device == \"$2\") | .$3"; }
@@ -35,12 +40,15 @@ is "over three bridges" "$(pair "$near" "$(adapter 1)" bridges)" 3
 is "and the farther" "$(pair "$near" "$(adapter 2)" possible)" true
 is "over five" "$(pair "$near" "$(adapter 2)" bridges)" 5
 is "none reaches what is below another root port" "$(pair "$far" "$(adapter 1)" possible)" false
-ok "and the reason is told" sh -c "weftctl topology --json | jq -r '.pairs[].why' | grep -q 'below different root ports'"
-ok "the doctor says so too" sh -c "weftctl doctor --json | jq -r '.findings[] | select(.check == \"routes\") | .text' | grep -q 'BAR $near and RDMA $(adapter 1) .*peer-to-peer is possible, 3 bridges'"
-ok "and what to change" sh -c "weftctl doctor --json | jq -r '.findings[] | select(.check == \"routes\") | .mend' | grep -q 'below one PCIe switch'"
+weftctl topology --json | json '.pairs[].why' >/tmp/reasons
+ok "and it says why" grep -q 'below different root ports' /tmp/reasons
+weftctl doctor --json | json '.findings[] | select(.check == "routes") | .text, .mend' >/tmp/routes
+ok "the doctor says so too" \
+	grep -q "BAR $near and RDMA $(adapter 1) .*peer-to-peer is possible, 3 bridges" /tmp/routes
+ok "and what to change" grep -q 'below one PCIe switch' /tmp/routes
 weftctl doctor v >/tmp/doctor
 is "of the volume: one memory is direct, the other is not" $? 8
-sed 's/^/# /' /tmp/doctor
+indented </tmp/doctor
 ok "proved by a registration" grep -q "proved: volume v registers the BAR of $near, direct" /tmp/doctor
 ok "and disproved" grep -q "warning.*the BAR of $far: no direct route" /tmp/doctor
 refused "of no volume" 4 "no volume is called x" weftctl doctor x
@@ -59,25 +67,16 @@ verified() {
 verified "verified in the BAR"
 ok "by the nearer rail" test "$b1" -gt 1000000
 is "and by that alone" "$b2" 0
-away() {
-	echo 1 >"/sys/bus/pci/devices/$(adapter 1)/remove"
-	sleep 3
-	echo 1 >/sys/bus/pci/rescan
-}
-weft-memtest v load "bar=$near" --depth=32 --largest=65536 --seconds=8 >/tmp/load.out 2>&1 & loader=$!
-until_true 10 grep -q loaded /tmp/load.out
-sleep 1
-b2=$(bytes 2)
-away
-wait $loader
-is "the nearer rail is pulled: no error" $? 0
-sed 's/^/# /' /tmp/load.out
+away() { b2=$(bytes 2); pull_adapter 1 3; }
+load_while "the nearer rail is pulled: no error" 8 "bar=$near --depth=32 --largest=65536" away
 ok "the farther took over" test "$(($(bytes 2) - b2))" -gt 1000000
-ok "it is back" until_true 20 sh -c "test \$(weftctl status v --json | jq '[.volumes[].members[].paths[] | select(.state == \"live\")] | length') = 4"
+is_back() { [ "$(status_of v '[.members[].paths[] | select(.state == "live")] | length')" = 4 ]; }
+ok "it is back" until_true 20 is_back
 verified "and is taken again"
 ok "which is the nearer" test "$b1" -gt 1000000
 is "alone" "$b2" 0
-is "status tells what went which way" "$(weftctl status v --json | jq '.volumes[0].memory | .direct > 1000000 and .vmap == 0 and .bounce == 0')" true
+is "status reports the bytes of each route" \
+	"$(status_of v '.memory | .direct > 1000000 and .vmap == 0 and .bounce == 0')" true
 ok "stopped" weftctl stop v
 ok "disconnected" weftctl disconnect --all
 for n in 0 1; do nvmet_unserve "$nqn:d$n"; remove_null "hb$n"; done

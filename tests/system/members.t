@@ -10,11 +10,13 @@ load_weft
 make_loop loop-a 64; make_loop loop-b 64
 ok_members "loop devices" /dev/loop-a /dev/loop-b
 
-modprobe nvme
-until_true 30 sh -c '[ "$(ls /dev/nvme?n1 | wc -l)" = 4 ]'
+local_nvmes 4
 first=$(nvme_local nvme0); second=$(nvme_local nvme1)
 [ -n "$first" ] && ok_members "local NVMe" "$first" "$second" || skip "local NVMe" "no NVMe disk here"
-four_k=$(for d in /sys/block/nvme*n1; do [ "$(cat "$d/queue/logical_block_size")" = 4096 ] && echo "/dev/${d##*/}"; done)
+four_k=
+for d in /sys/block/nvme*n1; do
+	[ "$(cat "$d/queue/logical_block_size" 2>/dev/null)" != 4096 ] || four_k=/dev/${d##*/}
+done
 [ -n "$four_k" ] && ok_members "local NVMe with 4 KiB blocks" "$four_k"
 
 modprobe -a nfit nd_pmem

@@ -1,24 +1,26 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # One volume, one writer: two hosts on one target, both orders, one of them
-# frozen, stuck and thawed. Runs on host0; host1 is the other host and host2
+# frozen, stuck, thawed and cut off. Runs on host0; host1 is the other host and host2
 # the target.
 # lab-own: --hosts 3 --memory 1G
 # lab-kernel: none
 . "${0%/*}/lib.sh"
 
-peer() { lab-peer host1 run "$@"; }
-lab-peer host2 run "modprobe -a null_blk nvmet nvmet-tcp nvme-tcp; . tests/system/lib.sh
+peer() { on_host host1 "$@"; }
+# What the other host does each time it boots.
+connect="modprobe weft heartbeat_ms=$(slow 200); . tests/system/lib.sh
+	nvme_connect t0 tcp 10.77.3.3 >/tmp/d0 && nvme_connect t1 tcp 10.77.3.3 >/tmp/d1"
+on_host host2 "modprobe -a null_blk nvmet nvmet-tcp nvme-tcp; . tests/system/lib.sh
 	for n in 0 1; do make_null t\$n 64; nvmet_serve t\$n \$(readlink -f /dev/t\$n) tcp 10.77.2.3 4420; done
-	mkdir /sys/kernel/config/nvmet/ports/4430; cd /sys/kernel/config/nvmet/ports/4430
-	echo tcp >addr_trtype; echo ipv4 >addr_adrfam; echo 10.77.3.3 >addr_traddr; echo 4420 >addr_trsvcid
-	for n in 0 1; do ln -s /sys/kernel/config/nvmet/subsystems/t\$n subsystems/t\$n; done"
+	nvmet_port 4430 tcp 10.77.3.3
+	for n in 0 1; do nvmet_offer t\$n 4430; done"
 result $? "the target serves two disks to both hosts"
 load_weft 200
 d0=$(nvme_connect t0 tcp 10.77.2.3); d1=$(nvme_connect t1 tcp 10.77.2.3)
-peer "modprobe weft heartbeat_ms=200; . tests/system/lib.sh; nvme_connect t0 tcp 10.77.3.3 >/tmp/d0 && nvme_connect t1 tcp 10.77.3.3 >/tmp/d1"
+peer "$connect"
 result $? "both hosts are connected"
-peer "cat /tmp/d0 /tmp/d1" | sed 's/^/# /'
+peer "cat /tmp/d0 /tmp/d1" | indented
 
 ok "the first host creates and owns" weftctl create v "$d0" "$d1"
 refused "the second is refused while the heart beats" 3 "whose heart beats" peer "weftctl assemble v"
@@ -31,7 +33,9 @@ ok "the second owns now" peer "weftctl assemble v"
 refused "the first is refused now" 3 "whose heart beats" weftctl assemble v
 
 # --- A machine that stands still, clock and all, as a paused virtual machine does
-peer "(while sleep 0.05; do dd if=/dev/zero of=/dev/weft/v bs=4k count=1 oflag=direct status=none || echo failed >/tmp/writer; done) >/dev/null 2>&1 &"
+peer "(while sleep 0.05; do
+	dd if=/dev/zero of=/dev/weft/v bs=4k count=1 oflag=direct status=none || echo failed >/tmp/writer
+done) >/dev/null 2>&1 &"
 lab-peer host1 freeze
 refused "a frozen owner's heart has stopped" 3 "whose heart stopped" weftctl assemble v
 ok "and the volume can be taken over" weftctl assemble v --take-over
@@ -40,15 +44,16 @@ dd if=/tmp/new of=/dev/weft/v bs=1M oflag=direct status=none
 lab-peer host1 thaw
 ok "thawed, it learns that it lost the volume" until_true 30 peer "grep -q lost '/sys/block/weft!v/weft/ownership'"
 ok "and its writes fail" until_true 30 peer "test -s /tmp/writer"
-sleep 2
+sleep "$(slow 2)"
 is "the new owner keeps it" "$(cat '/sys/block/weft!v/weft/ownership')" held
-peer "pkill dd; sleep 1; dmesg | grep 'another host took'" | sed 's/^/# /'
+peer "pkill dd; sleep $(slow 1); dmesg | grep 'another host took'" | indented
 dd if=/tmp/new of=/dev/weft/v bs=1M oflag=direct status=none
-sleep 1
+sleep "$(slow 1)"
 cmp -n 1048576 /tmp/new <(dd if=/dev/weft/v bs=1M count=1 iflag=direct status=none)
 result $? "and its data is its own"
-ok "the loser stops without touching the record" peer "pkill -f 'while sleep'; for i in 1 2 3 4 5 6 7 8 9; do weftctl stop v && exit 0; sleep 0.5; done; exit 1"
-is "the new owner still holds it" "$(sleep 1; cat '/sys/block/weft!v/weft/ownership')" held
+peer "pkill -f 'while sleep'"
+ok "the loser stops without touching the record" until_true 20 peer "weftctl stop v"
+is "the new owner still holds it" "$(sleep "$(slow 1)"; cat '/sys/block/weft!v/weft/ownership')" held
 
 # --- A machine that stands still while its clock goes on: its lease runs out
 weftctl stop v
@@ -56,18 +61,15 @@ ok "the second owns again" peer "weftctl assemble v"
 lab-peer host1 halt
 ok "taken over while it is stuck" weftctl assemble v --take-over
 lab-peer host1 continue
-# Where the write of a beat was on its way it comes late, over the new record: then the new owner is the loser. One is.
-lost() { grep -q lost '/sys/block/weft!v/weft/ownership'; }
-one_lost() { lost || peer "grep -q lost '/sys/block/weft!v/weft/ownership'"; }
-write_one() { timeout 10 dd if=/dev/zero of=/dev/weft/v bs=4k count=1 oflag=direct status=none; }
-ok "one of them learns that it lost the volume" until_true 30 one_lost
-sleep 1
-lost; here=$?
-peer "$(declare -f lost write_one); lost"; there=$?
-is "and only one" $((here + there)) 1
-write_one; here_writes=$?
-peer "$(declare -f lost write_one); write_one"; there_writes=$?
-is "the loser cannot write, the owner can" "$here_writes $there_writes" "$((1 - here)) $((1 - there))"
+# Where the write of a beat was on its way it comes late, over the new owner's record, and takes nothing back.
+ok "it learns that it lost the volume" until_true 30 peer "grep -q lost '/sys/block/weft!v/weft/ownership'"
+sleep "$(slow 1)"
+is "the new owner keeps it" "$(cat '/sys/block/weft!v/weft/ownership')" held
+write_one="timeout $(slow 10) dd if=/dev/zero of=/dev/weft/v bs=4k count=1 oflag=direct status=none"
+# shellcheck disable=SC2086
+ok "and can write" $write_one
+peer "$write_one"
+is "the loser cannot" $? 1
 peer "weftctl stop v"
 # --- A machine that dies, and comes back
 weftctl stop v
@@ -75,10 +77,62 @@ ok "the second owns once more" peer "weftctl assemble v"
 lab-peer host1 kill
 refused "its death alone gives nothing away" 3 "whose heart stopped" weftctl assemble v
 lab-peer host1 boot
-peer "modprobe weft heartbeat_ms=200; . tests/system/lib.sh; nvme_connect t0 tcp 10.77.3.3 >/tmp/d0 && nvme_connect t1 tcp 10.77.3.3 >/tmp/d1"
+peer "$connect"
 ok "rebooted, it has its own volume back without being told to" peer "weftctl assemble v && weftctl stop v"
 ok "the volume is free" weftctl assemble v
 weftctl stop v >/dev/null
 nvme disconnect-all
+peer "nvme disconnect-all" | indented
+
+# --- Over weft_rdma, which keeps writes while a path is lost: the link of one host is gone for longer than its lease
+nqn=nqn.2014-08.org.example
+on_host host2 "modprobe rdma_rxe; . tests/system/lib.sh
+	for net in 2 3; do rdma link add rxe\$net type rxe netdev \$(net_device 10.77.\$net); done
+	for n in 0 1; do make_null r\$n 64; nvmet_serve $nqn:r\$n \$(readlink -f /dev/r\$n) rdma 10.77.2.3 4440; done
+	nvmet_port 4450 rdma 10.77.3.3 4450
+	for n in 0 1; do nvmet_offer $nqn:r\$n 4450; done"
+result $? "the target serves two disks by RDMA"
+modprobe rdma_rxe
+rdma link add rxe0 type rxe netdev "$(net_device 10.77.2)"
+peer ". tests/system/lib.sh; modprobe rdma_rxe; rdma link add rxe0 type rxe netdev \$(net_device 10.77.3)"
+here="rdma://10.77.2.3:4440/$nqn:r0 rdma://10.77.2.3:4440/$nqn:r1"
+there="rdma://10.77.3.3:4450/$nqn:r0 rdma://10.77.3.3:4450/$nqn:r1"
+quick="--keep-alive $(slow 2) --reconnect-delay 1"
+# shellcheck disable=SC2086
+ok "a volume by RDMA" weftctl create r $here --chunk 64K $quick
+ok "stopped" weftctl stop r
+ok "the second host has it" peer "weftctl assemble r $there $quick"
+# Each write of the second host is one chunk of 'A', so that all members keep some.
+peer ". tests/system/lib.sh
+	head -c 65536 /dev/zero | tr '\\0' A >/tmp/old
+	modprobe sch_netem
+	tc qdisc add dev \$(net_device 10.77.3) root netem loss 100%
+	for n in \$(seq 0 15); do
+		{
+			dd if=/tmp/old of=/dev/weft/r bs=64k seek=\$n count=1 oflag=direct status=none
+			echo \$?
+		} >>/tmp/writes 2>/dev/null &
+	done >/dev/null 2>&1"
+# shellcheck disable=SC2086
+ok "its link is gone: the first takes it over" weftctl assemble r $here --take-over $quick
+dd if=/tmp/new of=/dev/weft/r bs=1M count=1 oflag=direct status=none
+result $? "and writes"
+ok "the second keeps its writes for a path" until_true 60 \
+	peer "grep -q stalled '/sys/block/weft!r/members/'*/state"
+is "none has ended" "$(peer "cat /tmp/writes 2>/dev/null | wc -l")" 0
+peer ". tests/system/lib.sh; tc qdisc del dev \$(net_device 10.77.3) root"
+ok "its link is back: it learns that it lost the volume" until_true 60 \
+	peer "grep -q lost '/sys/block/weft!r/weft/ownership'"
+ok "its writes end" until_true 60 peer "[ \$(wc -l </tmp/writes) = 16 ]"
+is "each with an error" "$(peer "sort -u /tmp/writes")" 1
+cmp -n 1048576 /tmp/new <(dd if=/dev/weft/r bs=1M count=1 iflag=direct status=none)
+result $? "and the data is the new owner's"
+is "who keeps it" "$(cat '/sys/block/weft!r/weft/ownership')" held
+ok "the loser stops" until_true 20 peer "weftctl stop r"
+peer "weftctl disconnect --all" | indented
+ok "and the owner" weftctl stop r
+ok "disconnected" weftctl disconnect --all
+rmmod weft_rdma
+rdma link delete rxe0
 ok_unload
 done_testing

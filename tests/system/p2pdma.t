@@ -4,22 +4,28 @@
 # BAR that weft_p2p lends, mapped by fio, through members that are local NVMe
 # disks and through members over RDMA; and a dma-buf of vfio-pci.
 # lab-own: --topology hca --memory 3G
-# lab-kernel: backports lab
+# lab-kernel: backports
 # shellcheck disable=SC2154 # near, far and switch are what peer_bars sets.
 . "${0%/*}/lib.sh"
 
 softhca
-modprobe nvme
 modprobe weft_p2p pages_mib=32
 load_weft 2000
-modprobe weft_rdma io_timeout=3
+modprobe weft_rdma io_timeout="$(slow 3)"
 peer_bars
 bar=$near
-until_true 10 sh -c 'ls /dev/nvme2n1'
+local_nvmes 3
 for disk in /sys/block/nvme*n1; do
 	path=$(realpath "$disk/device/device")
 	case $path in
-	*/"$switch"/*) [ -e "$path/p2pmem" ] && { cmb=${path##*/}; cmb_disk=/dev/${disk##*/}; } || near_disk=/dev/${disk##*/} ;;
+	*/"$switch"/*)
+		if [ -e "$path/p2pmem" ]; then
+			cmb=${path##*/}
+			cmb_disk=/dev/${disk##*/}
+		else
+			near_disk=/dev/${disk##*/}
+		fi
+		;;
 	*) far_disk=/dev/${disk##*/} ;;
 	esac
 done
@@ -32,7 +38,10 @@ in_memory() {
 	local device=$1 memory=$2
 	shift 2
 	fio --name=p2p --filename="$device" --ioengine=io_uring --direct=1 --iodepth=8 --rw=randrw --bs=64k --size=16m \
-		--iomem="mmapshared:/sys/bus/pci/devices/$memory/p2pmem/allocate" --verify=crc32c --verify_fatal=1 --output=/tmp/fio.out "$@" 2>&1 || { tail -5 /tmp/fio.out; return 1; }
+		--iomem="mmapshared:/sys/bus/pci/devices/$memory/p2pmem/allocate" --verify=crc32c --verify_fatal=1 \
+		--output=/tmp/fio.out "$@" 2>&1 && return
+	tail -5 /tmp/fio.out
+	return 1
 }
 
 # --- Members that are local disks
@@ -63,7 +72,8 @@ for n in 0 1; do
 	make_null "hb$n" 64
 	nvmet_serve "$nqn:d$n" "$(readlink -f "/dev/hb$n")" rdma 10.9.0.1
 done
-ok "a volume over RDMA" weftctl create v "rdma://10.9.0.1/$nqn:d0" "rdma://10.9.0.1/$nqn:d1" --chunk 64K --force --host-address 10.9.1.1
+ok "a volume over RDMA" weftctl create v "rdma://10.9.0.1/$nqn:d0" "rdma://10.9.0.1/$nqn:d1" \
+	--chunk 64K --force --host-address 10.9.1.1
 before=$(knob 1 bytes_bar)
 ok "buffers in a disk's CMB" in_memory /dev/weft/v "$cmb"
 ok "buffers in the BAR" in_memory /dev/weft/v "$bar"
@@ -72,14 +82,7 @@ ok "which the adapter read and wrote itself" test $(($(knob 1 bytes_bar) - befor
 ok "buffers in the host's memory beside" verify /dev/weft/v size=8m
 
 # --- A dma-buf of vfio-pci, and one of the same BAR by weft_p2p
-direct() {
-	local sentence=$1 out
-	shift
-	out=$(weft-memtest v "$@" 2>&1)
-	result $? "$sentence"
-	case $out in *"route 0 direct "*) ;; *) printf '%s\n' "$out" | sed 's/^/# /'; result 1 "$sentence: direct" ;; esac
-}
-direct "a dma-buf in the half without pages" verify "bar=$bar" --size=8388608
+by_route "a dma-buf in the half without pages" "0 direct " verify "bar=$bar" --size=8388608
 echo "$bar" >/sys/bus/pci/drivers/weft_p2p/unbind
 modprobe vfio
 noiommu=/sys/module/vfio/parameters/enable_unsafe_noiommu_mode
@@ -87,9 +90,10 @@ if [ -e $noiommu ]; then
 	echo 1 >$noiommu
 	modprobe vfio-pci
 	bind vfio-pci "$bar"
-	direct "a dma-buf of vfio-pci" verify "vfio=$bar" --size=8388608
-	direct "registered for good" verify "vfio=$bar" --size=8388608 --persistent
-	ok "which revokes it: EFAULT" weft-memtest v load "vfio=$bar" --depth=64 --largest=65536 --revoke=1000 --seconds=3
+	by_route "a dma-buf of vfio-pci" "0 direct " verify "vfio=$bar" --size=8388608
+	by_route "registered for good" "0 direct " verify "vfio=$bar" --size=8388608 --persistent
+	ok "which revokes it: EFAULT" weft-memtest v load "vfio=$bar" --depth=64 --largest=65536 \
+		--revoke=1000 --seconds="$(slow 3)"
 	echo "$bar" >/sys/bus/pci/drivers/vfio-pci/unbind
 else
 	skip "a dma-buf of vfio-pci" "this kernel has vfio with an IOMMU alone, whose group would be all of the switch"

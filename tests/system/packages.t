@@ -1,107 +1,169 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Packages and DKMS in a release's own tree, with its compiler: built, installed,
-# rebuilt for another kernel, signed, removed without a trace; builds that cannot
-# work say why; a vendor's RDMA stack.
+# built again for another kernel, signed, removed without a trace; reasons of
+# builds that cannot work; a vendor's RDMA stack.
 # lab-chroot: trixie bookworm
 # lab-kernel: none
 . "${0%/*}/lib.sh"
 
-export DEBIAN_FRONTEND=noninteractive DEB_BUILD_OPTIONS=noautodbgsym DEB_CXXFLAGS_STRIP=-g PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
-conf=/usr/src/weft-0.1.0/dkms.conf
+export DEBIAN_FRONTEND=noninteractive DEB_BUILD_OPTIONS=noautodbgsym DEB_CXXFLAGS_STRIP=-g LC_ALL=C.UTF-8
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+version=$(cat /weft/VERSION)
+conf=/usr/src/weft-$version/dkms.conf
+check=/usr/src/weft-$version/kmod/check-build
 kernels=$(for d in /lib/modules/*; do [ -e "$d/build/Makefile" ] && basename "$d"; done)
 newest=$(printf '%s\n' "$kernels" | sort -V | tail -n 1)
+ksrc=/lib/modules/$newest/build
 work=/tmp/weft-packages
-files() { find / -xdev \( -path /proc -o -path /sys -o -path /tmp -o -path /dev -o -path /run -o -path /weft -o -path /var/lib/dpkg -o -path /var/log \
-	-o -path /var/cache -o -path /root -o -name 'modules.*' \) -prune -o -print | sort; }
+
+# files: all files of the tree, without those that building and the package tools change.
+files() {
+	local unwatched dir
+	unwatched=(-name 'modules.*')
+	for dir in /proc /sys /tmp /dev /run /weft /var/lib/dpkg /var/log /var/cache /root; do
+		unwatched+=(-o -path "$dir")
+	done
+	find / -xdev \( "${unwatched[@]}" \) -prune -o -print | sort
+}
+# weft_uninstalled: DKMS has nothing of weft for the newest kernel.
+weft_uninstalled() {
+	dkms uninstall "weft/$version" -k "$newest" >/dev/null && dkms unbuild "weft/$version" -k "$newest" >/dev/null
+}
+# why_not SENTENCE TEXT [VARIABLE=VALUE...]: check-build refuses the newest kernel, in that environment.
+why_not() {
+	local sentence=$1 text=$2
+	shift 2
+	refused "$sentence" 1 "$text" env "$@" "$check" "$newest" "$ksrc"
+}
+
+man_pages() {
+	local page
+	for page in /usr/share/man/man8/weftctl*; do
+		MANWIDTH=80 man -l --warnings "$page" 2>&1 >/dev/null | grep . && return 1
+	done
+	ls /usr/share/man/man8/weftctl-doctor.8*
+}
+completion() {
+	bash -c '. /usr/share/bash-completion/bash_completion
+		. /usr/share/bash-completion/completions/weftctl
+		COMP_WORDS=(weftctl ex) COMP_CWORD=1 COMP_LINE="weftctl ex" COMP_POINT=10
+		_weftctl
+		[ "${COMPREPLY[*]}" = "export exports" ]'
+}
+# udevadm may be missing, or too old to verify.
+udev_rules() {
+	command -v udevadm || return 0
+	udevadm verify /usr/lib/udev/rules.d/61-weft.rules 2>&1 || udevadm verify --help 2>&1 | grep -qi unknown
+}
+built_for() { modinfo -k "$1" -F vermagic weft | grep -q "^$1 "; }
+signed_for() { modinfo -k "$1" -F signer weft | grep .; }
 
 mkdir -p $work
 # The lab's trees leave manual pages out.
 rm -f /etc/dpkg/dpkg.cfg.d/*
 ok "packages are built" make -C /weft deb BUILD=$work/build
-[ -e $work/build/deb/weft-dkms_0.1.0_all.deb ] || done_testing
+[ -e "$work/build/deb/weft-dkms_${version}_all.deb" ] || done_testing
 # What DKMS keeps for itself: its signing key is made with the first module.
 dkms generate_mok >/dev/null 2>&1
 files >/tmp/before
 
 # --- Installed, for every kernel that is there
-ok "they are installed" dpkg -i $work/build/deb/weft-dkms_0.1.0_all.deb $work/build/deb/weft-tools_0.1.0_amd64.deb
+ok "they are installed" dpkg -i "$work/build/deb/weft-dkms_${version}_all.deb" \
+	"$work/build/deb/weft-tools_${version}_amd64.deb"
 ok "weftctl runs" weftctl --version
-ok "with its man pages" sh -c 'for p in /usr/share/man/man8/weftctl*; do MANWIDTH=80 man -l --warnings "$p" 2>&1 >/dev/null | grep . && exit 1; done; ls /usr/share/man/man8/weftctl-doctor.8*'
-ok "and completion" bash -c '. /usr/share/bash-completion/bash_completion; . /usr/share/bash-completion/completions/weftctl; COMP_WORDS=(weftctl ex); COMP_CWORD=1; COMP_LINE="weftctl ex"; COMP_POINT=10; _weftctl; [ "${COMPREPLY[*]}" = "export exports" ]'
-ok "the udev rules hold" sh -c '! command -v udevadm || udevadm verify /usr/lib/udev/rules.d/61-weft.rules 2>&1 || udevadm verify --help 2>&1 | grep -qi unknown'
+ok "with its man pages" man_pages
+ok "and completion" completion
+ok "the udev rules hold" udev_rules
 ok "the unit holds" systemd-analyze verify --man=no weft-exports.service
 ok "the unit starts at boot" test -L /etc/systemd/system/multi-user.target.wants/weft-exports.service
 for k in $kernels; do
 	# The package builds for the kernel that runs and the newest; the others come with the hook that kernels call.
 	ok "$k: the hook of kernel packages builds" /etc/kernel/postinst.d/dkms "$k"
-	is "$k: DKMS has it installed" "$(dkms status weft/0.1.0 -k "$k" | grep -c ': installed')" 1
-	ok "$k: for that kernel" sh -c "modinfo -k $k -F vermagic weft | grep -q '^$k '"
-	ok "$k: signed with DKMS's key" sh -c "modinfo -k $k -F signer weft | grep ."
+	is "$k: DKMS has it installed" "$(dkms status "weft/$version" -k "$k" | grep -c ': installed')" 1
+	ok "$k: for that kernel" built_for "$k"
+	ok "$k: signed with DKMS's key" signed_for "$k"
 done
 
 # --- A kernel comes after weft: the hook that its package calls builds
-dkms uninstall weft/0.1.0 -k "$newest" >/dev/null && dkms unbuild weft/0.1.0 -k "$newest" >/dev/null
+weft_uninstalled
 is "a kernel without weft" "$(modinfo -k "$newest" -n weft 2>/dev/null)" ""
 ok "its installation builds weft" /etc/kernel/postinst.d/dkms "$newest"
 ok "and there it is" modinfo -k "$newest" -n weft
 
 # --- Where it cannot be built
-
 excluded() { bash -c ". $conf; [[ $1 =~ \$BUILD_EXCLUSIVE_KERNEL ]] && echo built || echo skipped"; }
 for k in 5.10.0-32-amd64 6.0.12 4.19.0-27-amd64; do is "$k is skipped" "$(excluded $k)" skipped; done
-for k in 6.1.0-41-amd64 6.10.3 6.12.57+deb13-amd64 7.2.12+deb13-amd64 7.2-rc1 10.0.1-x; do is "$k is built" "$(excluded $k)" built; done
-check=/usr/src/weft-0.1.0/kmod/check-build
-ksrc=/lib/modules/$newest/build
-refused "headers missing" 1 "headers are missing (/nowhere); apt-get install linux-headers-$newest" $check "$newest" /nowhere
-mkdir -p /tmp/unconfigured && touch /tmp/unconfigured/Makefile
-refused "a source that was never configured" 1 "never configured" $check "$newest" /tmp/unconfigured
-mkdir -p /tmp/bin && for t in sh sed modinfo grep cat uname make; do ln -sf "$(command -v $t)" /tmp/bin/; done
-refused "no compiler" 1 "is missing; apt-get install gcc" env PATH=/tmp/bin $check "$newest" "$ksrc"
+for k in 6.1.0-41-amd64 6.10.3 6.12.57+deb13-amd64 7.2.12+deb13-amd64 7.2-rc1 10.0.1-x; do
+	is "$k is built" "$(excluded $k)" built
+done
+refused "headers missing" 1 "headers are missing (/nowhere); apt-get install linux-headers-$newest" \
+	"$check" "$newest" /nowhere
+mkdir -p /tmp/unconfigured
+touch /tmp/unconfigured/Makefile
+refused "a source that was never configured" 1 "never configured" "$check" "$newest" /tmp/unconfigured
+mkdir -p /tmp/bin
+for t in sh sed modinfo grep cat uname make; do ln -sf "$(command -v $t)" /tmp/bin/; done
+why_not "no compiler" "is missing; apt-get install gcc" PATH=/tmp/bin
 rm /tmp/bin/make
-refused "no make" 1 "apt-get install make" env PATH=/tmp/bin $check "$newest" "$ksrc"
-dkms uninstall weft/0.1.0 -k "$newest" >/dev/null && dkms unbuild weft/0.1.0 -k "$newest" >/dev/null
+why_not "no make" "apt-get install make" PATH=/tmp/bin
+weft_uninstalled
 gcc=$(sed -n 's/^CONFIG_CC_VERSION_TEXT="\{0,1\}\([^ "]*\).*/\1/p' "$ksrc/include/config/auto.conf")
 for name in "$gcc" "${gcc#*-linux-gnu-}"; do path=$(command -v "$name") && mv "$path" "$path.away"; done
-dkms install weft/0.1.0 -k "$newest" >/tmp/out 2>&1
+dkms install "weft/$version" -k "$newest" >/tmp/out 2>&1
 is "DKMS fails without the compiler" $(($? > 0)) 1
-is "and shows the line that says so" "$(cat /tmp/out /var/lib/dkms/weft/0.1.0/build/make.log 2>/dev/null | grep -c 'weft: cannot be built.*the compiler')" 1
+is "and shows the line that says so" "$(cat /tmp/out "/var/lib/dkms/weft/$version/build/make.log" 2>/dev/null |
+	grep -c 'weft: cannot be built.*the compiler')" 1
 for path in /usr/bin/*.away; do mv "$path" "${path%.away}"; done
 
 # --- A vendor's RDMA stack: headers and symbols in ofa_kernel, modules in updates
 ofa=/usr/src/ofa_kernel/$(uname -m)/$newest
 common=$(readlink -f "/lib/modules/$newest/source")/include
-build_tree() { rm -rf /tmp/tree && mkdir -p /tmp/tree && cp -a /weft/Kbuild /weft/kmod /weft/uapi /tmp/tree/ && make -C "$ksrc" M=/tmp/tree modules; }
-# Debian's newest kernels carry no symbol versions, so it is the module that a symbol comes from which tells; and of the
-# headers what the compiler noted.
+build_tree() {
+	rm -rf /tmp/tree
+	mkdir -p /tmp/tree
+	cp -a /weft/Kbuild /weft/kmod /weft/uapi /tmp/tree/ && make -C "$ksrc" M=/tmp/tree modules
+}
+# Debian's newest kernels carry no symbol versions. So the module that a symbol comes from tells which symbols were
+# used, and the compiler's notes tell which headers.
 core_of() { modinfo -F depends /tmp/tree/kmod/rdma/weft_rdma.ko | tr , '\n' | grep core; }
-headers_of() { grep -q "$ofa/include/rdma/ib_verbs.h" /tmp/tree/kmod/rdma/.queue.o.cmd && echo vendor || echo kernel; }
+headers_of() {
+	grep -q "$ofa/include/rdma/ib_verbs.h" /tmp/tree/kmod/rdma/.queue.o.cmd && echo vendor || echo kernel
+}
 ok "without one, weft is built" build_tree
 is "with the kernel's headers" "$(headers_of)" kernel
 is "and its symbols" "$(core_of)" ib_core
 mkdir -p "$ofa/include/rdma"
 cp "$common/rdma/ib_verbs.h" "$ofa/include/rdma/"
-refused "headers without modules" 1 "the installed ib_core is the kernel's own" $check "$newest" "$ksrc"
+why_not "headers without modules" "the installed ib_core is the kernel's own"
 core=/lib/modules/$newest/updates/dkms/ib_core.ko
 own=$(modinfo -k "$newest" -F filename ib_core)
 mkdir -p "${core%/*}"
 case $own in *.xz) xz -dc "$own" >"$core" ;; *) cp "$own" "$core" ;; esac
 depmod "$newest"
-refused "modules that were never built for this kernel" 1 "Module.symvers is missing" $check "$newest" "$ksrc"
+why_not "modules that were never built for this kernel" "Module.symvers is missing"
 sed -n 's#drivers/infiniband/core/ib_core#extra/vendor_core#p' "$ksrc/Module.symvers" >"$ofa/Module.symvers"
-ok "headers, symbols and modules of one vendor" $check "$newest" "$ksrc"
+ok "headers, symbols and modules of one vendor" "$check" "$newest" "$ksrc"
 ok "weft is built" build_tree
 is "with the vendor's headers" "$(headers_of)" vendor
 is "and the vendor's symbols" "$(core_of)" vendor_core
-mkdir -p /tmp/root/sys/module/ib_core /tmp/root/lib /tmp/root/usr/src && echo 0123456789 >/tmp/root/sys/module/ib_core/srcversion
-mkdir -p /tmp/fakebin && printf '#!/bin/sh\n[ "$1" = -r ] && echo %s || exec /usr/bin/uname "$@"\n' "$newest" >/tmp/fakebin/uname && chmod +x /tmp/fakebin/uname
-ln -sfn /lib/modules /tmp/root/lib/modules && ln -sfn /usr/src/ofa_kernel /tmp/root/usr/src/ofa_kernel
-refused "another ib_core is loaded" 1 "the ib_core that is loaded is not the installed" env PATH="/tmp/fakebin:$PATH" WEFT_ROOT=/tmp/root $check "$newest" "$ksrc"
+# A machine that runs this kernel with another ib_core.
+mkdir -p /tmp/root/sys/module/ib_core /tmp/root/lib /tmp/root/usr/src /tmp/fakebin
+echo 0123456789 >/tmp/root/sys/module/ib_core/srcversion
+ln -sfn /lib/modules /tmp/root/lib/modules
+ln -sfn /usr/src/ofa_kernel /tmp/root/usr/src/ofa_kernel
+cat >/tmp/fakebin/uname <<END
+#!/bin/sh
+[ "\$1" = -r ] && echo $newest || exec /usr/bin/uname "\$@"
+END
+chmod +x /tmp/fakebin/uname
+why_not "another ib_core is loaded" "the ib_core that is loaded is not the installed" \
+	PATH="/tmp/fakebin:$PATH" WEFT_ROOT=/tmp/root
 rm -r "$ofa"
-refused "a vendor's modules without headers" 1 "is a vendor's" $check "$newest" "$ksrc"
+why_not "a vendor's modules without headers" "is a vendor's"
 rm -rf "$core" /usr/src/ofa_kernel
 depmod "$newest"
-ok "all removed, weft builds again" dkms install weft/0.1.0 -k "$newest"
+ok "all removed, weft builds again" dkms install "weft/$version" -k "$newest"
 
 # --- Removed
 mkdir -p /etc/weft && echo '{"version": 1, "exports": []}' >/etc/weft/exports.json

@@ -1,15 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Paths and what becomes of them: two rails to one target in one guest, fio's
+# Paths that are lost and come back: two rails to one target in one guest, fio's
 # verification running over every fault, and no error in it. Over soft-RoCE, and
 # over the test adapter from softhca-faults.t.
-# lab-kernel: backports
+# lab-kernel: uml
 . "${0%/*}/lib.sh"
 
 load_weft 2000
 nqn=nqn.2014-08.org.example
 base=/sys/kernel/config/nvmet
-# rails_up, rails_down: rail N has the address 10.9.N.1. rail_gone N, rail_back N: its RDMA device is removed, and there again.
+# rails_up, rails_down: rail N has the address 10.9.N.1. rail_gone N, rail_back N: its RDMA device is removed, and made
+# again.
 if [ "${rails:-}" = softhca ]; then
 	rails_up() { softhca; }
 	rails_down() { rmmod weft_softhca; no_softhca; }
@@ -40,8 +41,8 @@ for n in 0 1; do
 	nvmet_serve "$nqn:d$n" "$(readlink -f "/dev/rb$n")" rdma 10.9.1.1 4421 2>/dev/null
 done
 uri() { echo "rdma://10.9.$2.1:442$2/$nqn:d$1"; }
-quick="--keep-alive 1 --reconnect-delay 1"
-member() { weftctl status v --json | json ".volumes[0].members[$1]$2"; }
+quick="--keep-alive $(slow 2) --reconnect-delay 1"
+member() { status_of v ".members[$1]$2"; }
 usable() { member "$1" '.paths | map(select(.usable)) | length'; }
 all_usable() { [ "$(usable 0)$(usable 1)" = "$1" ]; }
 
@@ -49,8 +50,8 @@ all_usable() { [ "$(usable 0)$(usable 1)" = "$1" ]; }
 ok "a volume by the first rail" weftctl create v "$(uri 0 0)" "$(uri 1 0)" --chunk 64K --force $quick
 # shellcheck disable=SC2086
 ok "the second rail is added" weftctl path add v "$(uri 0 1)" "$(uri 1 1)" $quick
-is "two paths each" "$(usable 0) $(usable 1)" "2 2"
-weftctl status v | sed 's/^/# /'
+ok "two paths each" until_true 20 all_usable 22
+weftctl status v | indented
 # shellcheck disable=SC2086
 make_null other 64
 # shellcheck disable=SC2086
@@ -63,54 +64,105 @@ d1=$(($(stat_of weft-rdma0n1) - first)) d2=$(($(stat_of weft-rdma2n1) - second))
 note "$d1 by one path, $d2 by the other"
 ok "both carry I/O" test "$d1" -ge 10 -a "$d2" -ge 10
 
-timeout 200 weftctl events --json >/tmp/events & listener=$!
+# Soft-RoCE registers a megabyte at once.
+ok "a memory of many regions is registered for good" \
+	weft-memtest v verify pages --persistent --size=$((96 << 20))
+
+events_begin
 
 # --- One rail of two
 ok "both paths of both members" all_usable 22
 # drop_port, restore_port NUMBER: no listener, no connections.
 drop_port() { for n in 0 1; do nvmet_withdraw "$nqn:d$n" "442$1"; done; }
 restore_port() { for n in 0 1; do nvmet_offer "$nqn:d$n" "442$1"; done; }
-one_port() { drop_port 1; sleep 3; restore_port 1; }
-verify_while "a target's port removed and restored: no error" /dev/weft/v 12 1500k one_port
+one_port() { drop_port 1; sleep "$(slow 3)"; restore_port 1; }
+verify_while "a target's port removed and restored: no error" /dev/weft/v 12 1500 one_port
 ok "the paths come back by themselves" until_true 30 all_usable 22
 ok "an event told of the loss" grep -q '"path-lost"' /tmp/events
 ok "and one of the return" grep -q '"path-restored"' /tmp/events
 
 # The target loses its port with the device, and has it back when it is told to.
-remove_rail() { rail_gone 1; sleep 2; drop_port 1; rail_back 1; restore_port 1; }
-verify_while "an RDMA device removed and back: no error" /dev/weft/v 12 1500k remove_rail
+remove_rail() { rail_gone 1; sleep "$(slow 2)"; drop_port 1; rail_back 1; restore_port 1; }
+verify_while "an RDMA device removed and back: no error" /dev/weft/v 12 1500 remove_rail
 ok "its paths come back" until_true 40 all_usable 22
 
 # --- Both rails: I/O waits
-both_ports() { drop_port 0; drop_port 1; sleep 4; restore_port 0; restore_port 1; }
-verify_while "both rails lost and back: no error" /dev/weft/v 12 1500k both_ports
+both_ports() { drop_port 0; drop_port 1; sleep "$(slow 4)"; restore_port 0; restore_port 1; }
+verify_while "both rails lost and back: no error" /dev/weft/v 12 1500 both_ports
 ok "all paths come back" until_true 30 all_usable 22
 ok "an event told that I/O waits" grep -q '"stalled"' /tmp/events
 note "requests sent again: $(member 0 .retried) $(member 1 .retried)"
+
+# --- A processor is offline while connections are made anew
+cpu=/sys/devices/system/cpu/cpu1/online
+if [ -w "$cpu" ]; then
+	echo 0 >"$cpu"
+	drop_port 1
+	ok "a processor goes offline, and a rail is lost" until_true 20 all_usable 11
+	restore_port 1
+	ok "the rail comes back without it" until_true 40 all_usable 22
+	echo 1 >"$cpu"
+	ok "and serves it when it is back" \
+		taskset 2 dd if=/dev/weft/v of=/dev/null bs=64k count=64 iflag=direct status=none
+else
+	skip "a processor goes offline" "this machine has one processor, or keeps it online"
+fi
 
 # --- Patience
 echo 2 >'/sys/block/weft!v/weft/no_path_timeout'
 drop_port 0; drop_port 1
 ok "no path is left" until_true 20 all_usable 00
 is "the member says so" "$(member 0 .state)" stalled
-timeout 60 dd if=/dev/weft/v of=/dev/null bs=4k count=1 iflag=direct status=none 2>/dev/null
+timeout "$(slow 60)" dd if=/dev/weft/v of=/dev/null bs=4k count=1 iflag=direct status=none 2>/dev/null
 is "after no_path_timeout I/O fails" $? 1
+ownership='/sys/block/weft!v/weft/ownership'
+ok "and so do writes when the lease is over" until_true 60 grep -q failed "$ownership"
+echo 600 >'/sys/block/weft!v/weft/no_path_timeout'
+ok "with a longer no_path_timeout they wait again" until_true 20 grep -q suspended "$ownership"
 restore_port 0; restore_port 1
 ok "all paths come back then" until_true 40 all_usable 22
 ok "and I/O does" dd if=/dev/weft/v of=/dev/null bs=4k count=1 iflag=direct status=none
-ok "the claim is held again" until_true 20 grep -q held '/sys/block/weft!v/weft/ownership'
+ok "the claim is held again" until_true 20 grep -q held "$ownership"
 
 # --- Other data
-echo 600 >'/sys/block/weft!v/weft/no_path_timeout'
 drop_port 1
 nvmet_set "$nqn:d1" device_path="$(readlink -f /dev/other)" device_uuid="$(cat /proc/sys/kernel/random/uuid)"
-sleep 3
+sleep "$(slow 3)"
+log_mark
 restore_port 1
-ok "a namespace that is another one is refused" until_true 30 sh -c "dmesg | grep -q 'namespace 1 is another one than before'"
-weftctl status v | sed 's/^/# /'
-kill $listener; wait $listener 2>/dev/null
-sed 's/^/# /' /tmp/events
+ok "a namespace that is another one is refused" until_true 30 log_says "namespace 1 is another one than before"
+weftctl status v | indented
+events_end
 ok "stopped" weftctl stop v
+ok "disconnected" weftctl disconnect --all
+
+# --- A target takes the namespace away, and another path leads to the same disk
+twin=$base/subsystems/$nqn:twin
+nvmet_serve "$nqn:twin" "$(readlink -f /dev/rb0)" rdma 10.9.1.1 4421 \
+	device_uuid="$(cat "$base/subsystems/$nqn:d0/namespaces/1/device_uuid")"
+# shellcheck disable=SC2086
+ok "a volume of one member" weftctl create v "$(uri 0 0)" --force $quick
+# shellcheck disable=SC2086
+ok "a path to it by another subsystem" weftctl path add v "rdma://10.9.1.1:4421/$nqn:twin" $quick
+one_usable() { [ "$(usable 0)" = 1 ]; }
+take_away() { echo 0 >"$twin/namespaces/1/enable"; until_true 20 one_usable; }
+verify_while "its namespace is disabled: no error" /dev/weft/v 12 1500 take_away
+ok "that path is gone" one_usable
+nvmet_withdraw "$nqn:twin" 4421
+rmdir "$twin/namespaces/1" "$twin"
+
+# --- A controller is given up while memory is registered
+# shellcheck disable=SC2086
+ok "a path that is given up soon" weftctl path add v "$(uri 0 1)" $quick --ctrl-loss-timeout 1
+load_begins 300 pages
+log_mark
+nvmet_withdraw "$nqn:d0" 4421
+ok "its controller is given up" until_true 60 log_says "disconnected from $nqn:d0"
+# shellcheck disable=SC2154 # load_begins sets it.
+kill -9 "$loader"
+wait "$loader" 2>/dev/null
+# Commands that are held keep the file open for a minute.
+ok "the memory is closed, and the volume stops" until_true 90 weftctl stop v
 ok "disconnected" weftctl disconnect --all
 for n in 0 1; do rm -f "$base"/ports/442$n/subsystems/*; rmdir "$base/ports/442$n"; done
 for n in 0 1; do

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # The initiator over iWARP (siw): another transport under the same verbs, where
 # connections come by TCP and a broken one looks otherwise.
-# lab-kernel: lab
+# lab-kernel: uml
 . "${0%/*}/lib.sh"
 
 if ! modprobe siw 2>/dev/null; then
@@ -21,11 +21,11 @@ for n in 0 1; do
 done
 uris="rdma://10.9.0.1/$nqn:d0 rdma://10.9.0.1/$nqn:d1"
 # shellcheck disable=SC2086
-ok "a volume over iWARP" weftctl create v $uris --chunk 64K --force --keep-alive 2 --reconnect-delay 1
+ok "a volume over iWARP" weftctl create v $uris --chunk 64K --force --keep-alive "$(slow 2)" --reconnect-delay 1
 is "by that rail" "$(cat /sys/class/weft-rdma/weft-rdma0/rail)" siw0/1
 ok "verified" verify /dev/weft/v size=8m bsrange=4k-1100k
-port_away() { nvmet_withdraw "$nqn:d1"; sleep 3; nvmet_offer "$nqn:d1"; }
-verify_while "a target's port removed and restored: no error" /dev/weft/v 6 1m port_away
+port_away() { nvmet_withdraw "$nqn:d1"; sleep "$(slow 3)"; nvmet_offer "$nqn:d1"; }
+verify_while "a target's port removed and restored: no error" /dev/weft/v 6 1024 port_away
 ok "the controller had reconnected" test "$(cat /sys/class/weft-rdma/weft-rdma1/reconnects)" -ge 1
 ok "stopped" weftctl stop v
 ok "disconnected" weftctl disconnect --all

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# The test adapter (tests/kmod/softhca): proved by the stock host and target
+# The test adapter (tests/hardware/softhca): proved by the stock host and target
 # first, and weft's initiator over it, with the faults that it can make.
 # lab-own: --topology hca --memory 3G
 # lab-kernel: backports
@@ -26,8 +26,9 @@ ok "disconnected" nvme disconnect-all
 
 # --- Ours: from the second adapter to the target on the first
 uris="rdma://10.9.0.1/$nqn:d0 rdma://10.9.0.1/$nqn:d1"
+quick="--keep-alive $(slow 2) --reconnect-delay 1"
 # shellcheck disable=SC2086
-ok "a volume by weft's own initiator" weftctl create v $uris --chunk 64K --force --host-address 10.9.1.1 --keep-alive 2 --reconnect-delay 1
+ok "a volume by weft's own initiator" weftctl create v $uris --chunk 64K --force --host-address 10.9.1.1 $quick
 ok "verified" verify /dev/weft/v size="$(mib 64)" bsrange=4k-1100k
 knob 1 latency_ns 200000
 knob 1 bandwidth 200000000
@@ -37,26 +38,21 @@ knob 1 bandwidth 0
 knob 1 break_at 300
 ok "a connection breaks on the way: no error" verify /dev/weft/v size=16m bsrange=4k-200k
 is "it did break" "$(knob 1 break_at)" 0
-echo 2 >/sys/module/weft_rdma/parameters/io_timeout
+slow 2 >/sys/module/weft_rdma/parameters/io_timeout
 weftctl stop v >/dev/null; weftctl disconnect --all >/dev/null
 # shellcheck disable=SC2086
-ok "assembled" weftctl assemble v $uris --host-address 10.9.1.1 --keep-alive 2 --reconnect-delay 1
+ok "assembled" weftctl assemble v $uris --host-address 10.9.1.1 $quick
 knob 1 drop_completion 500
 ok "a completion is lost: no error" verify /dev/weft/v size=16m bsrange=4k-200k
 is "it was lost" "$(knob 1 drop_completion)" 0
 # The whole PCI function goes, and is found again: first the initiator's, then the target's.
-pull() {
-	echo 1 >"/sys/bus/pci/devices/$(adapter "$1")/remove"
-	sleep 2
-	echo 1 >/sys/bus/pci/rescan
-}
 pull_target() {
-	pull 0
+	pull_adapter 0
 	for n in 0 1; do nvmet_withdraw "$nqn:d$n"; done
 	for n in 0 1; do nvmet_offer "$nqn:d$n"; done
 }
-verify_while "the initiator's adapter is pulled and put back: no error" /dev/weft/v 12 1500k pull 1
-verify_while "the target's likewise: no error" /dev/weft/v 12 1500k pull_target
+verify_while "the initiator's adapter is pulled and put back: no error" /dev/weft/v 12 1500 pull_adapter 1
+verify_while "the target's likewise: no error" /dev/weft/v 12 1500 pull_target
 is "each has its interface again" "$(rdma link | grep -c 'netdev hca')" 2
 ok "no byte went to a BAR" test "$(knob 1 bytes_bar)" = 0
 ok "stopped" weftctl stop v

@@ -7,7 +7,7 @@
 . "${0%/*}/lib.sh"
 
 load_weft
-stat_of() { cat "/sys/block/weft!v/members/$1/$2"; }
+stat=/sys/block/weft\!v/stat
 
 # --- The layout, byte by byte, against the arithmetic in uapi/weft_format.h
 for n in 0 1 2; do make_null "s$n" 64 cache_size=4; done
@@ -22,7 +22,8 @@ PY
 ok "100 numbered chunks are written" dd if=/tmp/pattern of=/dev/weft/v bs=6400k oflag=direct status=none
 wrong=0
 for chunk in 0 1 2 3 50 98 99; do
-	got=$(dd if=/dev/s$((chunk % 3)) bs=8 count=1 skip=$(((1048576 + chunk / 3 * 65536) / 8)) status=none | od -An -tu8)
+	at=$((1048576 + chunk / 3 * 65536))
+	got=$(dd if=/dev/s$((chunk % 3)) bs=8 count=1 skip=$((at / 8)) status=none | od -An -tu8)
 	[ "$got" -eq "$chunk" ] || wrong=$((wrong + 1))
 done
 is "each is on the member and at the byte that the format says" $wrong 0
@@ -33,34 +34,34 @@ result $? "and reads back through the page cache"
 for iostats in 1 0; do
 	echo $iostats >'/sys/block/weft!v/queue/iostats'
 	ok "fio verify, random sizes, iostats $iostats" verify /dev/weft/v size="$(mib 64)"
-	ok "fio verify with requests that may not wait, iostats $iostats" fio --name=nowait --filename=/dev/weft/v --direct=1 \
-		--ioengine=pvsync2 --nowait=1 --ignore_error=EAGAIN,EAGAIN --rw=randread --bsrange=4k-300k --blockalign=4k --size="$(mib 64)"
+	ok "fio verify with requests that may not wait, iostats $iostats" fio --name=nowait --filename=/dev/weft/v \
+		--direct=1 --ioengine=pvsync2 --nowait=1 --ignore_error=EAGAIN,EAGAIN --rw=randread \
+		--bsrange=4k-300k --blockalign=4k --size="$(mib 64)"
 done
 echo 1 >'/sys/block/weft!v/queue/iostats'
 
 # --- io_uring over many chunks may not be turned away once it is under way
-ok "1 MiB reads and writes through io_uring, verified" fio --name=big --filename=/dev/weft/v --direct=1 \
-	--ioengine=io_uring --rw=write --bs=1m --iodepth=8 --size="$(mib 96)" --verify=crc32c --verify_fatal=1 --verify_state_save=0
+ok "1 MiB reads and writes through io_uring, verified" \
+	fio_verify --ioengine=io_uring --rw=write --bs=1m --iodepth=8 --size="$(mib 96)"
 
 # --- What is counted is what was done
-before=$(cat '/sys/block/weft!v/stat'); member_before=$(for i in 0 1 2; do stat_of $i stat; done | awk '{s += $2} END {print s}')
+before=$(cat "$stat"); member_before=$(members_sum 2)
 dd if=/dev/weft/v of=/dev/null bs=192k count=10 iflag=direct status=none
-after=$(cat '/sys/block/weft!v/stat'); member_after=$(for i in 0 1 2; do stat_of $i stat; done | awk '{s += $2} END {print s}')
+after=$(cat "$stat"); member_after=$(members_sum 2)
 is "ten reads of a stripe count as ten on the volume" \
 	"$(echo "$before $after" | awk '{print $18 - $1, $20 - $3}')" "10 3840"
 is "and as their sectors on the members" $((member_after - member_before)) 3840
-is "nothing is in flight afterwards" "$(awk '{print $9}' '/sys/block/weft!v/stat')" 0
-is "latencies were measured" "$(stat_of 0 stat | awk '{print ($3 > 0)}')" 1
+is "nothing is in flight afterwards" "$(awk '{print $9}' "$stat")" 0
+is "latencies were measured" "$(awk '{print ($3 > 0)}' '/sys/block/weft!v/members/0/stat')" 1
 
 # --- Fan-out: as many requests as members
-f0=$(stat_of 0 stat | awk '{print $10}')
+flushes=$(awk '{print $10}' '/sys/block/weft!v/members/0/stat')
 sync -f /dev/weft/v; blockdev --flushbufs /dev/weft/v
 python3 -c 'import os; f = os.open("/dev/weft/v", os.O_RDWR); os.write(f, b"x" * 4096); os.fsync(f)'
-is "an fsync flushes each member once" "$(for i in 0 1 2; do stat_of $i stat; done | awk '{s += $10} END {print s}')" $((3 * f0 + 3))
-ok "flushes beside writes, verified" fio --name=sync --filename=/dev/weft/v --direct=1 --rw=randwrite --bs=16k --size="$(mib 16)" \
-	--numjobs=4 --offset_increment=16m --fsync=4 --verify=crc32c --verify_fatal=1 --verify_state_save=0 --group_reporting
-ok "FUA writes, verified" fio --name=fua --filename=/dev/weft/v --direct=1 --sync=dsync --rw=randwrite --bs=4k --size="$(mib 4)" \
-	--verify=crc32c --verify_fatal=1 --verify_state_save=0
+is "an fsync flushes each member once" "$(members_sum 10)" $((3 * flushes + 3))
+ok "flushes beside writes, verified" fio_verify --rw=randwrite --bs=16k --size="$(mib 16)" \
+	--numjobs=4 --offset_increment=16m --fsync=4 --group_reporting
+ok "FUA writes, verified" fio_verify --sync=dsync --rw=randwrite --bs=4k --size="$(mib 4)"
 ok "the volume stops" weftctl stop v
 weftctl wipe /dev/s0 /dev/s1 /dev/s2 >/dev/null
 for n in 0 1 2; do remove_null "s$n"; done
@@ -69,7 +70,7 @@ for n in 0 1 2; do remove_null "s$n"; done
 for n in 0 1; do make_null "l$n" 64 blocksize=4096; done
 make_null l2 64 blocksize=4096 discard=1
 weftctl create v /dev/l0 /dev/l1 --chunk 1M >/dev/null
-is "blocks of 4096 bytes are told of" "$(cat '/sys/block/weft!v/queue/logical_block_size')" 4096
+is "blocks of 4096 bytes are reported" "$(cat '/sys/block/weft!v/queue/logical_block_size')" 4096
 is "the stripe is the optimal I/O size" "$(cat '/sys/block/weft!v/queue/optimal_io_size')" 2097152
 is "the chunk is the minimal" "$(cat '/sys/block/weft!v/queue/minimum_io_size')" 1048576
 is "no discard without a member that can" "$(cat '/sys/block/weft!v/queue/discard_max_bytes')" 0
@@ -96,10 +97,11 @@ if [ -d /sys/kernel/tracing/events/weft ]; then
 	echo 1 >/sys/kernel/tracing/events/weft/enable
 	dd if=/dev/weft/v of=/dev/null bs=4k count=1 iflag=direct status=none
 	echo 0 >/sys/kernel/tracing/events/weft/enable
-	# The upper volume's heart beats through the lower one, so there may be more.
-	ok "tracepoints tell of a read on both levels" test "$(grep -c 'weft_map:.*sector' /sys/kernel/tracing/trace)" -ge 2
+	# The upper volume's heartbeats go through the lower one, so there may be more.
+	ok "tracepoints report a read on both levels" \
+		test "$(grep -c 'weft_map:.*sector' /sys/kernel/tracing/trace)" -ge 2
 else
-	skip "tracepoints tell of a read" "no tracefs"
+	skip "tracepoints report a read" "no tracefs"
 fi
 modprobe xfs
 ok "XFS on it" mkfs.xfs -q /dev/weft/v

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Superblocks that are flipped, torn, hostile or of another volume: one good
-# copy serves, what cannot be is refused by the kernel itself.
-# lab-kernel: debian13
+# copy serves, and the kernel itself refuses impossible fields.
+# lab-kernel: uml
 . "${0%/*}/lib.sh"
 
 load_weft
@@ -46,8 +46,8 @@ os.preadv(f, [m], at // 4096 * 4096); m[at % 4096] ^= 1; os.pwritev(f, [m], at /
 is "the two copies are the same" "$(sb /tmp/b0.sb '' | sha256sum)" \
 	"$(dd if=/dev/b0 bs=4096 skip=$((copy_at / 4096)) count=1 status=none | sha256sum)"
 
-# --- Damage to one copy is survived, told and mended
-for byte in 0 9 60 104 4095; do
+# --- Damage to one copy is tolerated, reported and repaired
+for byte in 9 60 104 4095; do
 	flip b1 $byte
 	ok "the first superblock flipped at byte $byte: it assembles" weftctl assemble v
 	cmp -s -n 8388608 /tmp/data /dev/weft/v
@@ -55,11 +55,43 @@ for byte in 0 9 60 104 4095; do
 	weftctl stop v >/dev/null
 	whole
 done
+raw_assemble() { python3 /weft/tests/system/weft_netlink.py assemble v "$@"; }
+# kernel_refuses SENTENCE TEXT DEVICE...: to assemble v of them.
+kernel_refuses() {
+	local sentence=$1 text=$2 out
+	shift 2
+	out=$(raw_assemble "$@")
+	case $out in
+	"refused: "*"$text"*) result 0 "$sentence" ;;
+	*) note "$out"; weftctl stop v; result 1 "$sentence" ;;
+	esac
+}
+# What wrote over the start of a former member may have left its end alone.
+flip b1 0
+kernel_refuses "no superblock at its start: its copy alone is not enough" "a copy of one at its end" /dev/b0 /dev/b1
+dd if=/dev/b1 of=/tmp/front bs=4096 count=1 iflag=direct status=none
+mkswap -q /dev/b1
+refused "--repair does not write over what somebody put there" 6 "it holds swap" weftctl check /dev/b1 --repair
+ok "it is there still" sh -c "blkid -p /dev/b1 | grep -q swap"
+dd if=/tmp/front of=/dev/b1 bs=4096 count=1 oflag=direct status=none
+ok "with --repair it is" weftctl check /dev/b1 --repair
+ok "it assembles" weftctl assemble v
+weftctl stop v >/dev/null
+# A disk of which the member is the last partition ends with the same bytes.
+make_loop last 33
+dd if=/dev/b1 of=/dev/last bs=1M seek=1 oflag=direct status=none
+kernel_refuses "the copy of a partition at the end of its disk is not the disk's" "no weft superblock" /dev/b0 /dev/last
+is "nor is it for check" "$(weftctl check /dev/last --json | json '.findings[0].state')" absent
+weftctl check /dev/last --repair >/dev/null
+is "and --repair writes nothing there" "$(head -c 1048576 /dev/last | tr -d '\0' | wc -c)" 0
+remove_loop last
 dd if=/dev/urandom bs=512 count=4 status=none | dd of=/dev/b1 bs=512 seek=2 oflag=direct status=none
 weftctl check v >/tmp/check.out
 is "check sees a torn first superblock" $? 5
 ok "and says so" grep -q 'b1: .*first superblock is damaged.*copy is good' /tmp/check.out
-ok "the kernel log does, too" sh -c 'weftctl assemble v && weftctl stop v && dmesg | grep -q "b1: the superblock.s checksum is wrong; its copy serves"'
+log_mark
+assemble_says() { weftctl assemble v && weftctl stop v && log_says "$1"; }
+ok "the kernel log does, too" assemble_says "b1: the superblock.s checksum is wrong; its copy serves"
 ok "repair with a dry run writes nothing" sh -c 'weftctl check v --repair --dry-run; ! weftctl check v'
 ok "repair mends it" weftctl check v --repair
 ok "and then all is good" weftctl check v
@@ -77,12 +109,10 @@ is "check says it cannot help" "$(weftctl check /dev/b0 --json | json '.findings
 whole
 
 # --- Each field impossible, in both copies, with a right checksum: straight to the kernel
-raw_assemble() { python3 /weft/tests/system/weft_netlink.py assemble v /dev/b0 /dev/b1; }
 while read -r edit sentence; do
 	sb /tmp/b1.sb "$edit" >/tmp/edited
 	for at in 0 $copy_at; do put b1 "$at" </tmp/edited; done
-	out=$(raw_assemble)
-	case $out in "refused: "*"$sentence"*) result 0 "the kernel refuses $edit" ;; *) note "$out"; weftctl stop v; result 1 "the kernel refuses $edit" ;; esac
+	kernel_refuses "the kernel refuses $edit" "$sentence" /dev/b0 /dev/b1
 done <<-'EDITS'
 	b[0]=0 no weft superblock
 	b[12]=9 format version 9
@@ -109,7 +139,7 @@ done <<-'EDITS'
 	b[144:152]=struct.pack("<Q",9) generation 9
 	EDITS
 whole
-is "the whole ones assemble" "$(raw_assemble)" "done"
+is "the whole ones assemble" "$(raw_assemble /dev/b0 /dev/b1)" "done"
 weftctl stop v >/dev/null
 
 # --- Features
@@ -122,13 +152,51 @@ ok "an unknown compatible feature is no reason" weftctl assemble v
 weftctl stop v >/dev/null
 whole
 
+# --- The owner record: what of it a beat of an earlier assembly may overwrite
+ownership() { cat '/sys/block/weft!v/weft/ownership'; }
+# record WHERE: the host has the volume, and says so there, at a byte of member 0.
+record() { dd if=/dev/b0 bs=4096 skip=$(($1 / 4096)) count=1 iflag=direct status=none; }
+beats() { [ "$(record 4096 | sha256sum)" != "$1" ]; }
+weftctl assemble v >/dev/null
+record 4096 >/tmp/beat; record 8192 >/tmp/claim
+weftctl stop v >/dev/null
+weftctl assemble v >/dev/null
+put b0 4096 </tmp/beat
+ok "a late beat of an earlier assembly is written over" until_true 10 beats "$(sha256sum </tmp/beat)"
+sleep 1
+is "and takes nothing back" "$(ownership)" held
+put b0 8192 </tmp/claim
+ok "the claim of another assembly takes the volume" until_true 10 grep -q lost '/sys/block/weft!v/weft/ownership'
+dd if=/dev/zero of=/dev/weft/v bs=4k count=1 oflag=direct status=none 2>/dev/null
+is "writes fail" $? 1
+weftctl stop v >/dev/null
+for at in 4096 8192; do head -c 4096 /dev/zero | put b0 $at; done
+is_now() { [ "$(ownership)" = "$1" ]; }
+weftctl assemble v >/dev/null
+log_mark
+head -c 4096 /dev/urandom | put b0 4096
+ok "a damaged record takes the volume as well" until_true 10 is_now lost
+ok "and is called so" log_says "the owner record is damaged"
+weftctl stop v >/dev/null
+for at in 4096 8192; do head -c 4096 /dev/zero | put b0 $at; done
+modprobe dm_mod
+dmsetup create still --table "0 $((32 * 2048)) linear $(readlink -f /dev/b0) 0"; dmsetup mknodes
+weftctl assemble v /dev/mapper/still /dev/b1 >/dev/null
+dmsetup suspend still
+ok "a heartbeat that does not come back is shown, without a write" until_true 10 is_now suspended
+dmsetup resume still
+ok "one that does is, too" until_true 10 is_now held
+ok "stopped" weftctl stop v
+dmsetup remove still
+
 # --- A member that shrank below its data
 make_loop shrunk 32
 dd if=/dev/b1 of=/dev/shrunk bs=1M status=none oflag=direct
 remove_loop shrunk
 truncate -s 20M /tmp/shrunk.img; ln -s "$(losetup -f --show /tmp/shrunk.img)" /dev/shrunk
 out=$(python3 /weft/tests/system/weft_netlink.py assemble v /dev/b0 /dev/shrunk)
-case $out in *"too small"*) result 0 "a member that shrank is refused" ;; *) note "$out"; result 1 "a member that shrank is refused" ;; esac
+case $out in *"too small"*) bad=0 ;; *) note "$out"; bad=1 ;; esac
+result $bad "a member that shrank is refused"
 remove_loop shrunk
 for n in 0 1; do remove_null "b$n"; done
 ok_unload

@@ -3,6 +3,7 @@
 """weft's netlink family spoken by hand: what no tool would send, for the tests.
 
 usage: weft_netlink.py assemble NAME DEVICE...   prints "done", or "refused: SENTENCE", or "errno N"
+       weft_netlink.py path-add NAME INDEX DEVICE   the same
        weft_netlink.py hostile                   sends nonsense; prints TAP
 """
 import random
@@ -11,6 +12,7 @@ import struct
 import sys
 
 VOLUME_GET, VOLUME_ASSEMBLE, VOLUME_STOP, REFUSED = 1, 2, 3, 4
+PATH_ADD = 8
 A_NAME, A_UUID, A_MEMBER, A_STATE, A_OWNERSHIP, A_READ_ONLY, A_TAKE_OVER, A_HOST_NQN = range(1, 9)
 M_INDEX, M_UUID, M_TRANSPORT, M_ADDRESS = range(1, 5)
 NESTED = 0x8000
@@ -82,13 +84,22 @@ class Connection:
         return self.ask(self.family, struct.pack("<BBH", command, 1, 0) + body, **kwargs)
 
 
-def assemble(name, devices):
-    body = attr(A_NAME, name.encode() + b"\0") + attr(A_HOST_NQN, NQN) + b"".join(map(member, devices))
-    err, sentence = Connection().command(VOLUME_ASSEMBLE, body)
+def tell(answer):
+    err, sentence = answer
     if not err:
         print("done")
     else:
         print(f"refused: {sentence}" if sentence else f"errno {err}")
+
+
+def assemble(name, devices):
+    body = attr(A_NAME, name.encode() + b"\0") + attr(A_HOST_NQN, NQN) + b"".join(map(member, devices))
+    tell(Connection().command(VOLUME_ASSEMBLE, body))
+
+
+def path_add(name, index, device):
+    reach = attr(M_INDEX, struct.pack("<I", index)) + attr(M_ADDRESS, device.encode() + b"\0")
+    tell(Connection().command(PATH_ADD, attr(A_NAME, name.encode() + b"\0") + attr(A_MEMBER | NESTED, reach)))
 
 
 def hostile():
@@ -155,5 +166,7 @@ def hostile():
 
 if sys.argv[1] == "assemble":
     assemble(sys.argv[2], sys.argv[3:])
+elif sys.argv[1] == "path-add":
+    path_add(sys.argv[2], int(sys.argv[3]), sys.argv[4])
 else:
     hostile()

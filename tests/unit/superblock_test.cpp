@@ -152,6 +152,26 @@ TEST(Superblock, EveryImpossibleFieldIsRefused)
     }
 }
 
+TEST(Superblock, CopyBelongsWhereItSays)
+{
+    const auto info = sample();
+    weft_why why{};
+    EXPECT_EQ(weft_sb_is_copy(&info, info.copy_offset, &why), 0);
+    EXPECT_STREQ(why.text, "");
+    // The last partition's copy, seen from the start of the disk.
+    EXPECT_EQ(weft_sb_is_copy(&info, info.copy_offset + (1 << 20), &why), -ENODATA);
+    EXPECT_STRNE(why.text, "");
+}
+
+TEST(Superblock, DataLeavesRoomForRecordAndClaim)
+{
+    auto info = sample();
+    info.data_offset = WEFT_CLAIM_OFFSET;
+    EXPECT_EQ(decode(encode(info)), -EINVAL);
+    info.data_offset = WEFT_CLAIM_OFFSET + WEFT_SB_SIZE;
+    EXPECT_EQ(decode(encode(info)), 0);
+}
+
 TEST(Superblock, UnknownCompatibleBitsAreNoReason)
 {
     auto info = sample();

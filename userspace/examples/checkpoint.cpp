@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/// Writes a checkpoint while the program goes on: pieces of its state are copied into the stream's window,
-/// and written from there. Overwrites the beginning of what it is given.
+/// Writes a checkpoint while the program continues: it copies pieces of its state to the stream's window, and
+/// writes them from there. Overwrites the start of the volume or file.
 ///
 ///   checkpoint VOLUME-OR-FILE BYTES
 #include <weft/stream.hpp>
@@ -64,7 +64,7 @@ int main(int argc, char** argv)
     for (std::size_t i = 0; i < state.size(); i++)
         state[i] = static_cast<std::byte>(i * 7 + i / 4096);
     auto writing = std::async(std::launch::async, [&] { return write_checkpoint(*volume, state); });
-    // Here training would go on, as long as it leaves `state` alone.
+    // Training would continue here, as long as it does not change `state`.
     const auto written = writing.get();
     if (!written) {
         std::fprintf(stderr, "checkpoint: %s\n", written.error().text.c_str());

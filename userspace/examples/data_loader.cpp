@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/// The loop of a data loader: batches of samples from all over a data set, each gathered while the one before
-/// is worked on.
+/// The loop of a data loader: it gathers batches of samples from random places in a data set, each one while
+/// the previous one is in use.
 ///
 ///   data_loader VOLUME-OR-FILE SAMPLE-BYTES BATCH BATCHES
 #include "device_memory.hpp"
@@ -29,7 +29,7 @@ T must(weft::Result<T> result)
     return std::move(*result);
 }
 
-/// Makes batches on a thread of its own, which has the engine.
+/// Makes batches in its own thread, which owns the engine.
 class Loader
 {
 public:
@@ -40,7 +40,7 @@ public:
           thread_([this](const std::stop_token& stop) { run(stop); })
     {
     }
-    /// Begins the next batch, into the half that is not being worked on. Its bytes.
+    /// Begins the next batch, in the half that is not in use. Returns its number of bytes.
     std::future<std::size_t> next()
     {
         wanted_ = std::promise<std::size_t>();
@@ -110,7 +110,7 @@ int main(int argc, char** argv)
         bytes += coming.get();
         if (left > 1)
             coming = loader.next();
-        // Here a training step would use the half that is there.
+        // A training step would use this half here.
     }
     std::printf("%zu bytes by the route %s\n", bytes, weft::name_of(loader.route()));
     return 0;

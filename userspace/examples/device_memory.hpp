@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/// Memory for the examples: the GPU's where they are built with CUDA and there is one, the host's otherwise.
+/// Memory for the examples: GPU memory if they are built with CUDA and there is a GPU, else host memory.
 #pragma once
 
 #include <weft/memory.hpp>
@@ -13,7 +13,7 @@ inline weft::Result<weft::Memory> device_memory(std::size_t bytes)
 #if __has_include(<cuda.h>)
     CUcontext context = nullptr;
     CUdeviceptr pointer = 0;
-    // It lives as long as the program.
+    // The memory is not freed before the program ends.
     if (!cuInit(0) && !cuDevicePrimaryCtxRetain(&context, 0) && !cuCtxSetCurrent(context) &&
         !cuMemAlloc(&pointer, bytes))
         return weft::Memory::from_cuda(pointer, bytes);

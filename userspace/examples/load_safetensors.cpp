@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/// Reads a safetensors file into GPU memory (or the host's), all of it at once, and lists where its tensors
-/// are.
+/// Reads a whole safetensors file into GPU memory (or host memory), and lists the addresses of its tensors.
 ///
 ///   load_safetensors FILE [VOLUME]
 ///
-/// With the name of the weft volume that the file is on, and the file sealed (chattr +i), its bytes go from
-/// the targets to the GPU and past the filesystem.
+/// With the name of the weft volume that the file is on, and if the file is sealed (chattr +i), its bytes go
+/// directly from the targets to the GPU, without the filesystem.
 #include "device_memory.hpp"
 #include "safetensors.hpp"
 
@@ -33,7 +32,7 @@ T must(weft::Result<T> result)
     return std::move(*result);
 }
 
-/// The header is read as any file is.
+/// Reads the header with ordinary file I/O.
 std::vector<Tensor> read_header(const std::string& path, std::uint64_t size)
 {
     std::ifstream file(path, std::ios::binary);
@@ -56,7 +55,7 @@ int main(int argc, char** argv)
 {
     if (argc < 2)
         give_up("usage: load_safetensors FILE [VOLUME]");
-    // Without a volume the file is one by itself.
+    // Without a volume, open the file itself as the target.
     const auto volume = must(weft::Volume::open(argc > 2 ? argv[2] : argv[1]));
     std::optional<weft::File> file;
     if (argc > 2) {

@@ -20,11 +20,12 @@ class Error(ctypes.Structure):
 
 class Geometry(ctypes.Structure):
     _fields_ = [("size", ctypes.c_uint64), ("block_size", ctypes.c_uint32), ("alignment", ctypes.c_uint32),
-                ("chunk_size", ctypes.c_uint32), ("member_count", ctypes.c_uint32)]
+                ("chunk_size", ctypes.c_uint32), ("member_count", ctypes.c_uint32), ("reserved", ctypes.c_uint64 * 5)]
 
 
 class Completion(ctypes.Structure):
-    _fields_ = [("token", ctypes.c_uint64), ("result", ctypes.c_int64), ("route", ctypes.c_int)]
+    _fields_ = [("token", ctypes.c_uint64), ("result", ctypes.c_int64), ("route", ctypes.c_int),
+                ("reserved", ctypes.c_uint32 * 3)]
 
 
 for name in ("weft_volume_open", "weft_memory_allocate", "weft_volume_add", "weft_engine_create", "weft_memory_data"):
@@ -57,13 +58,28 @@ class ManagedTensor(ctypes.Structure):
 DELETER = ctypes.CFUNCTYPE(None, ctypes.POINTER(ManagedTensor))
 ManagedTensor._fields_ = [("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", DELETER)]
 CPU, UINT = 1, 1
-# What others have a tensor of, by its address: the buffer, and what describes it.
+# A consumer renames the capsule. A capsule that still has this name was not consumed.
+UNTAKEN = b"dltensor"
+CAPSULE_DESTRUCTOR = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+for name, result, *arguments in (
+        ("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, CAPSULE_DESTRUCTOR),
+        ("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p),
+        ("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)):
+    getattr(ctypes.pythonapi, name).restype = result
+    getattr(ctypes.pythonapi, name).argtypes = arguments
+# The exported tensors by address: the buffer, and its description. Keeps both until the consumer frees the tensor.
 lent = {}
 
 
 @DELETER
 def release(managed):
     lent.pop(ctypes.addressof(managed.contents), None)
+
+
+@CAPSULE_DESTRUCTOR
+def end_capsule(capsule):
+    if ctypes.pythonapi.PyCapsule_IsValid(capsule, UNTAKEN):
+        lent.pop(ctypes.pythonapi.PyCapsule_GetPointer(capsule, UNTAKEN), None)
 
 
 class Buffer:
@@ -90,9 +106,7 @@ class Buffer:
         managed.tensor = Tensor(self.address, CPU, 0, 1, UINT, 8, 1, shape, None, 0)
         managed.deleter = release
         lent[ctypes.addressof(managed)] = (self, managed, shape)
-        new = ctypes.pythonapi.PyCapsule_New
-        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-        return new(ctypes.addressof(managed), b"dltensor", None)
+        return ctypes.pythonapi.PyCapsule_New(ctypes.addressof(managed), UNTAKEN, end_capsule)
 
 
 def read(name, offset, length):
@@ -119,4 +133,5 @@ def main():
     print(f"{got} bytes, sha256 {hashlib.sha256(bytes(buffer)[:got]).hexdigest()}")
 
 
-main()
+if __name__ == "__main__":
+    main()

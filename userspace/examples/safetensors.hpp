@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/// The header of a safetensors file: 8 bytes of length, little-endian, and so much JSON; then the tensors.
+/// The header of a safetensors file: the length of the JSON in 8 bytes, little-endian; the JSON; the tensors.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ struct Tensor {
     std::uint64_t end;
 };
 
-/// How long a header may be: the format's own limit.
+/// The format's limit for the length of a header.
 constexpr std::uint64_t safetensors_header_max = 100'000'000;
 
-/// Of the first 8 bytes of a file: how many the header is behind them.
+/// The length of the header, from the first 8 bytes of a file.
 inline std::expected<std::uint64_t, std::string> safetensors_header_size(std::span<const std::byte> first,
                                                                          std::uint64_t file_size)
 {
@@ -34,7 +34,7 @@ inline std::expected<std::uint64_t, std::string> safetensors_header_size(std::sp
     return size;
 }
 
-/// What it holds. Every tensor lies within the file.
+/// Parses the header. Every tensor is within the file.
 inline std::expected<std::vector<Tensor>, std::string> parse_safetensors(std::string_view header,
                                                                          std::uint64_t file_size)
 {

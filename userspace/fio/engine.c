@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * libweft-fio.so: fio's I/O by libweft, to and from host memory, dma-bufs and
- * GPU memory.
+ * libweft-fio.so: an fio engine that uses libweft, to and from host memory,
+ * dma-bufs and GPU memory.
  *
- * A job has one engine of libweft, as it has one thread, and one memory with
- * room for what is in flight. That memory is fio's own buffer where the CPU
- * reaches it. A GPU's is beside fio's, and data is copied between the two where
- * its contents matter, which is with verify.
+ * A job is one thread, with one engine of libweft and one memory for the I/O in
+ * flight. If the CPU can access the memory, it is fio's buffer. GPU memory is
+ * separate from fio's buffer; data is copied between the two only with verify,
+ * when the contents matter.
  *
- * What fio hands its engines is laid out by its version and by how it was
- * configured, so the engine goes with that very fio (see build-engine), and asks it.
+ * The layout of fio's structures depends on its version and configuration, so
+ * the engine is built for one fio (see build-engine), and refuses any other.
  */
 #include <stdbool.h>
 #include <sys/file.h>
@@ -33,20 +33,20 @@ struct engine_options {
 	char *volume;
 };
 
-/* Of a job. */
+/* State of a job. */
 struct engine_data {
 	struct weft_engine *engine;
 	struct weft_memory *memory;
 	struct weft_completion *completions;
 	struct io_u **queued;	/* since the last commit */
 	unsigned int queued_count;
-	unsigned int policy;	/* of registrations */
-	bool copies;	/* between fio's buffer and the memory, for each I/O */
+	unsigned int policy;	/* flags for registrations */
+	bool copies;	/* copy between fio's buffer and the memory for each I/O */
 	bool filled;	/* the memory holds what fio's buffer holds */
-	int told;	/* of enum weft_route, what people were told last; -1: nothing */
+	int told;	/* the route (enum weft_route) that was reported last; -1: none */
 };
 
-/* Of an open file of a job. */
+/* State of an open file of a job. */
 struct engine_file {
 	struct weft_volume *volume;
 	struct weft_file *file;	/* on that volume, NULL: the volume itself */
@@ -124,7 +124,7 @@ static int give_up(struct thread_data *td, int code, const char *what, const cha
 	return 1;
 }
 
-/* "vmap,staged" as a policy, or -1. */
+/* Parse a list such as "vmap,staged" to a policy; -1 if it is invalid. */
 static int read_allow(const char *allow)
 {
 	static const struct {
@@ -150,7 +150,7 @@ static int read_allow(const char *allow)
 	return policy;
 }
 
-/* What a job may ask of fio and libweft does not do; NULL for nothing. */
+/* The first option of a job that this engine does not support, or NULL. */
 static const char *not_there(struct thread_data *td)
 {
 	const struct engine_options *options = td->eo;
@@ -235,7 +235,7 @@ static int engine_iomem_alloc(struct thread_data *td, size_t bytes)
 	td->orig_buffer = weft_memory_data(data->memory);
 	if (td->orig_buffer)
 		return 0;
-	/* Beside it: as aligned as a GPU's memory, so that offsets in both are the same. */
+	/* A buffer for fio with the alignment of GPU memory, so that offsets in both are the same. */
 	if (posix_memalign((void **)&td->orig_buffer, page_size, bytes)) {
 		td->orig_buffer = NULL;
 		weft_memory_free(data->memory);
@@ -250,13 +250,13 @@ static void engine_iomem_free(struct thread_data *td)
 {
 	struct engine_data *data = td->io_ops_data;
 
-	/* Also after there was none to be had. */
+	/* fio also calls this after the allocation failed. */
 	if (!data || !data->memory)
 		return;
 	if (!weft_memory_data(data->memory))
 		free(td->orig_buffer);
 	td->orig_buffer = NULL;
-	/* It may stage what it does by the GPU whose memory this is. */
+	/* Destroy the engine first: it may stage through this GPU. */
 	weft_engine_destroy(data->engine);
 	data->engine = NULL;
 	weft_memory_free(data->memory);
@@ -277,7 +277,7 @@ static void forget(struct fio_file *f)
 static const char *const memory_names[] = { "host memory", "a udmabuf", "GPU memory" };
 static const char *const route_names[] = { "direct", "vmap", "bounce", "staged", "cached" };
 
-/* People are told which way their bytes go, and why: of the first of jobs that are alike, and where it is another one. */
+/* Report the route and its reason, once for a group of equal jobs, and again when the route differs. */
 static void tell_route(struct thread_data *td, struct fio_file *f)
 {
 	struct engine_options *options = td->eo;
@@ -293,15 +293,15 @@ static void tell_route(struct thread_data *td, struct fio_file *f)
 		*reason ? ": " : "", reason);
 }
 
-/* A name without a slash is a file here, as it is for fio, and not the volume of that name. */
+/* A name without a slash is a file, as for fio, and not a volume of that name. */
 static bool name_of(const struct fio_file *f, char name[PATH_MAX])
 {
 	return snprintf(name, PATH_MAX, "%s%s", strchr(f->file_name, '/') ? "" : "./", f->file_name) < PATH_MAX;
 }
 
 /*
- * A file that is written gets the size that the job takes it to have: libweft reads none beyond the end that it had when
- * it was opened. Jobs that share it do so one after another, or one would cut off what another has.
+ * Extend a file to the size that the job needs: libweft does not read beyond the end that the file had when it was opened.
+ * The lock serializes jobs that share the file, so that none truncates it below another's size.
  */
 static int grow(struct thread_data *td, const struct fio_file *f, const char *name)
 {
@@ -329,13 +329,14 @@ static int engine_open_file(struct thread_data *td, struct fio_file *f)
 {
 	struct engine_options *options = td->eo;
 	struct engine_data *data = td->io_ops_data;
-	enum weft_access access = td_write(td) ? WEFT_READ_WRITE : WEFT_READ;
+	/* Jobs share a device; fio itself refuses to write to a mounted one. */
+	enum weft_access access = td_write(td) ? WEFT_READ_WRITE | WEFT_SHARED : WEFT_READ;
 	char name[PATH_MAX];
 	struct weft_geometry geometry;
 	struct weft_error error = { 0 };
 	struct engine_file *file;
 
-	/* fio goes on for a while after it was told that there is no memory; and has none for what moves no data. */
+	/* fio continues for a while after the allocation failed, and allocates nothing for jobs without data. */
 	if (!data->memory)
 		return td->error ? 1 : give_up(td, EOPNOTSUPP, td->o.name, "libweft reads and writes, and does nothing else");
 	if (!name_of(f, name))
@@ -368,7 +369,7 @@ static int engine_open_file(struct thread_data *td, struct fio_file *f)
 		goto refuse;
 	if (!file->file)
 		weft_engine_attach(data->engine, file->volume);
-	/* Contents do not matter without verify, but for what a target may make of zeros. */
+	/* Without verify, only avoid zeros, which a target may treat in another way. */
 	if (!data->filled && td->orig_buffer != weft_memory_data(data->memory) &&
 	    weft_memory_copy_in(data->memory, 0, td->orig_buffer, weft_memory_size(data->memory))) {
 		error.code = EIO;
@@ -390,7 +391,7 @@ static int engine_close_file(struct thread_data *td, struct fio_file *f)
 	struct engine_file *file = FILE_ENG_DATA(f);
 	struct engine_data *data = td->io_ops_data;
 
-	/* fio closes some twice: where it gave up after it was open. */
+	/* After an error fio may close a file twice. */
 	if (!file)
 		return 0;
 	if (!file->file && data->engine)
@@ -399,7 +400,7 @@ static int engine_close_file(struct thread_data *td, struct fio_file *f)
 	return 0;
 }
 
-/* Before there is a job: fio's own way opens devices by open_file(), which takes the job's memory. */
+/* Called before the job exists. fio's own function would call open_file(), which needs the job's memory. */
 static int engine_get_file_size(struct thread_data *td, struct fio_file *f)
 {
 	struct weft_geometry geometry;
@@ -423,7 +424,7 @@ static int engine_get_file_size(struct thread_data *td, struct fio_file *f)
 	return 0;
 }
 
-/* There is nothing cached: I/O goes past it, or the file is on a filesystem that has no other way. */
+/* Nothing to do: I/O bypasses the cache, or the filesystem does not support that. */
 static int engine_invalidate(struct thread_data *td, struct fio_file *f)
 {
 	return 0;
@@ -476,7 +477,7 @@ static int engine_commit(struct thread_data *td)
 	if (!data->queued_count)
 		return 0;
 	ret = weft_submit(data->engine);
-	/* What the kernel cannot take now goes with the next submission, or while completions are waited for. */
+	/* These are temporary: the next submission or wait submits the rest. */
 	if (ret == -EAGAIN || ret == -EBUSY || ret == -EINTR)
 		ret = 0;
 	io_u_mark_submit(td, data->queued_count);
@@ -486,7 +487,7 @@ static int engine_commit(struct thread_data *td)
 			data->queued[i]->issue_time = now;
 			io_u_queued(td, data->queued[i]);
 		}
-		/* fio's log of I/O has it from here. */
+		/* fio's I/O log takes the time from here. */
 		if (td->o.read_iolog_file)
 			td->last_issue = now;
 	}
@@ -526,7 +527,7 @@ static struct io_u *engine_event(struct thread_data *td, int number)
 	return io_u;
 }
 
-/* Before this version fio sets the time when it queues, and takes it to be that of the submission. */
+/* Before this version, fio itself sets the submission time when it queues an I/O. */
 #if FIO_IOOPS_VERSION >= 31
 #define SETS_ISSUE_TIME	FIO_ASYNCIO_SETS_ISSUE_TIME
 #else
@@ -553,7 +554,7 @@ static struct ioengine_ops engine = {
 	.options		= engine_option_list,
 };
 
-/* Whether options are where this engine takes them to be. */
+/* Are fio's options at the offsets that this engine was compiled with? */
 static bool laid_out_alike(void)
 {
 	static const struct {
@@ -579,7 +580,7 @@ static bool laid_out_alike(void)
 	return true;
 }
 
-/* Where fio begins with an engine that it has opened. */
+/* fio calls this after it has opened the engine. */
 void get_ioengine(struct ioengine_ops **ops)
 {
 	*ops = NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/// weft.h by the C++ classes. Nothing thrown gets past here.
+/// weft.h, implemented with the C++ classes. No exception leaves these functions.
 #include <weft/engine.hpp>
 #include <weft/weft.h>
 
@@ -7,6 +7,9 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+
+// The layout of the interface that the soname stands for.
+static_assert(sizeof(weft_error) == 516 && sizeof(weft_geometry) == 64 && sizeof(weft_completion) == 32);
 
 struct weft_volume {
     weft::Volume volume;
@@ -36,7 +39,7 @@ void explain(weft_error* error, int code, const char* text)
     error->text[sizeof(error->text) - 1] = 0;
 }
 
-/// The object that `make` results in, as C has it.
+/// The result of `make` as an object for C; on failure nullptr and the error.
 template <typename Object, typename Make>
 Object* made(weft_error* error, Make make) noexcept
 {
@@ -51,18 +54,33 @@ Object* made(weft_error* error, Make make) noexcept
     return nullptr;
 }
 
-weft::Policy policy_of(unsigned int policy)
+weft::Result<weft::Policy> policy_of(unsigned int policy)
 {
-    return {.vmap = (policy & WEFT_ALLOW_VMAP) != 0,
-            .bounce = (policy & WEFT_ALLOW_BOUNCE) != 0,
-            .staged = (policy & WEFT_ALLOW_STAGED) != 0,
-            .read_only = (policy & WEFT_READ_ONLY) != 0,
-            .persistent = (policy & WEFT_PERSISTENT) != 0};
+    constexpr unsigned int known =
+        WEFT_ALLOW_VMAP | WEFT_ALLOW_BOUNCE | WEFT_ALLOW_STAGED | WEFT_READ_ONLY | WEFT_PERSISTENT;
+    if (policy & ~known)
+        return std::unexpected(weft::Error{EINVAL, "policy " + std::to_string(policy) + " has bits beyond " +
+                                                       std::to_string(known) +
+                                                       ": this libweft knows no more of enum weft_policy"});
+    return weft::Policy{.vmap = (policy & WEFT_ALLOW_VMAP) != 0,
+                        .bounce = (policy & WEFT_ALLOW_BOUNCE) != 0,
+                        .staged = (policy & WEFT_ALLOW_STAGED) != 0,
+                        .read_only = (policy & WEFT_READ_ONLY) != 0,
+                        .persistent = (policy & WEFT_PERSISTENT) != 0};
+}
+
+weft::Result<weft::Registration> registered(const weft::Target& target, const weft_memory* memory,
+                                            unsigned int policy)
+{
+    const auto known = policy_of(policy);
+    if (!known)
+        return std::unexpected(known.error());
+    return target.add(memory->memory, *known);
 }
 
 void show(const weft::Geometry& from, weft_geometry* to)
 {
-    *to = {from.size, from.block_size, from.alignment, from.chunk_size, from.member_count};
+    *to = {from.size, from.block_size, from.alignment, from.chunk_size, from.member_count, {}};
 }
 
 int begun(const std::optional<weft::Ticket>& ticket)
@@ -79,8 +97,9 @@ size_t delivered(weft_engine* engine, weft_completion* completions, size_t count
         const bool first = wait && !total;
         const auto got = first ? engine->engine.wait(room) : engine->engine.poll(room);
         for (size_t i = 0; i < got; i++)
-            completions[total++] = {some[i].token, some[i].result, static_cast<weft_route>(some[i].route)};
-        // A piece of something larger is no completion yet.
+            completions[total++] = {
+                some[i].token, some[i].result, static_cast<weft_route>(some[i].route), {}};
+        // A step that completes no I/O does not count: wait again.
         if (got < room.size() && !(first && !got && engine->engine.in_flight()))
             break;
     }
@@ -95,8 +114,11 @@ extern "C" {
 
 weft_volume* weft_volume_open(const char* name, weft_access access, weft_error* error)
 {
-    return made<weft_volume>(error,
-                             [&] { return weft::Volume::open(name, static_cast<weft::Access>(access)); });
+    const auto bits = static_cast<unsigned>(access);
+    const auto claim = bits & WEFT_SHARED ? weft::Claim::shared : weft::Claim::exclusive;
+    // Map unknown bits to an invalid access, which open() refuses.
+    const auto known = static_cast<weft::Access>(bits > 7 ? 0 : bits & 3);
+    return made<weft_volume>(error, [&] { return weft::Volume::open(name, known, claim); });
 }
 
 void weft_volume_close(weft_volume* volume)
@@ -182,14 +204,13 @@ int weft_memory_copy_out(const weft_memory* memory, size_t offset, void* to, siz
 weft_registration* weft_volume_add(const weft_volume* volume, const weft_memory* memory, unsigned int policy,
                                    weft_error* error)
 {
-    return made<weft_registration>(error,
-                                   [&] { return volume->volume.add(memory->memory, policy_of(policy)); });
+    return made<weft_registration>(error, [&] { return registered(volume->volume, memory, policy); });
 }
 
 weft_registration* weft_file_add(const weft_file* file, const weft_memory* memory, unsigned int policy,
                                  weft_error* error)
 {
-    return made<weft_registration>(error, [&] { return file->file.add(memory->memory, policy_of(policy)); });
+    return made<weft_registration>(error, [&] { return registered(file->file, memory, policy); });
 }
 
 void weft_registration_end(weft_registration* registration)

@@ -8,7 +8,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
+#include <mutex>
+#include <pthread.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 
 namespace weft
 {
@@ -16,18 +20,71 @@ namespace weft
 namespace
 {
 
-// Completions of cancellations and timeouts tell nobody anything.
+// User data of cancellations and timeouts, whose completions are ignored.
 constexpr std::uint64_t nobody = ~std::uint64_t{0};
+
+/// All engines of this process, for registrations that end. Never destroyed: global objects may end later.
+struct Engines {
+    std::mutex lock;
+    std::vector<Engine::Impl*> all;
+};
+
+Engines& engines()
+{
+    static auto* const once = new Engines;
+    return *once;
+}
+
+/// Binds the ring to the calling thread. liburing 2.3 has a function for this, but does not export it.
+int enable_ring(const io_uring& ring) noexcept
+{
+    return ::syscall(__NR_io_uring_register, ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0) ? -errno
+                                                                                                     : 0;
+}
 
 } // namespace
 
+std::atomic<unsigned> fork_count = 0;
+
+void watch_forks() noexcept
+{
+    // A child has no engines: the objects that it sees belong to its parent.
+    static const int once = ::pthread_atfork([] { engines().lock.lock(); }, [] { engines().lock.unlock(); },
+                                             [] {
+                                                 engines().all.clear();
+                                                 engines().lock.unlock();
+                                                 fork_count++;
+                                             });
+    static_cast<void>(once);
+}
+
+void wait_for_io(const Registration::State& memory) noexcept
+{
+    for (;;) {
+        Engine::Impl* own = nullptr;
+        Engine::Impl* other = nullptr;
+        {
+            const std::lock_guard held(engines().lock);
+            for (auto* engine : engines().all)
+                if (engine->names(memory) && engine->has_user())
+                    (engine->user == std::this_thread::get_id() ? own : other) = engine;
+        }
+        if (!own && !other)
+            return;
+        if (own)
+            own->progress(true, std::nullopt);
+        else
+            std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+}
+
 Engine::Impl::Impl(const EngineOptions& wanted)
-    : options(wanted), ops(wanted.entries), ready(wanted.entries), staging(wanted)
+    : options(wanted), ops(wanted.entries), named(wanted.entries), ready(wanted.entries),
+      told(wanted.entries), staging(wanted)
 {
     free_ops.reserve(wanted.entries);
     for (unsigned i = wanted.entries; i > 0; i--)
         free_ops.push_back(i - 1);
-    staged.reserve(wanted.entries);
     failed.reserve(wanted.entries);
 }
 
@@ -35,61 +92,164 @@ Engine::Impl::~Impl()
 {
     if (!started)
         return;
-    // Nothing may be written to memory after this.
-    while (free_ops.size() < ops.size()) {
-        progress(true, std::nullopt);
-        ready_first = ready_count = 0;
+    if (origin.is_parents()) {
+        // The ring's pages are not mapped in the child, and their addresses may be in use for something else.
+        ::close(ring.ring_fd);
+        return;
     }
-    // CUDA's function for the descriptor comes behind the copy that was waited for.
+    drain();
+    {
+        const std::lock_guard held(engines().lock);
+        std::erase(engines().all, this);
+    }
+    // The kernel releases a ring later. Until then it would keep the claims of attached devices.
+    if (!attached.empty() && !reachable())
+        io_uring_unregister_files(&ring);
+    // Waits also for CUDA's callbacks that signal the descriptor; they run after the copies.
     staging.wait_for_copies();
     faults::ring_ends();
     io_uring_queue_exit(&ring);
+}
+
+/// Waits for all I/O: nothing accesses memory after it.
+void Engine::Impl::drain() noexcept
+{
+    while ((free_ops.size() < ops.size() || told_count) && usable() != -EEXIST) {
+        progress(true, std::nullopt);
+        ready_first = ready_count = 0;
+    }
+}
+
+bool Engine::Impl::names(const Registration::State& memory) const noexcept
+{
+    return std::any_of(named.begin(), named.end(),
+                       [&](const auto& one) { return one.load(std::memory_order_acquire) == &memory; });
 }
 
 int Engine::Impl::start()
 {
     io_uring_params params{};
     params.flags = IORING_SETUP_SQE128 | IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP;
-    // A deadline and a cancellation each have a completion of their own.
+    // Each deadline and each cancellation has its own completion.
     params.cq_entries = options.entries * 4;
     if (options.sqpoll)
         params.flags |= IORING_SETUP_SQPOLL;
     else
-        params.flags |= IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
+        params.flags |= IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_R_DISABLED;
     if (options.iopoll)
         params.flags |= IORING_SETUP_IOPOLL;
     const auto wanted = params;
-    // One with a deadline takes two entries of the submission queue.
+    // An I/O with a deadline takes two entries of the submission queue.
     int result = io_uring_queue_init_params(2 * options.entries, &ring, &params);
-    // Before 6.1 completions came by interrupting the thread.
+    // Kernels before 6.1 do not have these flags.
     if (result == -EINVAL && !options.sqpoll) {
         params = wanted;
-        params.flags &= ~(IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN);
+        params.flags &= ~(IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_R_DISABLED);
         result = io_uring_queue_init_params(2 * options.entries, &ring, &params);
     }
     started = !result;
-    if (started)
+    if (started) {
         faults::ring_made();
+        bound = params.flags & IORING_SETUP_SINGLE_ISSUER;
+        // Keep the rings from children of fork(), which would take their parent's completions.
+        io_uring_ring_dontfork(&ring);
+        const std::lock_guard held(engines().lock);
+        engines().all.push_back(this);
+    }
     return result;
+}
+
+/// Returns 0 if this thread may use the ring, or a negative errno.
+int Engine::Impl::reachable() const noexcept
+{
+    if (origin.is_parents())
+        return -ECHILD;
+    if (broken || !bound)
+        return broken;
+    const auto thread = user.load(std::memory_order_relaxed);
+    return thread == std::thread::id() || thread == std::this_thread::get_id() ? 0 : -EEXIST;
+}
+
+/// Is there a thread that can poll the I/O in flight?
+bool Engine::Impl::has_user() const noexcept
+{
+    const auto thread = task.load(std::memory_order_relaxed);
+    return !thread || !::tgkill(::getpid(), thread, 0);
+}
+
+/// Returns 0 if this thread may do I/O, or a negative errno. Binds the ring to the first thread.
+int Engine::Impl::usable() noexcept
+{
+    if (const int wrong = reachable())
+        return wrong;
+    const auto thread = std::this_thread::get_id();
+    if (user.load(std::memory_order_relaxed) == thread)
+        return 0;
+    user.store(thread, std::memory_order_relaxed);
+    if (bound) {
+        task.store(::gettid(), std::memory_order_relaxed);
+        note(enable_ring(ring));
+    }
+    return broken;
+}
+
+void Engine::Impl::note(int result) noexcept
+{
+    if (is_final(result) && !broken)
+        broken = result;
+}
+
+/// Ends all operations with an error: no more completions will arrive.
+void Engine::Impl::end_all(std::int64_t error) noexcept
+{
+    if (!origin.is_parents())
+        staging.wait_for_copies();
+    staging.copying = 0;
+    staging.give_back_all();
+    while (staged_count)
+        unqueue(first_staged);
+    failed.clear();
+    for (std::uint32_t i = 0; i < ops.size(); i++)
+        if (ops[i].generation % 2)
+            finish(i, error);
+}
+
+/// Replaces progress() when this thread cannot use the ring: completes what can be completed.
+void Engine::Impl::give_up() noexcept
+{
+    const int why = usable();
+    do {
+        // Leave the I/O of another thread's engine alone.
+        if (why != -EEXIST)
+            end_all(why);
+        while (!failed.empty()) {
+            const auto index = failed.back();
+            failed.pop_back();
+            finish(index, ops[index].result);
+        }
+        hand_over();
+    } while (begin_waiting() || !failed.empty());
 }
 
 io_uring_sqe* Engine::Impl::next_sqe(unsigned wanted) noexcept
 {
+    if (faults::full())
+        return nullptr;
     if (io_uring_sq_space_left(&ring) < wanted) {
         io_uring_submit(&ring);
-        // A kernel thread takes them in its own time.
+        // The kernel thread takes the entries later.
         if (options.sqpoll)
             io_uring_sqring_wait(&ring);
     }
     return io_uring_sq_space_left(&ring) < wanted ? nullptr : io_uring_get_sqe(&ring);
 }
 
-void Engine::Impl::prepare(io_uring_sqe* sqe, const FilePiece& piece, const Target& target) noexcept
+void Engine::Impl::prepare(io_uring_sqe* sqe, const FilePiece& piece, const Way& way) noexcept
 {
     const auto length = faults::shorten(piece.length);
     const int stalled = faults::stalled();
-    const int index = stalled >= 0 ? -1 : file_index(target);
-    const int fd = stalled >= 0 ? stalled : index >= 0 ? index : target.fd_;
+    const int index = stalled >= 0 ? -1 : file_index(way.number);
+    const int fd = stalled >= 0 ? stalled : index >= 0 ? index : way.fd;
     if (piece.write)
         io_uring_prep_write(sqe, fd, piece.data, length, piece.offset);
     else
@@ -100,49 +260,49 @@ void Engine::Impl::prepare(io_uring_sqe* sqe, const FilePiece& piece, const Targ
 
 void Engine::Impl::prepare_mem(io_uring_sqe* sqe, const Op& op) noexcept
 {
-    const auto* target = op.target;
     weft_mem_cmd command{};
-    command.target = target->id_;
+    command.target = op.way.target;
     if (op.kind != Kind::flush) {
-        command.memory = op.memory->id_;
+        command.memory = op.way.memory_id;
         command.offset = op.io.offset;
         command.memory_offset = op.io.memory_offset;
         command.length = op.io.length;
     }
-    io_uring_prep_rw(IORING_OP_URING_CMD, sqe, target->mem_, nullptr, 0, 0);
+    io_uring_prep_rw(IORING_OP_URING_CMD, sqe, op.way.mem, nullptr, 0, 0);
     sqe->cmd_op = op.kind == Kind::read    ? WEFT_MEM_CMD_READ
                   : op.kind == Kind::write ? WEFT_MEM_CMD_WRITE
                                            : WEFT_MEM_CMD_FLUSH;
-    // Its type has room for what an entry of 64 bytes has; in this ring they have 128.
+    // The type has the payload of a 64-byte entry; entries of this ring have 128 bytes.
     const auto payload = reinterpret_cast<std::uintptr_t>(sqe) + offsetof(io_uring_sqe, cmd);
     std::memcpy(reinterpret_cast<void*>(payload), &command, sizeof(command));
 }
 
-/// An operation of one submission; false where the ring has no room at all.
+/// Submits an operation as one entry; false if the ring has no room.
 bool Engine::Impl::send(std::uint32_t index) noexcept
 {
     auto& op = ops[index];
     auto* sqe = next_sqe(entries_of(op));
     if (!sqe)
         return false;
-    if (op.kind == Kind::flush && op.target->mem_ < 0)
-        io_uring_prep_fsync(sqe, op.target->fd_, IORING_FSYNC_DATASYNC);
-    else if (op.kind == Kind::flush || op.memory->id_)
+    if (op.way.mem >= 0)
         prepare_mem(sqe, op);
+    else if (op.kind == Kind::flush)
+        io_uring_prep_fsync(sqe, op.way.fd, IORING_FSYNC_DATASYNC);
     else
         prepare(sqe,
-                {op.memory->memory().data() + op.io.memory_offset + op.done, op.io.length - op.done,
+                {op.way.memory->data + op.io.memory_offset + op.done, op.io.length - op.done,
                  op.io.offset + op.done, op.kind == Kind::write},
-                *op.target);
+                op.way);
     io_uring_sqe_set_data64(sqe, index);
     link_deadline(sqe, op);
     return true;
 }
 
-/// Behind the entry of a submission, for which next_sqe() found room: the time at which it is cancelled.
+/// Links the deadline's timeout to an entry. next_sqe() has found room for both.
 void Engine::Impl::link_deadline(io_uring_sqe* sqe, Op& op) noexcept
 {
-    if (!op.io.deadline)
+    // A polled ring supports neither timeouts nor cancellation.
+    if (!op.io.deadline || options.iopoll)
         return;
     sqe->flags |= IOSQE_IO_LINK;
     auto* timeout = io_uring_get_sqe(&ring);
@@ -152,26 +312,45 @@ void Engine::Impl::link_deadline(io_uring_sqe* sqe, Op& op) noexcept
 
 void Engine::Impl::cancel(std::uint64_t data) noexcept
 {
-    auto* sqe = next_sqe(1);
+    auto* sqe = options.iopoll ? nullptr : next_sqe(1);
     if (!sqe)
         return;
     io_uring_prep_cancel64(sqe, data, 0);
     io_uring_sqe_set_data64(sqe, nobody);
 }
 
-int Engine::Impl::check(const Op& op) const noexcept
+Way Engine::Impl::way_of(const Target& target, const Registration* memory) noexcept
+{
+    Way way{.number = target.number_, .size = target.size(), .fd = target.fd_};
+    const auto* state = memory ? memory->state_.get() : nullptr;
+    if (state) {
+        way.route = state->route;
+        way.memory = state->memory.impl_.get();
+        way.memory_id = state->id;
+    }
+    if (target.mem_ && (!state || state->id)) {
+        way.mem = target.mem_->get();
+        way.target = target.id_;
+    }
+    return way;
+}
+
+int Engine::Impl::check(const Op& op, const Target& target, const Registration* memory) noexcept
 {
     if (op.kind == Kind::flush)
         return 0;
     const auto& io = op.io;
-    const auto& geometry = op.target->geometry();
-    const auto size = op.memory->memory().size();
+    const auto& geometry = target.geometry();
+    const auto size = op.way.memory->size;
+    // On another volume, its id could be another memory.
+    if (memory->state_->home != target.home_)
+        return -EXDEV;
     if (!io.length || io.length % geometry.block_size || io.offset % geometry.block_size ||
         io.length > INT32_MAX)
         return -EINVAL;
     if (io.memory_offset > size || io.length > size - io.memory_offset)
         return -ERANGE;
-    if (op.memory->route() == Route::direct && !op.memory->id_ && io.memory_offset % geometry.alignment)
+    if (op.way.route == Route::direct && op.way.mem < 0 && io.memory_offset % geometry.alignment)
         return -EINVAL;
     if (op.kind == Kind::read && io.offset >= geometry.size)
         return -ERANGE;
@@ -183,29 +362,34 @@ int Engine::Impl::check(const Op& op) const noexcept
 std::optional<Ticket> Engine::Impl::begin(Kind kind, const Target& target, const Registration* memory,
                                           const Io& io, std::uint64_t token, Sink* sink) noexcept
 {
-    if (free_ops.empty() || ops.size() - free_ops.size() + ready_count >= ops.size())
+    if (!has_room())
         return std::nullopt;
     const auto index = free_ops.back();
     free_ops.pop_back();
     auto& op = ops[index];
     op = Op{.generation = op.generation + 1,
             .kind = kind,
-            .target = &target,
-            .memory = memory,
+            .way = way_of(target, memory),
             .sink = sink,
             .token = token,
             .io = io};
     const Ticket ticket{index, op.generation};
+    named[index].store(memory ? memory->state_.get() : nullptr, std::memory_order_relaxed);
     if (io.deadline)
         op.until = from_now(*io.deadline);
-    if (const int wrong = check(op)) {
-        // It is told of as others are: with the next poll().
+    const int lost = usable();
+    if (const int wrong = lost ? lost : check(op, target, memory)) {
+        // Completed in the next poll(), like all others.
         op.result = wrong;
         failed.push_back(index);
         tell();
-    } else if (memory && memory->route() == Route::staged) {
-        staged.push_back(index);
-        set_alarm();
+    } else if (kind == Kind::flush && options.iopoll && op.way.mem < 0) {
+        // A polled ring does not support fsync either.
+        op.result = ::fdatasync(op.way.fd) ? -errno : 0;
+        failed.push_back(index);
+        tell();
+    } else if (op.way.route == Route::staged) {
+        queue(index);
     } else if (!send(index)) {
         op.result = -EBUSY;
         failed.push_back(index);
@@ -219,24 +403,28 @@ void Engine::Impl::finish(std::uint32_t index, std::int64_t result) noexcept
     auto& op = ops[index];
     if (result == -ECANCELED && op.io.deadline && !op.cancelled)
         result = -ETIME;
-    const Completion completion{op.token, result, op.memory ? op.memory->route() : Route::direct};
+    const Completion completion{op.token, result, op.way.route};
     auto* sink = op.sink;
+    // The registration may be destroyed after this.
+    named[index].store(nullptr, std::memory_order_release);
     op.generation++;
     finished++;
     free_ops.push_back(index);
     if (sink) {
-        sink->complete(completion.token, completion);
+        // Call it later: it may use the engine, whose state is not consistent now.
+        told[(told_first + told_count) % told.size()] = {sink, completion};
+        told_count++;
     } else {
         ready[(ready_first + ready_count) % ready.size()] = completion;
         ready_count++;
     }
 }
 
-/// A submission of an operation itself came back.
+/// Handles the completion of an operation's entry.
 void Engine::Impl::advance(std::uint32_t index, std::int64_t result) noexcept
 {
     auto& op = ops[index];
-    const bool by_file = op.kind != Kind::flush && !op.memory->id_;
+    const bool by_file = op.kind != Kind::flush && op.way.mem < 0;
     if (is_transient(result) && !op.cancelled) {
         if (!send(index))
             finish(index, -EBUSY);
@@ -248,11 +436,15 @@ void Engine::Impl::advance(std::uint32_t index, std::int64_t result) noexcept
     }
     op.done += static_cast<std::uint32_t>(result);
     const auto at = op.io.offset + op.done;
-    const bool ended = !result || op.done >= op.io.length ||
-                       (op.kind == Kind::read && at >= op.target->size()) || op.cancelled;
-    // A short one is no end: the rest is asked for.
-    if (ended || !send(index))
+    // Continue a short read or write, except at the target's end.
+    if (op.done >= op.io.length || (op.kind == Kind::read && (!result || at >= op.way.size)))
         finish(index, op.done);
+    else if (op.cancelled)
+        finish(index, -ECANCELED);
+    else if (!result)
+        finish(index, -EIO);
+    else if (!send(index))
+        finish(index, -EBUSY);
 }
 
 void Engine::Impl::take(const io_uring_cqe& cqe) noexcept
@@ -270,12 +462,11 @@ void Engine::Impl::take(const io_uring_cqe& cqe) noexcept
         advance(static_cast<std::uint32_t>(data), faults::replace(cqe.res));
 }
 
-/// Whether poll() has something to do that the ring does not tell of.
+/// Does poll() have work that the ring does not signal?
 bool Engine::Impl::is_due() const noexcept
 {
-    return !failed.empty() || ready_count || (waiting && free_ops.size() > ready_count) ||
-           (!staged.empty() && std::any_of(staging.slots.begin(), staging.slots.end(),
-                                           [](const Slot& slot) { return slot.state == Slot::State::free; }));
+    return !failed.empty() || ready_count || told_count || (waiting && has_room()) ||
+           (staged_count && staging.has_room(next_piece(ops[first_staged])));
 }
 
 void Engine::Impl::tell() const noexcept
@@ -284,7 +475,7 @@ void Engine::Impl::tell() const noexcept
         signal_event(event.get());
 }
 
-/// What waits gets slots, and what failed is over.
+/// Gives slots to waiting operations, and finishes failed ones.
 void Engine::Impl::settle() noexcept
 {
     pump();
@@ -295,11 +486,22 @@ void Engine::Impl::settle() noexcept
     }
 }
 
-/// Coroutines that wait for room; false where none of them got some.
+/// Calls the sinks. A sink may call this function again.
+void Engine::Impl::hand_over() noexcept
+{
+    while (told_count) {
+        const auto next = told[told_first];
+        told_first = (told_first + 1) % told.size();
+        told_count--;
+        next.sink->complete(next.completion.token, next.completion);
+    }
+}
+
+/// Begins the I/O of coroutines that wait for room; false if there was no room for any.
 bool Engine::Impl::begin_waiting() noexcept
 {
     bool any = false;
-    while (waiting && free_ops.size() > ready_count) {
+    while (waiting && has_room()) {
         auto* next = waiting;
         waiting = next->next_;
         if (!waiting)
@@ -316,18 +518,22 @@ bool Engine::Impl::begin_waiting() noexcept
     return any;
 }
 
-/// What is there is taken; with `wait` there is something then, or the time is over.
+/// Takes the available completions. With `wait` it first waits for one, or until the timeout.
 void Engine::Impl::progress(bool wait, std::optional<std::chrono::nanoseconds> timeout) noexcept
 {
+    if (usable()) {
+        give_up();
+        return;
+    }
     if (event) {
-        // Before looking: what comes from here on is told of again.
+        // Reset it before looking: later completions signal it again.
         std::uint64_t times = 0;
         static_cast<void>(!::read(event.get(), &times, sizeof(times)));
     }
     const auto before = finished;
     settle();
-    // What has ended already is something to come back with, and may be all that there was.
-    if (finished != before)
+    // Return operations that have ended already; there may be no others to wait for.
+    if (finished != before || told_count)
         wait = false;
     const bool expects = free_ops.size() < ops.size();
     if (wait && expects && !staging.copying) {
@@ -335,9 +541,9 @@ void Engine::Impl::progress(bool wait, std::optional<std::chrono::nanoseconds> t
         __kernel_timespec until{};
         if (timeout)
             until = {timeout->count() / 1'000'000'000, timeout->count() % 1'000'000'000};
-        io_uring_submit_and_wait_timeout(&ring, &cqe, 1, timeout ? &until : nullptr, nullptr);
+        note(io_uring_submit_and_wait_timeout(&ring, &cqe, 1, timeout ? &until : nullptr, nullptr));
     } else {
-        io_uring_submit_and_get_events(&ring);
+        note(io_uring_submit_and_get_events(&ring));
     }
     unsigned head = 0, taken = 0;
     io_uring_cqe* cqe = nullptr;
@@ -349,12 +555,15 @@ void Engine::Impl::progress(bool wait, std::optional<std::chrono::nanoseconds> t
     io_uring_cq_advance(&ring, taken);
     poll_copies(wait && !taken, timeout);
     expire();
-    do
+    do {
         settle();
-    while (begin_waiting());
-    io_uring_submit(&ring);
-    if (event) {
-        // What the kernel has put off it told of once, before this looked.
+        hand_over();
+    } while (begin_waiting() || !failed.empty());
+    note(io_uring_submit(&ring));
+    if (broken)
+        give_up();
+    else if (event) {
+        // Take completions that the kernel has deferred: it signals them only once.
         io_uring_get_events(&ring);
         tell();
     }
@@ -372,10 +581,43 @@ std::size_t Engine::Impl::deliver(std::span<Completion> completions) noexcept
     return count;
 }
 
-Engine::Engine(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
+std::size_t Engine::Impl::wait(std::span<Completion> completions,
+                               std::optional<std::chrono::nanoseconds> timeout) noexcept
+{
+    if (!ready_count || completions.empty())
+        progress(true, timeout);
+    return deliver(completions);
+}
+
+int Engine::Impl::submit() noexcept
+{
+    if (const int wrong = usable())
+        return wrong;
+    pump();
+    const int result = io_uring_submit(&ring);
+    note(result);
+    tell();
+    return result < 0 ? result : 0;
+}
+
+Engine::Engine(std::shared_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
 Engine::Engine(Engine&& other) noexcept = default;
-Engine& Engine::operator=(Engine&& other) noexcept = default;
-Engine::~Engine() = default;
+
+Engine& Engine::operator=(Engine&& other) noexcept
+{
+    if (this != &other) {
+        const Engine before(std::move(*this));
+        impl_ = std::move(other.impl_);
+    }
+    return *this;
+}
+
+Engine::~Engine()
+{
+    // A gather or a stream may keep `impl_` longer.
+    if (impl_)
+        impl_->drain();
+}
 
 Result<Engine> Engine::create(const EngineOptions& options)
 {
@@ -385,7 +627,7 @@ Result<Engine> Engine::create(const EngineOptions& options)
     if (options.staging_slots && (!options.staging_bytes || options.staging_bytes % 4096))
         return failure(EINVAL, "a staging slot of " + std::to_string(options.staging_bytes) +
                                    " bytes is no multiple of 4096");
-    auto impl = std::make_unique<Impl>(options);
+    auto impl = std::make_shared<Impl>(options);
     if (const int result = impl->start(); result < 0)
         return failure(-result, std::string("io_uring cannot be set up: ") + std::strerror(-result) +
                                     (result == -EPERM ? " (kernel.io_uring_disabled?)" : ""));
@@ -411,10 +653,7 @@ std::optional<Ticket> Engine::flush(const Target& target, std::uint64_t token, S
 
 int Engine::submit() noexcept
 {
-    impl_->pump();
-    const int result = io_uring_submit(&impl_->ring);
-    impl_->tell();
-    return result < 0 ? result : 0;
+    return impl_->submit();
 }
 
 std::size_t Engine::poll(std::span<Completion> completions) noexcept
@@ -427,13 +666,13 @@ std::size_t Engine::poll(std::span<Completion> completions) noexcept
 std::size_t Engine::wait(std::span<Completion> completions,
                          std::optional<std::chrono::nanoseconds> timeout) noexcept
 {
-    if (!impl_->ready_count || completions.empty())
-        impl_->progress(true, timeout);
-    return impl_->deliver(completions);
+    return impl_->wait(completions, timeout);
 }
 
 Result<int> Engine::event_fd()
 {
+    if (const int wrong = impl_->reachable())
+        return failure_of("io_uring's eventfd", -wrong);
     if (!impl_->event) {
         OwnedFd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
         if (!event)
@@ -441,7 +680,7 @@ Result<int> Engine::event_fd()
         if (const int result = io_uring_register_eventfd(&impl_->ring, event.get()); result < 0)
             return failure_of("io_uring's eventfd", -result);
         impl_->event = std::move(event);
-        // Of what was there before it nothing was told.
+        // Signal completions that were available before the descriptor existed.
         signal_event(impl_->event.get());
     }
     return impl_->event.get();
@@ -449,11 +688,13 @@ Result<int> Engine::event_fd()
 
 void Engine::cancel(Ticket ticket) noexcept
 {
+    if (ticket.slot >= impl_->ops.size())
+        return;
     auto& op = impl_->ops[ticket.slot];
-    if (op.generation != ticket.generation)
+    if (op.generation != ticket.generation || impl_->usable())
         return;
     op.cancelled = true;
-    if (op.memory && op.memory->route() == Route::staged)
+    if (op.way.route == Route::staged)
         impl_->cancel_staged(ticket.slot);
     else
         impl_->cancel(ticket.slot);
@@ -461,7 +702,8 @@ void Engine::cancel(Ticket ticket) noexcept
 
 unsigned Engine::in_flight() const noexcept
 {
-    return static_cast<unsigned>(impl_->ops.size() - impl_->free_ops.size() + impl_->ready_count);
+    return static_cast<unsigned>(impl_->ops.size() - impl_->free_ops.size() + impl_->ready_count +
+                                 impl_->told_count);
 }
 
 unsigned Engine::undelivered() const noexcept
@@ -486,27 +728,27 @@ void Engine::detach(const Target& target) noexcept
 
 Engine::Awaitable Engine::co_read(const Target& target, const Registration& memory, const Io& io) noexcept
 {
-    return {*this, false, target, memory, io};
+    return {*impl_, false, target, memory, io};
 }
 
 Engine::Awaitable Engine::co_write(const Target& target, const Registration& memory, const Io& io) noexcept
 {
-    return {*this, true, target, memory, io};
+    return {*impl_, true, target, memory, io};
 }
 
 bool Engine::Awaitable::begin() noexcept
 {
     const auto kind = write_ ? Kind::write : Kind::read;
-    return engine_.impl_->begin(kind, target_, &memory_, io_, 0, this).has_value();
+    return engine_.begin(kind, target_, &memory_, io_, 0, this).has_value();
 }
 
 void Engine::Awaitable::await_suspend(std::coroutine_handle<> handle) noexcept
 {
     handle_ = handle;
-    auto& impl = *engine_.impl_;
+    auto& impl = engine_;
     if (!impl.waiting && begin())
         return;
-    // There is no room: it begins when there is, in turn.
+    // No room: wait in the list for some.
     next_ = nullptr;
     (impl.waiting ? impl.waiting_last->next_ : impl.waiting) = this;
     impl.waiting_last = this;

@@ -15,7 +15,7 @@ namespace weft
     return std::unexpected(Error{code, std::move(text)});
 }
 
-/// What a system call said of `what`.
+/// The error of a system call on `what`.
 [[nodiscard]] inline std::unexpected<Error> failure_of(const std::string& what, int code = errno)
 {
     return failure(code, what + ": " + std::strerror(code));

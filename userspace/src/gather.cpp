@@ -4,6 +4,7 @@
 #include <weft/gather.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <vector>
 
 namespace weft
@@ -12,21 +13,24 @@ namespace weft
 namespace
 {
 
-/// Neighbours on target and in memory, as one read.
+/// One read of one extent, or of several that are adjacent on the target and in memory.
 struct Read {
-    std::uint32_t first = 0; ///< of the sorted extents
+    std::uint32_t first = 0; ///< index in the sorted extents
     std::uint32_t count = 0;
     std::uint32_t length = 0;
     std::uint32_t order = 0;
     std::uint32_t member = 0;
 };
 
-/// A member's reads are [next, end) of all.
+/// The reads of a member that are not sent: [next, end) of all reads.
 struct Queue {
     std::uint32_t next = 0;
     std::uint32_t end = 0;
     std::uint32_t in_flight = 0;
 };
+
+/// Tokens of extents that are read alone after a joined read failed.
+constexpr std::uint64_t alone_mark = std::uint64_t{1} << 32;
 
 std::uint32_t member_of(const Geometry& geometry, std::uint64_t offset)
 {
@@ -38,28 +42,36 @@ std::uint32_t member_of(const Geometry& geometry, std::uint64_t offset)
 } // namespace
 
 struct Gather::Impl final : Sink {
-    Impl(Engine& engine_in, const GatherOptions& options_in)
-        : engine(engine_in), options(options_in), sorted(options_in.capacity), reads(options_in.capacity)
+    Impl(std::shared_ptr<Engine::Impl> engine_in, const GatherOptions& options_in)
+        : engine(std::move(engine_in)), options(options_in), sorted(options_in.capacity),
+          reads(options_in.capacity)
     {
+        alone.reserve(options_in.capacity);
     }
 
     void arrange(const Target& target, std::span<const Extent> wanted);
     void refill(const Target& target, const Registration& memory) noexcept;
+    bool refill_alone(const Target& target, const Registration& memory) noexcept;
+    void settle(std::uint32_t index, std::int64_t result) noexcept;
     void complete(std::uint64_t token, const Completion& completion) noexcept override;
 
-    Engine& engine;
+    std::shared_ptr<Engine::Impl> engine;
     GatherOptions options;
     std::vector<std::uint32_t> sorted; ///< indices of extents
     std::vector<Read> reads;
     std::vector<Queue> queues;
     std::uint32_t read_count = 0;
-    std::uint32_t left = 0; ///< reads
+    std::uint32_t left = 0;           ///< reads
+    std::vector<std::uint32_t> alone; ///< extents of joined reads that failed, to be read one by one
+    std::uint32_t alone_in_flight = 0;
+    std::uint64_t size = 0; ///< of the target
+    bool running = false;
     std::span<const Extent> extents;
     std::span<std::int32_t> results;
     Gathered done;
 };
 
-/// By member, and there by order and place; then neighbours are joined.
+/// Sorts the extents by order and offset, joins adjacent ones, and sorts the reads by member.
 void Gather::Impl::arrange(const Target& target, std::span<const Extent> wanted)
 {
     const auto& geometry = target.geometry();
@@ -89,7 +101,7 @@ void Gather::Impl::arrange(const Target& target, std::span<const Extent> wanted)
             reads[read_count++] = {i, 1, extent.length, extent.order, member};
         }
     }
-    // Not a stable sort, which would allocate: what came first decides.
+    // A stable sort would allocate. `first` keeps the order of reads on one member.
     std::sort(reads.begin(), reads.begin() + read_count, [](const Read& one, const Read& other) {
         return one.member != other.member ? one.member < other.member : one.first < other.first;
     });
@@ -103,9 +115,11 @@ void Gather::Impl::arrange(const Target& target, std::span<const Extent> wanted)
     }
 }
 
-/// Each member in turn gets one, as long as its share of the depth is not in flight.
+/// Sends one read to each member in turn, up to each member's share of the depth.
 void Gather::Impl::refill(const Target& target, const Registration& memory) noexcept
 {
+    if (!refill_alone(target, memory))
+        return;
     const auto share = std::max<std::uint32_t>(1, options.depth / static_cast<std::uint32_t>(queues.size()));
     for (bool any = true; any;) {
         any = false;
@@ -114,8 +128,8 @@ void Gather::Impl::refill(const Target& target, const Registration& memory) noex
                 continue;
             const auto& read = reads[queue.next];
             const auto& extent = extents[sorted[read.first]];
-            if (!engine.read(target, memory, {extent.offset, extent.memory_offset, read.length}, queue.next,
-                             this))
+            if (!engine->begin(Kind::read, target, &memory,
+                               {extent.offset, extent.memory_offset, read.length}, queue.next, this))
                 return;
             queue.next++;
             queue.in_flight++;
@@ -124,23 +138,57 @@ void Gather::Impl::refill(const Target& target, const Registration& memory) noex
     }
 }
 
+/// Reads the extents of failed joined reads one by one; false if the engine has no room.
+bool Gather::Impl::refill_alone(const Target& target, const Registration& memory) noexcept
+{
+    while (!alone.empty() && alone_in_flight < options.depth) {
+        const auto index = alone.back();
+        const auto& extent = extents[index];
+        if (!engine->begin(Kind::read, target, &memory, {extent.offset, extent.memory_offset, extent.length},
+                           alone_mark | index, this))
+            return false;
+        alone.pop_back();
+        alone_in_flight++;
+        done.reads++;
+    }
+    return true;
+}
+
+void Gather::Impl::settle(std::uint32_t index, std::int64_t result) noexcept
+{
+    results[index] = static_cast<std::int32_t>(result);
+    if (result < 0)
+        done.failed++;
+    else
+        done.bytes += static_cast<std::uint64_t>(result);
+}
+
 void Gather::Impl::complete(std::uint64_t token, const Completion& completion) noexcept
 {
+    left--;
+    if (token & alone_mark) {
+        alone_in_flight--;
+        settle(static_cast<std::uint32_t>(token), completion.result);
+        return;
+    }
     const auto& read = reads[token];
     auto bytes = completion.result;
     queues[read.member].in_flight--;
-    left--;
     for (std::uint32_t i = 0; i < read.count; i++) {
         const auto index = sorted[read.first + i];
-        if (completion.result < 0) {
-            results[index] = static_cast<std::int32_t>(completion.result);
-            done.failed++;
-            continue;
+        const auto& extent = extents[index];
+        if (completion.result < 0 && read.count > 1) {
+            // One extent caused the error; read each of them alone.
+            alone.push_back(index);
+            left++;
+        } else if (completion.result < 0) {
+            settle(index, completion.result);
+        } else {
+            const auto mine = std::min<std::int64_t>(bytes, extent.length);
+            bytes -= mine;
+            // The same result as for a read of this extent alone.
+            settle(index, extent.offset >= size ? -ERANGE : mine);
         }
-        const auto mine = std::min<std::int64_t>(bytes, extents[index].length);
-        results[index] = static_cast<std::int32_t>(mine);
-        bytes -= mine;
-        done.bytes += static_cast<std::uint64_t>(mine);
     }
 }
 
@@ -153,7 +201,7 @@ Result<Gather> Gather::create(Engine& engine, const GatherOptions& options)
 {
     if (!options.capacity || !options.depth || !options.largest)
         return failure(EINVAL, "a gather has room for one extent and one read at least");
-    auto impl = std::make_unique<Impl>(engine, options);
+    auto impl = std::make_unique<Impl>(engine.impl_, options);
     constexpr std::size_t most_members = 256;
     impl->queues.reserve(most_members);
     return Gather(std::move(impl));
@@ -163,11 +211,15 @@ Result<Gathered> Gather::run(const Target& target, const Registration& memory,
                              std::span<const Extent> extents, std::span<std::int32_t> results) noexcept
 {
     auto& impl = *impl_;
+    if (impl.running)
+        return failure(EBUSY, "this gather is in a run already");
     if (extents.size() > impl.options.capacity)
         return failure(E2BIG, std::to_string(extents.size()) + " extents are more than this gather's " +
                                   std::to_string(impl.options.capacity));
     if (results.size() < extents.size())
         return failure(EINVAL, "there is no room for the result of each extent");
+    impl.size = target.size();
+    impl.alone.clear();
     impl.extents = extents;
     impl.results = results;
     impl.done = {.route = memory.route()};
@@ -175,11 +227,15 @@ Result<Gathered> Gather::run(const Target& target, const Registration& memory,
     impl.arrange(target, extents);
     impl.left = impl.read_count;
     impl.done.reads = impl.read_count;
-    while (impl.left) {
+    impl.running = true;
+    Result<void> waited;
+    while (impl.left && waited) {
         impl.refill(target, memory);
-        if (auto waited = wait_beside(impl.engine); !waited)
-            return std::unexpected(std::move(waited.error()));
+        waited = wait_beside(*impl.engine);
     }
+    impl.running = false;
+    if (!waited)
+        return std::unexpected(std::move(waited.error()));
     return impl.done;
 }
 

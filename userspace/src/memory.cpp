@@ -2,6 +2,7 @@
 #include "memory_impl.hpp"
 
 #include "failure.hpp"
+#include "faults.hpp"
 #include "shim/cuda.hpp"
 
 #include "uapi/weft_mem.h"
@@ -9,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <linux/dma-buf.h>
 #include <linux/udmabuf.h>
 #include <map>
 #include <mutex>
@@ -33,8 +35,8 @@ std::size_t round_up(std::size_t bytes, std::size_t to)
     return (bytes + to - 1) / to * to;
 }
 
-/// A GPU's primary context, retained with its first use and for good: engines have pages pinned and streams
-/// in it.
+/// A GPU's primary context. It is retained at the first use and not released: engines have pinned pages and
+/// streams in it.
 shim::CuResult primary_context(const shim::Cuda& cuda, shim::CuDevice device, shim::CuContext& context)
 {
     static std::mutex lock;
@@ -51,20 +53,70 @@ shim::CuResult primary_context(const shim::Cuda& cuda, shim::CuDevice device, sh
     return result;
 }
 
+/// The context of device memory. Memory of a pool, or mapped by cuMemMap(), has none: use the primary
+/// context of its GPU.
+shim::CuResult context_of(const shim::Cuda& cuda, shim::CuPointer pointer, shim::CuContext& context)
+{
+    if (!cuda.pointer_attribute(&context, shim::cu_pointer_context, pointer) && context)
+        return shim::cu_success;
+    int number = 0;
+    shim::CuDevice device = 0;
+    if (const auto result = cuda.pointer_attribute(&number, shim::cu_pointer_device, pointer))
+        return result;
+    if (const auto result = cuda.device_get(&device, number))
+        return result;
+    return primary_context(cuda, device, context);
+}
+
+/// Begins or ends CPU access to a dma-buf, so that the exporter can clean caches or map windows. Returns 0
+/// or an errno.
+int sync(const OwnedFd& dmabuf, unsigned long long flags)
+{
+    if (!dmabuf)
+        return 0;
+    faults::synced(flags);
+    dma_buf_sync request{};
+    request.flags = flags;
+    while (::ioctl(dmabuf.get(), DMA_BUF_IOCTL_SYNC, &request))
+        // A file that is not a dma-buf, but can be mapped, needs no synchronisation.
+        if (errno != EINTR && errno != EAGAIN)
+            return errno == ENOTTY ? 0 : errno;
+    return 0;
+}
+
+int copy_between(const OwnedFd& dmabuf, unsigned long long direction, void* to, const void* from,
+                 std::size_t bytes)
+{
+    if (const int wrong = sync(dmabuf, DMA_BUF_SYNC_START | direction))
+        return wrong;
+    std::memcpy(to, from, bytes);
+    return sync(dmabuf, DMA_BUF_SYNC_END | direction);
+}
+
 } // namespace
+
+int Memory::Impl::copy_in_now(std::size_t offset, const void* from, std::size_t bytes) const noexcept
+{
+    return copy_between(dmabuf, DMA_BUF_SYNC_WRITE, data + offset, from, bytes);
+}
+
+int Memory::Impl::copy_out_now(std::size_t offset, void* to, std::size_t bytes) const noexcept
+{
+    return copy_between(dmabuf, DMA_BUF_SYNC_READ, to, data + offset, bytes);
+}
 
 Memory::Impl::~Impl()
 {
     if (mapping)
         ::munmap(mapping, mapped);
-    if (!allocated)
+    if (!allocated || origin.is_parents())
         return;
     const shim::CurrentContext current(*shim::cuda(), context);
     if (current)
         shim::cuda()->release(allocated);
 }
 
-/// Before a copy: 0 where the CPU or CUDA can do it, an errno where not.
+/// Checks a copy: 0 if the CPU or CUDA can do it, else an errno.
 int Memory::Impl::reach(std::size_t offset, std::size_t bytes) const noexcept
 {
     if (offset > size || bytes > size - offset)
@@ -72,7 +124,7 @@ int Memory::Impl::reach(std::size_t offset, std::size_t bytes) const noexcept
     return data || device_pointer ? 0 : EOPNOTSUPP;
 }
 
-Memory::Memory(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
+Memory::Memory(std::shared_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
 Memory::Memory(Memory&& other) noexcept = default;
 Memory& Memory::operator=(Memory&& other) noexcept = default;
 Memory::~Memory() = default;
@@ -86,13 +138,11 @@ int Memory::copy_in(std::size_t offset, const void* from, std::size_t bytes) con
 {
     if (const int wrong = impl_->reach(offset, bytes))
         return wrong;
-    if (impl_->data) {
-        std::memcpy(impl_->data + offset, from, bytes);
-        return 0;
-    }
+    if (impl_->data)
+        return impl_->copy_in_now(offset, from, bytes);
     const auto* cuda = shim::cuda();
     const shim::CurrentContext current(*cuda, impl_->context);
-    // A copy from pages that are not pinned returns before it has come to the GPU, where devices would read.
+    // A copy from pages that are not pinned may return before the bytes are in GPU memory.
     return !current || cuda->copy_to_device_now(impl_->device_pointer + offset, from, bytes) ||
                    cuda->stream_synchronize(nullptr)
                ? EIO
@@ -103,10 +153,8 @@ int Memory::copy_out(std::size_t offset, void* to, std::size_t bytes) const noex
 {
     if (const int wrong = impl_->reach(offset, bytes))
         return wrong;
-    if (impl_->data) {
-        std::memcpy(to, impl_->data + offset, bytes);
-        return 0;
-    }
+    if (impl_->data)
+        return impl_->copy_out_now(offset, to, bytes);
     const auto* cuda = shim::cuda();
     const shim::CurrentContext current(*cuda, impl_->context);
     return !current || cuda->copy_to_host_now(to, impl_->device_pointer + offset, bytes) ? EIO : 0;
@@ -136,7 +184,7 @@ Result<Memory> Memory::allocate(std::size_t bytes)
 {
     if (!bytes || bytes > SIZE_MAX - page_size())
         return failure(EINVAL, std::to_string(bytes) + " bytes are no memory");
-    auto impl = std::make_unique<Impl>();
+    auto impl = std::make_shared<Impl>();
     impl->mapped = round_up(bytes, page_size());
     impl->mapping = ::mmap(nullptr, impl->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (impl->mapping == MAP_FAILED) {
@@ -152,7 +200,7 @@ Result<Memory> Memory::of(void* data, std::size_t bytes)
 {
     if (!data || !bytes)
         return failure(EINVAL, "no memory was given");
-    auto impl = std::make_unique<Impl>();
+    auto impl = std::make_shared<Impl>();
     impl->size = bytes;
     impl->data = static_cast<std::byte*>(data);
     return Memory(std::move(impl));
@@ -168,7 +216,7 @@ Result<Memory> Memory::from_dmabuf(int fd, std::uint64_t offset, std::size_t byt
         return failure(EINVAL, "the range of " + std::to_string(bytes) + " bytes from " +
                                    std::to_string(offset) + " on is not within the dma-buf's " +
                                    std::to_string(end));
-    auto impl = std::make_unique<Impl>();
+    auto impl = std::make_shared<Impl>();
     impl->dmabuf = OwnedFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
     if (!impl->dmabuf)
         return failure_of("descriptor " + std::to_string(fd));
@@ -226,13 +274,13 @@ Result<Memory> Memory::allocate_cuda(int gpu, std::size_t bytes)
     const shim::CurrentContext current(*cuda, context);
     if (!current)
         return failure(EIO, name + ": its primary context cannot be used");
-    // Whole pages of the GPU: of others' memory nothing is in a dma-buf of ours.
+    // Whole GPU pages, so that a dma-buf of this memory contains no other memory.
     constexpr std::size_t gpu_page = 2 << 20;
     if (!bytes || bytes > SIZE_MAX - gpu_page)
         return failure(EINVAL, std::to_string(bytes) + " bytes are no memory");
     shim::CuPointer pointer = 0;
-    // It gives the memory back where something fails from here on.
-    auto owner = std::make_unique<Impl>();
+    // Frees the memory if a later step fails.
+    auto owner = std::make_shared<Impl>();
     if (const auto result = cuda->allocate(&pointer, round_up(bytes, gpu_page)))
         return failure(ENOMEM, std::to_string(bytes) + " bytes of " + name + ": " + cuda->describe(result));
     owner->allocated = pointer;
@@ -248,20 +296,20 @@ Result<Memory> Memory::from_cuda(std::uint64_t device_pointer, std::size_t bytes
     const auto* cuda = shim::cuda();
     if (!cuda)
         return failure(ENOENT, shim::cuda_reason());
-    auto impl = std::make_unique<Impl>();
+    auto impl = std::make_shared<Impl>();
+    if (const auto result = context_of(*cuda, device_pointer, impl->context))
+        return failure(EINVAL, "the pointer is no device memory of CUDA's: " + cuda->describe(result));
+    const shim::CurrentContext current(*cuda, impl->context);
     shim::CuPointer base = 0;
     std::size_t allocated = 0;
     if (const auto result = cuda->address_range(&base, &allocated, device_pointer))
-        return failure(EINVAL, "the pointer is no device memory of the current CUDA context: " +
-                                   cuda->describe(result));
+        return failure(EINVAL, "the pointer is no device memory of CUDA's: " + cuda->describe(result));
     if (!bytes || bytes > base + allocated - device_pointer)
         return failure(EINVAL, std::to_string(bytes) + " bytes go beyond the end of their allocation, " +
                                    std::to_string(base + allocated - device_pointer) + " bytes away");
-    if (const auto result = cuda->context_get(&impl->context))
-        return failure(EINVAL, "cuCtxGetCurrent: " + cuda->describe(result));
     impl->device_pointer = device_pointer;
     impl->size = bytes;
-    // Whole pages, which an allocation begins and ends with.
+    // Export whole pages. An allocation consists of whole pages.
     const auto first = device_pointer / page_size() * page_size();
     const auto last = round_up(device_pointer + bytes, page_size());
     int fd = -1;
@@ -275,21 +323,14 @@ Result<Memory> Memory::from_cuda(std::uint64_t device_pointer, std::size_t bytes
     return Memory(std::move(impl));
 }
 
-Registration::Registration(Registration&& other) noexcept
-    : memory_(other.memory_), route_(other.route_), mem_(std::exchange(other.mem_, -1)),
-      id_(std::exchange(other.id_, 0)), reason_(std::move(other.reason_))
-{
-}
+Registration::Registration(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+Registration::Registration(Registration&& other) noexcept = default;
 
 Registration& Registration::operator=(Registration&& other) noexcept
 {
     if (this != &other) {
         end();
-        memory_ = other.memory_;
-        route_ = other.route_;
-        mem_ = std::exchange(other.mem_, -1);
-        id_ = std::exchange(other.id_, 0);
-        reason_ = std::move(other.reason_);
+        state_ = std::move(other.state_);
     }
     return *this;
 }
@@ -299,11 +340,29 @@ Registration::~Registration()
     end();
 }
 
+Route Registration::route() const noexcept
+{
+    return state_->route;
+}
+
+const Memory& Registration::memory() const noexcept
+{
+    return state_->memory;
+}
+
+const std::string& Registration::reason() const noexcept
+{
+    return state_->reason;
+}
+
 void Registration::end() noexcept
 {
-    if (id_)
-        ::ioctl(mem_, WEFT_MEM_IOC_UNREGISTER, &id_);
-    id_ = 0;
+    if (!state_)
+        return;
+    wait_for_io(*state_);
+    if (state_->id && !state_->origin.is_parents())
+        ::ioctl(state_->mem->get(), WEFT_MEM_IOC_UNREGISTER, &state_->id);
+    state_.reset();
 }
 
 } // namespace weft

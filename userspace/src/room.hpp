@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/// What gathers and streams do where an engine has no room for them, or nothing of theirs has ended.
+/// Waiting in gathers and streams: for room in the engine, or for the end of their own I/O.
 #pragma once
 
+#include "engine_impl.hpp"
 #include "failure.hpp"
-
-#include <weft/engine.hpp>
 
 namespace weft
 {
 
-/// Waits until something has ended. What is not the caller's stays for the engine's own callers; EBUSY where
-/// that is all that the engine has room for: they do not poll meanwhile, and nothing would ever end.
-[[nodiscard]] inline Result<void> wait_beside(Engine& engine)
+/// Waits until an I/O has ended. Completions of others stay for the engine's callers. EBUSY if these fill the
+/// engine: their callers do not poll meanwhile, so the wait would not end.
+[[nodiscard]] inline Result<void> wait_beside(Engine::Impl& engine)
 {
-    if (engine.undelivered() == engine.entries())
+    if (engine.ready_count == engine.ops.size())
         return failure(EBUSY, "the engine is full of completions that its poll() has not handed over");
     static_cast<void>(engine.wait({}));
     return {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/// Operations on memory that no device reaches: through pinned pages, the copy of one piece beside the I/O of
-/// the next.
+/// Operations on memory that devices cannot access. They use pinned pages, and copy one piece during the I/O
+/// of the next.
 #include "engine_impl.hpp"
 
 #include <algorithm>
@@ -17,6 +17,8 @@ namespace weft
 namespace
 {
 
+constexpr std::size_t page = 4096;
+
 void signal_copy(void* fd)
 {
     signal_event(static_cast<int>(reinterpret_cast<std::intptr_t>(fd)));
@@ -25,42 +27,49 @@ void signal_copy(void* fd)
 } // namespace
 
 Staging::Staging(const EngineOptions& options)
-    : slots(options.staging_slots), slot_bytes(options.staging_bytes), stream(options.stream)
+    : piece_bytes(options.staging_bytes), stream(options.stream),
+      unit_bytes_((options.staging_bytes / 16 + page - 1) / page * page)
 {
+    // create() refuses a size of 0 later.
+    unit_bytes_ = std::max(unit_bytes_, page);
+    slots.resize((piece_bytes + unit_bytes_ - 1) / unit_bytes_ * options.staging_slots);
+    free_units_ = slots.size();
 }
 
 Staging::~Staging()
 {
-    unpin();
+    // Only the parent may use CUDA.
+    if (!origin_.is_parents())
+        unpin();
     if (memory_)
         ::munmap(memory_, bytes_);
 }
 
-int Staging::prepare(const Registration& memory) noexcept
+int Staging::prepare(const Memory::Impl& memory) noexcept
 {
     if (slots.empty())
         return -ENOBUFS;
     if (!memory_) {
-        bytes_ = slots.size() * slot_bytes;
+        bytes_ = slots.size() * unit_bytes_;
         void* at = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (at == MAP_FAILED)
             return -ENOMEM;
         memory_ = static_cast<std::byte*>(at);
         for (std::size_t i = 0; i < slots.size(); i++)
-            slots[i].data = memory_ + i * slot_bytes;
+            slots[i].data = memory_ + i * unit_bytes_;
     }
-    if (!memory.memory().device_pointer())
+    if (!memory.device_pointer)
         return 0;
     if (context_)
-        return context_ == memory.memory().cuda_context() ? 0 : -EXDEV;
-    context_ = memory.memory().cuda_context();
+        return context_ == memory.context ? 0 : -EXDEV;
+    context_ = memory.context;
     const int wrong = pin();
     if (wrong)
         unpin();
     return wrong;
 }
 
-/// For copies by CUDA, in context_.
+/// Pins the pages for copies by CUDA, in context_.
 int Staging::pin() noexcept
 {
     const auto* cuda = shim::cuda();
@@ -108,50 +117,134 @@ void Staging::unpin() noexcept
     context_ = nullptr;
 }
 
-/// Slots for who waits for some.
-void Engine::Impl::pump() noexcept
+/// Finds enough adjacent free units: the index of the first, or slots.size() if there are none.
+std::size_t Staging::find(std::size_t bytes) const noexcept
 {
-    for (auto& slot : staging.slots) {
-        if (staged.empty())
-            break;
-        if (slot.state != Slot::State::free)
-            continue;
-        const auto index = staged.front();
-        if (!fill_slot(slot, index))
-            break;
-        // A piece that failed at once has taken it out already.
-        const auto& op = ops[index];
-        if (!staged.empty() && staged.front() == index && (op.result || op.assigned == op.io.length))
-            staged.erase(staged.begin());
+    const auto wanted = (bytes + unit_bytes_ - 1) / unit_bytes_;
+    if (free_units_ < wanted)
+        return slots.size();
+    std::size_t run = 0;
+    for (std::size_t i = 0; i < slots.size(); i++) {
+        run = slots[i].state == Slot::State::free ? run + 1 : 0;
+        if (run == wanted)
+            return i + 1 - wanted;
     }
-    while (staging.slots.empty() && !staged.empty())
-        withdraw(staged.front(), -ENOBUFS);
+    return slots.size();
 }
 
-/// An operation gets no more slots: what is not begun is not. It fails where it has none, and with the last
-/// of those that it has.
+Slot* Staging::take(std::size_t bytes) noexcept
+{
+    const auto first = find(bytes);
+    if (first == slots.size())
+        return nullptr;
+    auto& slot = slots[first];
+    slot.units = static_cast<std::uint32_t>((bytes + unit_bytes_ - 1) / unit_bytes_);
+    for (std::size_t i = 0; i < slot.units; i++)
+        slots[first + i].state = Slot::State::inside;
+    free_units_ -= slot.units;
+    return &slot;
+}
+
+void Staging::give_back(Slot& slot) noexcept
+{
+    const auto first = static_cast<std::size_t>(&slot - slots.data());
+    for (std::size_t i = 0; i < slot.units; i++)
+        slots[first + i].state = Slot::State::free;
+    free_units_ += slot.units;
+}
+
+void Staging::give_back_all() noexcept
+{
+    for (auto& slot : slots)
+        slot.state = Slot::State::free;
+    free_units_ = slots.size();
+}
+
+std::uint32_t Engine::Impl::next_piece(const Op& op) const noexcept
+{
+    return static_cast<std::uint32_t>(std::min<std::size_t>(staging.piece_bytes, op.io.length - op.assigned));
+}
+
+/// Appends an operation to those that wait for slots.
+void Engine::Impl::queue(std::uint32_t index) noexcept
+{
+    auto& op = ops[index];
+    op.waits = true;
+    op.before = last_staged;
+    (staged_count ? ops[last_staged].behind : first_staged) = index;
+    last_staged = index;
+    staged_count++;
+    if (!op.io.deadline)
+        return;
+    if (!deadlines++ || is_before(op.until, alarm)) {
+        alarm = op.until;
+        alarmed = false;
+        set_alarm();
+    }
+}
+
+/// Removes an operation from those that wait for slots; false if it does not wait.
+bool Engine::Impl::unqueue(std::uint32_t index) noexcept
+{
+    auto& op = ops[index];
+    if (!op.waits)
+        return false;
+    op.waits = false;
+    staged_count--;
+    if (index == first_staged)
+        first_staged = op.behind;
+    else
+        ops[op.before].behind = op.behind;
+    if (index == last_staged)
+        last_staged = op.before;
+    else
+        ops[op.behind].before = op.before;
+    deadlines -= op.io.deadline.has_value();
+    return true;
+}
+
+/// Gives free slots to waiting operations.
+void Engine::Impl::pump() noexcept
+{
+    while (staged_count) {
+        const auto index = first_staged;
+        const auto& op = ops[index];
+        if (const int wrong = staging.prepare(*op.way.memory)) {
+            withdraw(index, wrong);
+            continue;
+        }
+        auto* slot = staging.take(next_piece(op));
+        if (!slot)
+            break;
+        if (!fill_slot(*slot, index)) {
+            staging.give_back(*slot);
+            break;
+        }
+        // If a piece failed at once, the operation is not queued any more.
+        if (op.assigned == op.io.length)
+            unqueue(index);
+    }
+}
+
+/// Gives an operation no more slots, so it begins no more pieces. It fails now if it has no slot, or with the
+/// last of its slots.
 void Engine::Impl::withdraw(std::uint32_t index, std::int64_t error) noexcept
 {
     auto& op = ops[index];
     if (!op.result)
         op.result = error;
     op.assigned = op.io.length;
-    if (std::erase(staged, index) && !op.slots)
+    if (unqueue(index) && !op.slots)
         failed.push_back(index);
 }
 
-/// The next piece of an operation begins; false where the ring has no room now.
+/// Begins the next piece of an operation; false if the ring has no room now.
 bool Engine::Impl::fill_slot(Slot& slot, std::uint32_t index) noexcept
 {
     auto& op = ops[index];
-    if (const int wrong = staging.prepare(*op.memory)) {
-        withdraw(index, wrong);
-        return true;
-    }
     slot.op = index;
     slot.at = op.assigned;
-    slot.length =
-        static_cast<std::uint32_t>(std::min<std::size_t>(staging.slot_bytes, op.io.length - op.assigned));
+    slot.length = next_piece(op);
     slot.done = 0;
     if (op.kind == Kind::read && !send_slot(slot))
         return false;
@@ -172,7 +265,7 @@ bool Engine::Impl::send_slot(Slot& slot) noexcept
     prepare(sqe,
             {slot.data + slot.done, slot.length - slot.done, op.io.offset + slot.at + slot.done,
              op.kind == Kind::write},
-            *op.target);
+            op.way);
     io_uring_sqe_set_data64(sqe, slot_mark | static_cast<std::uint64_t>(&slot - staging.slots.data()));
     link_deadline(sqe, op);
     slot.state = Slot::State::io;
@@ -189,7 +282,7 @@ void Engine::Impl::slot_done(std::uint32_t number, std::int64_t result) noexcept
         return;
     }
     slot.done += again ? 0 : static_cast<std::uint32_t>(result);
-    const bool ended = !again && (!result || op.io.offset + slot.at + slot.done >= op.target->size());
+    const bool ended = !again && (!result || op.io.offset + slot.at + slot.done >= op.way.size);
     if (slot.done < slot.length && !ended && !op.cancelled) {
         if (!send_slot(slot))
             release(slot, -EBUSY);
@@ -205,32 +298,33 @@ void Engine::Impl::slot_done(std::uint32_t number, std::int64_t result) noexcept
         release(slot, wrong);
 }
 
-/// Between a slot and the memory; done at once where the CPU does it.
+/// Copies between a slot and the memory. A copy by the CPU is done on return.
 int Engine::Impl::copy(Slot& slot) noexcept
 {
     auto& op = ops[slot.op];
-    const auto& memory = op.memory->memory();
+    const auto& memory = *op.way.memory;
     const auto at = op.io.memory_offset + slot.at;
     const auto length = op.kind == Kind::read ? slot.done : slot.length;
     slot.state = Slot::State::copying;
     staging.copying++;
-    if (!memory.device_pointer()) {
-        if (op.kind == Kind::read)
-            std::memcpy(memory.data() + at, slot.data, length);
-        else
-            std::memcpy(slot.data, memory.data() + at, length);
+    if (!memory.device_pointer) {
+        if (const int wrong = op.kind == Kind::read ? memory.copy_in_now(at, slot.data, length)
+                                                    : memory.copy_out_now(at, slot.data, length)) {
+            staging.copying--;
+            return -wrong;
+        }
         copied(slot);
         return 0;
     }
     const auto* cuda = shim::cuda();
-    const shim::CurrentContext current(*cuda, memory.cuda_context());
+    const shim::CurrentContext current(*cuda, memory.context);
     const auto result =
         !current ? -1
         : op.kind == Kind::read
-            ? cuda->copy_to_device(memory.device_pointer() + at, slot.data, length, staging.stream)
-            : cuda->copy_to_host(slot.data, memory.device_pointer() + at, length, staging.stream);
+            ? cuda->copy_to_device(memory.device_pointer + at, slot.data, length, staging.stream)
+            : cuda->copy_to_host(slot.data, memory.device_pointer + at, length, staging.stream);
     if (result || cuda->event_record(slot.event, staging.stream)) {
-        // Whatever of it was begun ends before the slot is another's.
+        // Wait for a copy that may have been started, before the slot is used again.
         cuda->stream_synchronize(staging.stream);
         staging.copying--;
         return -EIO;
@@ -255,43 +349,44 @@ void Engine::Impl::copied(Slot& slot) noexcept
         release(slot, -EBUSY);
 }
 
-/// The earliest deadline of what waits for slots wakes whoever waits.
+/// Sets a timeout for the earliest deadline of the operations that wait for slots.
 void Engine::Impl::set_alarm() noexcept
 {
-    const Op* first = nullptr;
-    for (const auto index : staged)
-        if (ops[index].io.deadline && (!first || is_before(ops[index].until, first->until)))
-            first = &ops[index];
-    if (!first || (alarmed && !is_before(first->until, alarm)))
-        return;
-    auto* sqe = next_sqe(1);
+    // A polled ring has no timeouts; each poll looks at the clock.
+    auto* sqe = options.iopoll ? nullptr : next_sqe(1);
     if (!sqe)
         return;
-    alarm = first->until;
     alarmed = true;
     io_uring_prep_timeout(sqe, &alarm, 0, IORING_TIMEOUT_ABS);
     io_uring_sqe_set_data64(sqe, alarm_mark);
 }
 
-/// What waits for slots beyond its time ends.
+/// Ends operations whose deadline has passed while they wait for slots.
 void Engine::Impl::expire() noexcept
 {
-    if (staged.empty() || alarmed)
+    if (!deadlines || alarmed)
         return;
     const auto now = from_now(std::chrono::nanoseconds(0));
-    for (std::size_t i = 0; i < staged.size();) {
-        const auto index = staged[i];
-        const auto& op = ops[index];
-        if (!op.io.deadline || is_before(now, op.until)) {
-            i++;
-            continue;
+    if (!is_before(now, alarm)) {
+        const Op* next = nullptr;
+        auto index = first_staged;
+        for (auto left = staged_count; left; left--) {
+            const auto& op = ops[index];
+            const auto behind = op.behind;
+            if (op.io.deadline && !is_before(now, op.until))
+                withdraw(index, -ETIME);
+            else if (op.io.deadline && (!next || is_before(op.until, next->until)))
+                next = &op;
+            index = behind;
         }
-        withdraw(index, -ETIME);
+        if (!next)
+            return;
+        alarm = next->until;
     }
     set_alarm();
 }
 
-/// What waits for slots ends now; pieces that are read or written are for the kernel to end.
+/// Stops waiting for slots, and asks the kernel to cancel the pieces in flight.
 void Engine::Impl::cancel_staged(std::uint32_t index) noexcept
 {
     withdraw(index, -ECANCELED);
@@ -301,12 +396,12 @@ void Engine::Impl::cancel_staged(std::uint32_t index) noexcept
             cancel(slot_mark | i);
 }
 
-/// A piece is over; with the last of them the operation.
+/// Ends a piece, and with the last piece the operation.
 void Engine::Impl::release(Slot& slot, std::int64_t error) noexcept
 {
     auto& op = ops[slot.op];
     const auto index = slot.op;
-    slot.state = Slot::State::free;
+    staging.give_back(slot);
     if (error)
         withdraw(index, error);
     else
@@ -316,7 +411,8 @@ void Engine::Impl::release(Slot& slot, std::int64_t error) noexcept
         finish(index, op.result ? op.result : op.done);
 }
 
-/// For all of them, or, as CUDA waits without an end only, until one is done, I/O is, or the time is over.
+/// Waits for all copies. With a timeout, which CUDA does not support, polls until one copy is done, I/O has
+/// completed, or the time is over.
 void Engine::Impl::wait_for_copy(std::optional<std::chrono::nanoseconds> timeout) noexcept
 {
     const auto* cuda = shim::cuda();
@@ -360,7 +456,10 @@ void Engine::Impl::poll_copies(bool wait, std::optional<std::chrono::nanoseconds
 
 Result<void> Engine::Impl::attach(const Target& target)
 {
-    if (std::find(attached.begin(), attached.end(), &target) != attached.end())
+    if (const int wrong = reachable())
+        return std::unexpected(Error{-wrong, std::string("this engine is another thread's or process's: ") +
+                                                 std::strerror(-wrong)});
+    if (file_index(target.number_) >= 0)
         return {};
     constexpr unsigned most = 64;
     if (attached.capacity() < most) {
@@ -369,34 +468,34 @@ Result<void> Engine::Impl::attach(const Target& target)
             return std::unexpected(
                 Error{-result, std::string("files cannot be registered: ") + std::strerror(-result)});
     }
-    auto place = std::find(attached.begin(), attached.end(), nullptr);
+    auto place = std::find(attached.begin(), attached.end(), 0);
     if (place == attached.end() && attached.size() == most)
         return std::unexpected(Error{ENOSPC, "an engine has at most 64 targets attached"});
     if (place == attached.end())
-        place = attached.insert(attached.end(), nullptr);
+        place = attached.insert(attached.end(), 0);
     int fd = target.fd_;
     const auto index = static_cast<unsigned>(place - attached.begin());
     if (const int result = io_uring_register_files_update(&ring, index, &fd, 1); result < 0)
         return std::unexpected(
             Error{-result, target.path() + " cannot be registered: " + std::strerror(-result)});
-    *place = &target;
+    *place = target.number_;
     return {};
 }
 
 void Engine::Impl::detach(const Target& target) noexcept
 {
-    const auto place = std::find(attached.begin(), attached.end(), &target);
-    if (place == attached.end())
+    const int index = file_index(target.number_);
+    if (index < 0 || reachable())
         return;
     int none = -1;
-    io_uring_register_files_update(&ring, static_cast<unsigned>(place - attached.begin()), &none, 1);
-    *place = nullptr;
+    io_uring_register_files_update(&ring, static_cast<unsigned>(index), &none, 1);
+    attached[static_cast<std::size_t>(index)] = 0;
 }
 
-int Engine::Impl::file_index(const Target& target) const noexcept
+int Engine::Impl::file_index(std::uint64_t number) const noexcept
 {
     for (std::size_t i = 0; i < attached.size(); i++)
-        if (attached[i] == &target)
+        if (attached[i] == number)
             return static_cast<int>(i);
     return -1;
 }

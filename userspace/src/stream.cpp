@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include "piece.hpp"
 #include "room.hpp"
 
 #include <weft/stream.hpp>
@@ -12,7 +13,7 @@ namespace weft
 namespace
 {
 
-/// A stream cut into pieces that end where stripes do, and the ring of places in the memory they go through.
+/// The pieces of a stream, which end at stripe boundaries, and the ring of places in the memory for them.
 class Plan
 {
 public:
@@ -42,7 +43,7 @@ public:
         return plan;
     }
     [[nodiscard]] std::uint32_t places() const { return places_; }
-    /// The next; of length 0 at the end. Its read may go on to the end of a block.
+    /// The next piece; length 0 at the end. Its read may extend to the end of a block.
     Piece next()
     {
         const auto until = std::min(end_, (at_ / piece_ + 1) * piece_);
@@ -57,17 +58,6 @@ public:
     }
 
 private:
-    /// About a MiB in whole stripes; of stripes too large for an I/O, as many chunks as members that it
-    /// takes.
-    static std::uint64_t usual_piece(const Geometry& geometry)
-    {
-        constexpr std::uint64_t usual = 1 << 20, most = 1 << 30;
-        const auto stripe = geometry.stripe();
-        if (stripe > most)
-            return most / geometry.chunk_size * geometry.chunk_size;
-        return stripe * std::max<std::uint64_t>(1, usual / stripe);
-    }
-
     std::uint64_t at_ = 0;
     std::uint64_t end_ = 0;
     std::uint64_t piece_ = 0;
@@ -76,27 +66,29 @@ private:
     std::uint64_t number_ = 0;
 };
 
-/// A place, and what is in it.
+/// A place in the memory and its piece.
 struct Place {
     Piece piece;
     std::int64_t result = 0;
     bool in_flight = false;
 };
 
-/// What a stream moves, and the places that it moves it through.
+/// The state of a stream: its target, memory, pieces and places.
 struct Window {
-    Window(Engine& engine_in, const Target& target_in, const Registration& memory_in, const Plan& plan_in)
-        : engine(engine_in), target(target_in), memory(memory_in), plan(plan_in), places(plan_in.places())
+    Window(std::shared_ptr<Engine::Impl> engine_in, const Target& target_in, const Registration& memory_in,
+           const Plan& plan_in)
+        : engine(std::move(engine_in)), target(target_in), memory(memory_in), plan(plan_in),
+          places(plan_in.places())
     {
     }
-    /// Nothing is in flight after it.
+    /// Waits for the I/O in flight.
     void drain() noexcept
     {
         while (flying)
-            static_cast<void>(engine.wait({}));
+            static_cast<void>(engine->wait({}));
     }
 
-    Engine& engine;
+    std::shared_ptr<Engine::Impl> engine;
     const Target& target;
     const Registration& memory;
     Plan plan;
@@ -115,7 +107,7 @@ struct ReadStream::Impl final : Window, Sink {
         places[token].in_flight = false;
         flying--;
     }
-    /// Reads ahead into all places but the one that the caller has.
+    /// Reads ahead into all places except the caller's.
     bool ahead() noexcept
     {
         while (begun - taken < places.size() && !ended) {
@@ -127,9 +119,9 @@ struct ReadStream::Impl final : Window, Sink {
             }
             const auto index = begun % places.size();
             auto& place = places[index];
-            if (!engine.read(target, memory,
-                             {pending.offset, pending.memory_offset, plan.whole(pending.length)}, index,
-                             this))
+            if (!engine->begin(Kind::read, target, &memory,
+                               {pending.offset, pending.memory_offset, plan.whole(pending.length)}, index,
+                               this))
                 return flying != 0 || begun != taken;
             place = {pending, 0, true};
             pending = {};
@@ -141,8 +133,8 @@ struct ReadStream::Impl final : Window, Sink {
 
     Piece pending;
     std::uint64_t begun = 0; ///< pieces
-    std::uint64_t taken = 0; ///< that the caller is done with
-    bool given = false;      ///< the caller has one
+    std::uint64_t taken = 0; ///< pieces that the caller has finished
+    bool given = false;      ///< the caller has a piece
     bool ended = false;
 };
 
@@ -157,7 +149,7 @@ Result<ReadStream> ReadStream::create(Engine& engine, const Target& target, cons
     auto plan = Plan::make(target, memory, options);
     if (!plan)
         return std::unexpected(std::move(plan.error()));
-    auto impl = std::make_unique<Impl>(engine, target, memory, *plan);
+    auto impl = std::make_unique<Impl>(engine.impl_, target, memory, *plan);
     impl->ahead();
     engine.submit();
     return ReadStream(std::move(impl));
@@ -171,14 +163,14 @@ Result<Piece> ReadStream::next()
         impl.given = false;
     }
     while (!impl.ahead())
-        if (auto waited = wait_beside(impl.engine); !waited)
+        if (auto waited = wait_beside(*impl.engine); !waited)
             return std::unexpected(std::move(waited.error()));
-    impl.engine.submit();
+    impl.engine->submit();
     if (impl.taken == impl.begun)
         return Piece{};
     auto& place = impl.places[impl.taken % impl.places.size()];
     while (place.in_flight)
-        static_cast<void>(impl.engine.wait({}));
+        static_cast<void>(impl.engine->wait({}));
     impl.given = true;
     if (place.result >= place.piece.length)
         return place.piece;
@@ -214,7 +206,7 @@ struct WriteStream::Impl final : Window, Sink {
     }
 
     static constexpr std::uint64_t flush_token = ~std::uint64_t{0};
-    std::uint64_t number = 0; ///< of the piece that is being filled
+    std::uint64_t number = 0; ///< number of the piece that is being filled
     Piece given;
     std::int64_t flushed = 0;
     int error = 0;
@@ -233,7 +225,7 @@ Result<WriteStream> WriteStream::create(Engine& engine, const Target& target, co
     auto plan = Plan::make(target, memory, options);
     if (!plan)
         return std::unexpected(std::move(plan.error()));
-    return WriteStream(std::make_unique<Impl>(engine, target, memory, *plan));
+    return WriteStream(std::make_unique<Impl>(engine.impl_, target, memory, *plan));
 }
 
 Result<Piece> WriteStream::next()
@@ -244,7 +236,7 @@ Result<Piece> WriteStream::next()
     if (!impl.given.length) {
         auto& place = impl.places[impl.number % impl.places.size()];
         while (place.in_flight)
-            static_cast<void>(impl.engine.wait({}));
+            static_cast<void>(impl.engine->wait({}));
         if (impl.error)
             return impl.why();
         impl.given = impl.plan.next();
@@ -262,9 +254,9 @@ Result<void> WriteStream::put(std::uint32_t length)
     impl.ended = length < impl.given.length;
     auto& place = impl.places[index];
     place = {impl.given, length, true};
-    while (!impl.engine.write(impl.target, impl.memory, {impl.given.offset, impl.given.memory_offset, length},
-                              index, &impl)) {
-        if (auto waited = wait_beside(impl.engine); !waited) {
+    while (!impl.engine->begin(Kind::write, impl.target, &impl.memory,
+                               {impl.given.offset, impl.given.memory_offset, length}, index, &impl)) {
+        if (auto waited = wait_beside(*impl.engine); !waited) {
             place.in_flight = false;
             return waited;
         }
@@ -272,7 +264,7 @@ Result<void> WriteStream::put(std::uint32_t length)
     impl.flying++;
     impl.number++;
     impl.given = {};
-    impl.engine.submit();
+    impl.engine->submit();
     return {};
 }
 
@@ -283,8 +275,8 @@ Result<void> WriteStream::finish()
     impl.ended = true;
     if (impl.error)
         return impl.why();
-    while (!impl.engine.flush(impl.target, Impl::flush_token, &impl))
-        if (auto waited = wait_beside(impl.engine); !waited)
+    while (!impl.engine->begin(Kind::flush, impl.target, nullptr, {}, Impl::flush_token, &impl))
+        if (auto waited = wait_beside(*impl.engine); !waited)
             return waited;
     impl.flying++;
     impl.drain();

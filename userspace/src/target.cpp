@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "failure.hpp"
 #include "fd.hpp"
+#include "fork.hpp"
 #include "memory_impl.hpp"
 
 #include <weft/target.hpp>
 
 #include "uapi/weft_mem.h"
 
+#include <atomic>
 #include <fcntl.h>
+#include <filesystem>
+#include <fstream>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 namespace weft
@@ -19,7 +24,7 @@ namespace weft
 namespace
 {
 
-// Where a file does not say what O_DIRECT takes.
+// For files that do not report the alignment of O_DIRECT.
 constexpr std::uint32_t usual_block = 4096;
 
 int flags_of(Access access)
@@ -27,7 +32,7 @@ int flags_of(Access access)
     return access == Access::read ? O_RDONLY : access == Access::write ? O_WRONLY : O_RDWR;
 }
 
-/// O_DIRECT where the filesystem has it.
+/// Opens with O_DIRECT if the filesystem supports it.
 struct Opened {
     OwnedFd fd;
     bool direct = true;
@@ -43,6 +48,35 @@ Result<Opened> open_direct(const std::string& path, int flags)
     if (!opened.fd)
         return failure_of(path);
     return opened;
+}
+
+/// "major:minor" as the kernel writes it in sysfs.
+std::string number_of(dev_t device)
+{
+    return std::to_string(major(device)) + ":" + std::to_string(minor(device));
+}
+
+/// Finds /dev/weft/NAME.mem of a weft volume by the number of its block device, so that a link to the volume
+/// works, and a file with such a name beside another device is ignored. Empty if there is none.
+OwnedFd open_mem(const struct stat& status)
+{
+    if (!S_ISBLK(status.st_mode))
+        return {};
+    std::error_code failed;
+    const auto disk = std::filesystem::read_symlink("/sys/dev/block/" + number_of(status.st_rdev), failed)
+                          .filename()
+                          .string();
+    constexpr std::string_view prefix = "weft!";
+    if (failed || !disk.starts_with(prefix))
+        return {};
+    const auto node = "/dev/weft/" + disk.substr(prefix.size()) + ".mem";
+    std::string number;
+    std::getline(std::ifstream("/sys/class/weft-mem/" + disk + ".mem/dev"), number);
+    struct stat found {
+    };
+    if (::lstat(node.c_str(), &found) || !S_ISCHR(found.st_mode) || number_of(found.st_rdev) != number)
+        return {};
+    return OwnedFd(::open(node.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
 }
 
 Result<Geometry> measure(const std::string& path, int fd, bool direct)
@@ -75,13 +109,13 @@ Result<Geometry> measure(const std::string& path, int fd, bool direct)
     return geometry;
 }
 
-/// The kernel's sentence, where it gave one.
+/// The kernel's sentence if there is one, else that of the errno.
 std::string sentence(const char* why, int code)
 {
     return why[0] ? why : std::strerror(code);
 }
 
-/// What is in fd becomes a target of the .mem file.
+/// Registers the file `fd` as a target with the .mem device.
 Result<std::uint32_t> add_target(int mem, int fd, std::uint32_t access, std::uint64_t* size)
 {
     weft_mem_target request{};
@@ -105,6 +139,13 @@ Result<void> read_geometry(int mem, Geometry& geometry)
     geometry.chunk_size = kernel.chunk_size;
     geometry.member_count = kernel.member_count;
     return {};
+}
+
+/// Numbers for Target::number_.
+std::uint64_t next_number()
+{
+    static std::atomic<std::uint64_t> last = 0;
+    return ++last;
 }
 
 Route route_of(std::uint32_t kernel)
@@ -135,7 +176,8 @@ const char* name_of(Route route) noexcept
 
 Target::Target(Target&& other) noexcept
     : path_(std::move(other.path_)), geometry_(other.geometry_), fd_(std::exchange(other.fd_, -1)),
-      mem_(std::exchange(other.mem_, -1)), id_(std::exchange(other.id_, 0)), direct_(other.direct_)
+      mem_(std::move(other.mem_)), id_(std::exchange(other.id_, 0)), number_(std::exchange(other.number_, 0)),
+      home_(std::exchange(other.home_, 0)), direct_(other.direct_)
 {
 }
 
@@ -146,6 +188,8 @@ Target& Target::operator=(Target&& other) noexcept
     std::swap(fd_, other.fd_);
     std::swap(mem_, other.mem_);
     std::swap(id_, other.id_);
+    std::swap(number_, other.number_);
+    std::swap(home_, other.home_);
     std::swap(direct_, other.direct_);
     return *this;
 }
@@ -160,11 +204,14 @@ Result<Registration> Target::add(const Memory& memory, const Policy& policy) con
 {
     const auto& impl = *memory.impl_;
     std::string reason = impl.reason;
-    // The caller's own pages are what the kernel has for all memory that is the CPU's and no dma-buf.
+    const auto made = [&](Route route) {
+        return std::make_unique<Registration::State>(memory.impl_, route, home_);
+    };
+    // CPU memory without a dma-buf is registered as the caller's own pages.
     const bool pages = impl.data && !impl.dmabuf && !impl.device_pointer;
     if (!policy.direct) {
         reason = "a direct route was not asked for";
-    } else if (mem_ >= 0 && id_ && (pages || impl.dmabuf)) {
+    } else if (mem_ && id_ && (pages || impl.dmabuf)) {
         weft_mem_register request{};
         request.kind = pages ? WEFT_MEM_KIND_PAGES : WEFT_MEM_KIND_DMABUF;
         request.flags =
@@ -173,38 +220,40 @@ Result<Registration> Target::add(const Memory& memory, const Policy& policy) con
         request.fd = pages ? -1 : impl.dmabuf.get();
         request.start = pages ? reinterpret_cast<std::uintptr_t>(impl.data) : impl.dmabuf_offset;
         request.length = impl.size;
-        // A dma-buf strictly first, so that it is known why there is no direct route where there is none.
+        // Try only the direct route first, to get the reason if a dma-buf has none.
         const auto allowed = pages ? 0U : request.flags & (WEFT_MEM_ALLOW_VMAP | WEFT_MEM_ALLOW_BOUNCE);
         request.flags &= ~allowed;
-        int code = ::ioctl(mem_, WEFT_MEM_IOC_REGISTER, &request) ? errno : 0;
+        int code = ::ioctl(mem_->get(), WEFT_MEM_IOC_REGISTER, &request) ? errno : 0;
         if (code)
             reason = sentence(request.why, code);
         if (code && code != EINTR && allowed) {
             request.flags |= allowed;
-            code = ::ioctl(mem_, WEFT_MEM_IOC_REGISTER, &request) ? errno : 0;
+            code = ::ioctl(mem_->get(), WEFT_MEM_IOC_REGISTER, &request) ? errno : 0;
             if (code)
                 reason = sentence(request.why, code);
         }
         if (!code) {
-            Registration registration(memory, route_of(request.route));
-            registration.mem_ = mem_;
-            registration.id_ = request.id;
-            if (registration.route() != Route::direct)
-                registration.reason_ = std::move(reason);
-            return registration;
+            auto state = made(route_of(request.route));
+            state->mem = mem_;
+            state->id = request.id;
+            if (state->route != Route::direct)
+                state->reason = std::move(reason);
+            return Registration(std::move(state));
         }
-        // What is the caller's no other route mends.
+        // No other route helps with these errors of the caller.
         if (!policy.staged || code == EACCES || code == ENOMEM || code == EINTR)
             return failure(code, reason);
     }
     if (policy.persistent && !policy.staged)
         return failure(EOPNOTSUPP, path_ + " is no weft volume: nothing is registered for good with it");
     if (pages && policy.direct) {
-        if (direct_ && reinterpret_cast<std::uintptr_t>(impl.data) % geometry_.alignment)
-            return failure(EINVAL, "the memory begins at no multiple of " +
-                                       std::to_string(geometry_.alignment) + " bytes, which O_DIRECT on " +
-                                       path_ + " takes");
-        return Registration(memory, direct_ ? Route::direct : Route::cached);
+        const bool fits = !direct_ || reinterpret_cast<std::uintptr_t>(impl.data) % geometry_.alignment == 0;
+        if (fits)
+            return Registration(made(direct_ ? Route::direct : Route::cached));
+        reason = "the memory begins at no multiple of " + std::to_string(geometry_.alignment) +
+                 " bytes, which O_DIRECT on " + path_ + " takes";
+        if (!policy.staged)
+            return failure(EINVAL, reason);
     }
     if (reason.empty())
         reason = path_ + " takes memory of this process alone, without copies";
@@ -214,16 +263,27 @@ Result<Registration> Target::add(const Memory& memory, const Policy& policy) con
         return failure(EOPNOTSUPP,
                        "the memory can be reached neither by the CPU nor by CUDA, so it cannot be staged: " +
                            reason);
-    Registration registration(memory, Route::staged);
-    registration.reason_ = std::move(reason);
-    return registration;
+    auto state = made(Route::staged);
+    state->reason = std::move(reason);
+    return Registration(std::move(state));
 }
 
-Result<Volume> Volume::open(std::string_view name, Access access)
+Result<Volume> Volume::open(std::string_view name, Access access, Claim claim)
 {
     Volume volume;
     volume.path_ = name.find('/') == std::string_view::npos ? "/dev/weft/" + std::string(name) : name;
-    auto opened = open_direct(volume.path_, flags_of(access));
+    if (access != Access::read && access != Access::write && access != Access::read_write)
+        return failure(EINVAL, volume.path_ + ": access " + std::to_string(static_cast<unsigned>(access)) +
+                                   " is none: it is read (1), write (2) or both (3)");
+    struct stat status {
+    };
+    if (::stat(volume.path_.c_str(), &status))
+        return failure_of(volume.path_);
+    OwnedFd mem = open_mem(status);
+    // O_EXCL claims a device. For a weft volume, its target for writing claims it.
+    const bool claimed =
+        !mem && S_ISBLK(status.st_mode) && access != Access::read && claim == Claim::exclusive;
+    auto opened = open_direct(volume.path_, flags_of(access) | (claimed ? O_EXCL : 0));
     if (!opened)
         return std::unexpected(std::move(opened.error()));
     volume.direct_ = opened->direct;
@@ -231,30 +291,19 @@ Result<Volume> Volume::open(std::string_view name, Access access)
     if (!geometry)
         return std::unexpected(std::move(geometry.error()));
     volume.geometry_ = *geometry;
-    OwnedFd mem(::open((volume.path_ + ".mem").c_str(), O_RDWR | O_CLOEXEC));
-    // A file that happens to have this name is no weft volume: it does not answer.
-    if (mem && read_geometry(mem.get(), volume.geometry_)) {
+    if (mem) {
         std::uint64_t size = 0;
+        if (auto read = read_geometry(mem.get(), volume.geometry_); !read)
+            return std::unexpected(std::move(read.error()));
         auto id = add_target(mem.get(), opened->fd.get(), static_cast<std::uint32_t>(access), &size);
         if (!id)
             return std::unexpected(std::move(id.error()));
         volume.id_ = *id;
-        volume.mem_ = mem.release();
+        volume.mem_ = std::make_shared<const OwnedFd>(std::move(mem));
     }
+    volume.number_ = volume.home_ = next_number();
     volume.fd_ = opened->fd.release();
     return volume;
-}
-
-Volume& Volume::operator=(Volume&& other) noexcept
-{
-    Target::operator=(std::move(other));
-    return *this;
-}
-
-Volume::~Volume()
-{
-    if (mem_ >= 0)
-        ::close(mem_);
 }
 
 Result<File> File::open(const Volume& volume, const std::string& path, bool strict)
@@ -269,18 +318,22 @@ Result<File> File::open(const Volume& volume, const std::string& path, bool stri
     if (!geometry)
         return std::unexpected(std::move(geometry.error()));
     file.geometry_ = *geometry;
-    if (volume.mem_ < 0) {
+    watch_forks();
+    file.forks_ = fork_count;
+    file.number_ = file.home_ = next_number();
+    if (!volume.mem_) {
         file.reason_ = volume.path() + " is no weft volume";
         if (strict)
             return failure(EOPNOTSUPP, file.reason_);
     } else {
         std::uint64_t size = 0;
-        auto id = add_target(volume.mem_, opened->fd.get(), WEFT_MEM_MAY_READ, &size);
+        auto id = add_target(volume.mem_->get(), opened->fd.get(), WEFT_MEM_MAY_READ, &size);
         if (id) {
             const auto& whole = volume.geometry();
             file.geometry_ = {size, whole.block_size, whole.alignment, whole.chunk_size, whole.member_count};
             file.id_ = *id;
             file.mem_ = volume.mem_;
+            file.home_ = volume.home_;
         } else if (strict) {
             return std::unexpected(std::move(id.error()));
         } else {
@@ -293,15 +346,16 @@ Result<File> File::open(const Volume& volume, const std::string& path, bool stri
 
 void File::close() noexcept
 {
-    if (mem_ >= 0 && id_)
-        ::ioctl(mem_, WEFT_MEM_IOC_UNTARGET, &id_);
+    if (mem_ && id_ && forks_ == fork_count)
+        ::ioctl(mem_->get(), WEFT_MEM_IOC_UNTARGET, &id_);
     id_ = 0;
 }
 
 File& File::operator=(File&& other) noexcept
 {
     Target::operator=(std::move(other));
-    std::swap(reason_, other.reason_);
+    std::swap(reason_, other.reason_); // NOLINT(bugprone-use-after-move): the base has moved its own part
+    std::swap(forks_, other.forks_);
     return *this;
 }
 

@@ -13,7 +13,7 @@ namespace weft
 namespace
 {
 
-// The configuration the kernel was built with, from itself or from where distributions keep it.
+// The configuration of the kernel, from /proc or from the places of distributions.
 std::string kernel_config(const std::string& release)
 {
     if (auto text = read_text("/boot/config-" + release))

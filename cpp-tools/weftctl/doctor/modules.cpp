@@ -13,7 +13,7 @@ namespace weft
 namespace
 {
 
-// A field of a module's information on disk, empty where there is no such module.
+// A field of a module's modinfo; empty if the module is not installed.
 std::string modinfo(const std::string& field, const std::string& module)
 {
     auto done = run_process({"/sbin/modinfo", "-F", field, module});
@@ -63,7 +63,7 @@ void diagnose_dkms(diagnoses& found, const std::string& release)
 
 bool secure_boot()
 {
-    // Four bytes of attributes, and the value.
+    // An EFI variable: four bytes of attributes, then the value.
     const auto bytes = read_text("/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c");
     return bytes && bytes->size() == 5 && (*bytes)[4] == 1;
 }
@@ -124,8 +124,8 @@ void diagnose_weft(diagnoses& found)
         found.push_back({severity::good, "weft", fmt::format("weft.ko {} is loaded", loaded), "", ""});
 }
 
-// With a vendor's RDMA stack installed, the one that is loaded may still be the kernel's own, or the other
-// way round.
+// The loaded RDMA stack may differ from the installed one: the kernel's own, or a
+// vendor's.
 void diagnose_rdma_stack(diagnoses& found)
 {
     const auto path = modinfo("filename", "ib_core");

@@ -35,7 +35,7 @@ void diagnose_link(diagnoses& found, const pci_endpoint& endpoint)
     const bool narrow = width && width < width_max && width_max < 255;
     const bool slow = std::strtod(speed.c_str(), nullptr) < std::strtod(speed_max.c_str(), nullptr) &&
                       std::strtod(speed.c_str(), nullptr) > 0;
-    // A GPU slows its link down while it has nothing to do.
+    // An idle GPU lowers its link speed.
     if (narrow || (slow && kind != "GPU"))
         found.push_back({severity::warning, "pcie",
                          fmt::format("{} {} runs at x{} {}, and could at x{} {}", kind, address, width, speed,

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 namespace
 {
 
-// Counters that say that something was lost or sent again, by the names that drivers give them in sysfs.
+// Counters of losses and retransmissions, by their names in sysfs.
 constexpr std::array error_counters{
     "symbol_error",
     "link_error_recovery",
@@ -50,7 +50,7 @@ std::string describe_errors(const fs::path& port)
     return text;
 }
 
-// RDMA over Ethernet sends at most 4096 bytes a packet, and needs some more for its headers.
+// RDMA over Ethernet sends at most 4096 bytes per packet, plus headers.
 constexpr unsigned long full_packet_mtu = 4200;
 
 void diagnose_mtu(diagnoses& found, const std::string& name, const fs::path& port)
@@ -92,7 +92,7 @@ void diagnose_port(diagnoses& found, const std::string& device, const fs::path& 
                          "look again later; check cables, and flow control (PFC, ECN) on switches"});
 }
 
-// Of weft's own controllers; that the kernel cannot at all is the kernel's finding.
+// P2PDMA of weft's controllers. A kernel without P2PDMA is reported by the kernel checks.
 void diagnose_peer_pages(diagnoses& found)
 {
     std::error_code ignored;

@@ -22,7 +22,7 @@ std::string describe(const pci_endpoint& endpoint)
                        endpoint.name.empty() || endpoint.kind == "BAR" ? "" : " (" + endpoint.name + ")");
 }
 
-// What would make it possible, by what stands in the way.
+// The fix for each reason that prevents a route.
 std::string mend_of(const peer_pair& pair)
 {
     if (!pair.possible)
@@ -151,10 +151,10 @@ result<void> diagnose_volume_routes(diagnoses& found, const std::string& name)
 {
     auto connection = netlink::open();
     if (!connection)
-        return tl::unexpected(connection.error());
+        return std::unexpected(connection.error());
     const auto volume = connection->volume(name);
     if (!volume)
-        return tl::unexpected(volume.error());
+        return std::unexpected(volume.error());
     bool all = true;
     for (const auto& member : volume->members)
         for (const auto& path : member.paths)

@@ -16,13 +16,13 @@ namespace weft
 namespace
 {
 
-// A record is written once an interval, and the two clocks are read a moment apart.
+// Tolerance: a record is written once per interval, and the two clocks are not read at the same time.
 constexpr long long clock_slack = 5;
 
 void diagnose_assembled(diagnoses& found, std::vector<volume_status>& volumes)
 {
     auto connection = netlink::open();
-    auto all = connection ? connection->volumes() : tl::unexpected(connection.error());
+    auto all = connection ? connection->volumes() : std::unexpected(connection.error());
     if (!all) {
         found.push_back({severity::problem, "volumes", "weft.ko does not answer: " + all.error().text,
                          "its volumes cannot be seen", "run this as root"});
@@ -54,7 +54,7 @@ void diagnose_assembled(diagnoses& found, std::vector<volume_status>& volumes)
     }
 }
 
-// Another host's heart beats by its clock: the difference is what people see in refusals.
+// A heartbeat has the time of the other host's clock. Refusals show the difference of the two clocks.
 void diagnose_owner(diagnoses& found, const member_set& set)
 {
     const auto first = std::find_if(set.members.begin(), set.members.end(),
@@ -62,7 +62,7 @@ void diagnose_owner(diagnoses& found, const member_set& set)
     if (first == set.members.end())
         return;
     const auto device = block_device::open(first->path, block_device::access::read);
-    const auto record = device ? read_owner(*device) : tl::unexpected(device.error());
+    const auto record = device ? read_owner(*device) : std::unexpected(device.error());
     const auto ours = host_nqn();
     if (!record || !*record || (*record)->state != WEFT_OWNER_HELD || (ours && *ours == (*record)->host_nqn))
         return;

@@ -3,4 +3,8 @@
 
 
 class LabError(Exception):
-    """What went wrong, as one sentence for the person at the terminal."""
+    """An error, as one sentence for the user."""
+
+
+class Absent(LabError):
+    """Debian does not have a file any more, and the lab can work without it."""

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Things that take minutes to make, kept outside the checkout under a name made of their content."""
+"""Results that take minutes to make, kept outside the checkout. A name has a hash of all inputs."""
 import contextlib
+import ctypes
 import fcntl
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -32,8 +34,9 @@ def key(*parts):
 
 
 @contextlib.contextmanager
-def _lock(path):
-    with open(path, "w") as handle:
+def lock(name):
+    """One lab at a time, by a name."""
+    with open(root() / f".{name}.lock", "w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
@@ -45,7 +48,9 @@ def get(name, make):
     exists is whole. Two labs that want the same thing make it once.
     """
     path = root() / name
-    with _lock(root() / f".{name}.lock"):
+    if _peeking and not path.is_dir():
+        raise Missing(name)
+    with lock(name):
         if path.is_dir():
             os.utime(path)
             return path
@@ -58,6 +63,26 @@ def get(name, make):
     return path
 
 
+class Missing(Exception):
+    """A folder that is not in the cache, for has()."""
+
+
+_peeking = False
+
+
+def has(make):
+    """Whether the cache has everything that make() would use. Makes nothing."""
+    global _peeking  # pylint: disable=global-statement
+    _peeking = True
+    try:
+        make()
+        return True
+    except Missing:
+        return False
+    finally:
+        _peeking = False
+
+
 def prune(name):
     """Keep the three newest folders of one kind: the kind is the name up to its key."""
     kind = name.rsplit("-", 1)[0]
@@ -67,7 +92,7 @@ def prune(name):
 
 
 def remove(path):
-    """Remove a folder of the cache, and first what an interrupted run left mounted below it."""
+    """Remove a folder of the cache, and first what is mounted below it."""
     with open("/proc/mounts") as mounts:
         below = [m for m in (line.split()[1] for line in mounts) if m.startswith(f"{path}/")]
     for mountpoint in sorted(below, reverse=True):
@@ -82,15 +107,50 @@ def say(text):
 
 
 _START = time.monotonic()
+_libc = ctypes.CDLL(None, use_errno=True)
+_CLONE_NEWNS, _MS_BIND, _MS_REC, _MS_PRIVATE, _PR_SET_PDEATHSIG = 0x00020000, 0x1000, 0x4000, 0x40000, 1
+
+
+def private_mounts():
+    """From here on, mounts of this process are private, and end with it in any case."""
+    if _libc.unshare(_CLONE_NEWNS):
+        raise LabError(f"the lab cannot have mounts of its own: {os.strerror(ctypes.get_errno())}")
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+
+
+def use_libraries(root):
+    """In a child, before it runs a program of another root filesystem: use the loader and libraries of that one."""
+    if _libc.unshare(_CLONE_NEWNS) or _libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None):
+        os._exit(127)
+    for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib64"):
+        if _libc.mount(f"{root}{folder}".encode(), folder.encode(), None, _MS_BIND, None):
+            os._exit(127)
+
+
+def die_with_parent():
+    """In a child, before it runs a program: end it with the lab."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def run(argv, **kwargs):
+    """Like subprocess.run(). All processes that it starts end with this call, also after an interrupt."""
+    # In their own PID namespace, all processes end with the first one.
+    argv = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *[str(a) for a in argv]]
+    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=die_with_parent, **kwargs)
+    try:
+        return process.wait()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def call(argv, log, **kwargs):
     """Run argv with its output in the file log; on failure raise with the end of it."""
     with open(log, "ab") as out:
-        done = subprocess.run([str(a) for a in argv], stdout=out, stderr=subprocess.STDOUT,
-                              stdin=subprocess.DEVNULL, **kwargs)
-    if done.returncode:
+        status = run(argv, stdout=out, stderr=subprocess.STDOUT, **kwargs)
+    if status:
         tail = "\n".join(Path(log).read_text(errors="replace").splitlines()[-40:])
         kept = root() / f"failed-{Path(log).name}"
         shutil.copy(log, kept)
-        raise LabError(f"{argv[0]} failed with status {done.returncode}; the whole log is {kept}; it ends:\n{tail}")
+        raise LabError(f"{argv[0]} failed with status {status}; the whole log is {kept}; it ends:\n{tail}")

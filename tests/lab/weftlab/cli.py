@@ -9,19 +9,20 @@ import signal
 import subprocess
 import sys
 
-from . import LabError, cache, guest, image, kernel, payload, topology
-
-KERNELS = ("debian12", "debian13", "backports", "lab")
+from . import Absent, LabError, cache, guest, image, kernel, machine, names, payload, topology
 
 # Debian packages that the lab itself needs on this machine.
 HOST_PACKAGES = ["qemu-system-x86", "qemu-utils", "mmdebstrap", "busybox-static", "cpio", "xz-utils", "e2fsprogs",
                  "debian-archive-keyring", "python3-yaml", "python3-jsonschema"]
 
 
+# The exit status if Debian does not have a file any more.
+ABSENT = 77
+
+
 def _machine_options(parser):
-    parser.add_argument("--kernel", choices=KERNELS, default="debian13",
-                        help="Debian 12's (6.1), 13's (6.12), its backports' (7.2), or the lab's own with KUnit, KASAN "
-                        "and lockdep (7.2); default debian13")
+    parser.add_argument("--kernel", choices=names.KERNELS, default="debian13",
+                        help="; ".join(f"{name}: {facts.what}" for name, facts in names.KERNELS.items()) + "; default debian13")
     parser.add_argument("--smp", type=int, default=2, help="processors (default 2)")
     parser.add_argument("--memory", default="2G", help="of each host, as QEMU takes it (default 2G)")
     parser.add_argument("--icount", action="store_true",
@@ -36,8 +37,15 @@ def _machine_options(parser):
     parser.add_argument("--udev", action="store_true", help="start udev, as a node has it")
     parser.add_argument("--systemd", action="store_true", help="boot all hosts by systemd, as nodes are, udev included")
     parser.add_argument("--kmemleak", action="store_true", help="look for leaks at the end (lab kernel)")
+    parser.add_argument("--coverage", action="store_true",
+                        help="weft's modules count the lines that run, in /sys/kernel/debug/gcov (kernel uml)")
     parser.add_argument("--append", action="append", default=[], metavar="PARAM", help="a kernel parameter")
+    parser.add_argument("--gdb", action="store_true",
+                        help=f"the first host waits for gdb's 'target remote :{machine.GDB_PORT}' before it boots")
     parser.add_argument("--plugin", metavar="PLUGIN", help="a QEMU plugin for the first host, with its arguments")
+    parser.add_argument("--boot-seconds", type=int, default=60, metavar="SECONDS",
+                        help="of its own processor time in which a guest reaches its first process; then it is booted again "
+                        "(default 60)")
     parser.add_argument("--timeout", type=int, default=600, metavar="SECONDS", help="kill the guests then (default 600)")
 
 
@@ -54,17 +62,17 @@ def _parser():
     _machine_options(shell)
     shell.set_defaults(keep=False)
     verbs.add_parser("prepare", help="make what a kernel's guests need, and boot nothing").add_argument(
-        "kernels", nargs="+", choices=KERNELS)
+        "kernels", nargs="+", choices=names.KERNELS)
+    verbs.add_parser("make", help="make one part of that, and what it needs itself: rootfs:RELEASE, fio:RELEASE, tools:RELEASE, "
+                     "kernel-source, kernel-tools, kernel:KERNEL, modules:KERNEL, modules-coverage:KERNEL").add_argument("part")
     verbs.add_parser("kernel-tools", help="print a folder with the newest kernel's checkpatch and netlink generator")
     verbs.add_parser("topologies", help="what topologies there are")
     verbs.add_parser("packages", help="print the Debian packages that the lab needs on this machine")
-    build = verbs.add_parser("kbuild", help="build the modules for a kernel with extra make arguments, and print what "
-                             "the compiler says")
-    build.add_argument("kernel", choices=KERNELS)
-    build.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="of make, after --")
+    verbs.add_parser("sparse", help="run sparse over the modules of a kernel, and print what it says").add_argument(
+        "kernel", choices=names.KERNELS)
     chroot = verbs.add_parser("chroot", help="run a command in a release's tree, on this machine's kernel, and forget what "
                               "it changed; the checkout is /weft there")
-    chroot.add_argument("release", choices=sorted(image.RELEASES))
+    chroot.add_argument("release", choices=sorted(names.RELEASES))
     chroot.add_argument("command", nargs="+", metavar="COMMAND", help="after --")
     return parser
 
@@ -86,7 +94,7 @@ def _run(options):
 
 @contextlib.contextmanager
 def _scratch(lowers, name):
-    """A writable view of root filesystems that is forgotten at the end."""
+    """A writable view of root filesystems. Changes are dropped at the end."""
     work = cache.root() / f"{name}.{os.getpid()}"
     try:
         with image.overlay(lowers, work / "upper", work / "ovl", work / "mnt") as tree:
@@ -95,62 +103,64 @@ def _scratch(lowers, name):
         cache.remove(work)
 
 
-def _kbuild(options):
-    base = image.rootfs(image.release_of(options.kernel))
-    if options.kernel == "lab":
-        built = kernel.build()
-        version, lowers = (built / "version").read_text(), [built / "root", base / "root"]
-    else:
-        version, lowers = image.kernel_version(base, options.kernel), [base / "root"]
-    with _scratch(lowers, f"kbuild-{options.kernel}") as tree:
-        source = tree / "tmp/weft"
-        for name in payload.module_sources():
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(payload.ROOT / name, source / name)
-        return subprocess.run(["chroot", tree, "make", "-C", f"/lib/modules/{version}/build", "M=/tmp/weft",
-                               *options.arguments, "modules"], check=False).returncode
+def make(part):
+    """Make a part by its name in names.parts()."""
+    kind, _, name = part.partition(":")
+    makers = {"rootfs": image.rootfs, "fio": payload.fio, "tools": payload.tools, "kernel": kernel.build,
+              "modules": payload.modules, "modules-coverage": lambda name: payload.modules(name, coverage=True),
+              "kernel-source": lambda _: kernel.source(), "kernel-tools": lambda _: kernel.tools()}
+    if kind not in makers:
+        raise LabError(f"the lab makes no {part}; it makes {', '.join(makers)}")
+    return makers[kind](name)
 
 
 def _chroot(options):
     with _scratch([image.rootfs(options.release) / "root"], f"chroot-{options.release}") as tree:
         subprocess.run(["mount", "--bind", "-o", "ro", payload.ROOT, tree / "weft"], check=True)
         try:
-            return subprocess.run(["chroot", tree, *options.command], check=False).returncode
+            return cache.run(["chroot", tree, *options.command])
         finally:
             subprocess.run(["umount", "--lazy", tree / "weft"], check=True)
 
 
 def main():
-    options = _parser().parse_args()
-    # Ends as with Ctrl-C: guests are killed, what was mounted is unmounted.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        if options.verb == "topologies":
-            for name, function in topology.TOPOLOGIES.items():
-                print(f"{name:8} {function.__doc__}")
-            return 0
-        if options.verb == "packages":
-            print(" ".join(HOST_PACKAGES))
-            return 0
-        if os.geteuid():
-            raise LabError("the lab makes root filesystems and mounts overlays: run it as root")
-        missing = [tool for tool in ("qemu-system-x86_64", "qemu-img", "mmdebstrap", "cpio", "mke2fs") if not shutil.which(tool)]
-        if missing:
-            raise LabError(f"{', '.join(missing)} not found; apt-get install {' '.join(HOST_PACKAGES)}")
-        if options.verb == "kernel-tools":
-            print(kernel.tools())
-            return 0
-        if options.verb == "prepare":
-            for name in options.kernels:
-                guest.Software(name)
-            return 0
-        if options.verb == "kbuild":
-            return _kbuild(options)
-        if options.verb == "chroot":
-            return _chroot(options)
-        return _run(options)
+        return _main(_parser().parse_args())
+    except Absent as problem:
+        print(f"lab: {problem}", file=sys.stderr)
+        return ABSENT
     except LabError as problem:
         print(f"lab: {problem}", file=sys.stderr)
         return 125
     except KeyboardInterrupt:
         return 130
+
+
+def _main(options):
+    # SIGTERM ends the lab as Ctrl-C does, which a shell's background jobs ignore: guests are killed, partial builds are dropped.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.default_int_handler)
+    if options.verb == "topologies":
+        for name, function in topology.TOPOLOGIES.items():
+            print(f"{name:8} {function.__doc__}")
+        return 0
+    if options.verb == "packages":
+        print(" ".join(HOST_PACKAGES))
+        return 0
+    if os.geteuid():
+        raise LabError("the lab makes root filesystems and mounts overlays: run it as root")
+    missing = [tool for tool in ("qemu-system-x86_64", "qemu-img", "mmdebstrap", "cpio", "mke2fs") if not shutil.which(tool)]
+    if missing:
+        raise LabError(f"{', '.join(missing)} not found; apt-get install {' '.join(HOST_PACKAGES)}")
+    cache.private_mounts()
+    if options.verb == "kernel-tools":
+        print(kernel.tools())
+    elif options.verb == "make":
+        print(make(options.part))
+    elif options.verb == "prepare":
+        for name in options.kernels:
+            guest.Software(name)
+    else:
+        verbs = {"sparse": lambda o: payload.sparse(o.kernel), "chroot": _chroot, "run": _run, "shell": _run}
+        return verbs[options.verb](options)
+    return 0

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guests: QEMU machines that boot, run a command, and are looked at afterwards."""
-import ctypes
+"""Guests: machines that boot, run a command, and are looked at afterwards."""
+import contextlib
 import json
 import os
 import shlex
@@ -13,44 +13,48 @@ import threading
 import time
 from pathlib import Path
 
-from . import LabError, cache, image, kernel, klog, payload, topology
+from . import LabError, cache, image, kernel, klog, machine, names, payload, topology
 
-# QEMU's emulation of several processors now and then runs an instruction that the booting kernel is just patching: the
-# guest dies within its first seconds, before anything of ours is in it, and is booted again.
+# Sometimes an emulated machine dies or hangs in early boot, before weft is loaded: QEMU's emulation of several processors
+# runs an instruction that the kernel is just patching, or a timer never fires. The lab then boots it again.
 BOOTS = 3
-
-PR_SET_PDEATHSIG = 1
-
-
-def _die_with_parent():
-    """In the child, before QEMU: however the lab ends, no guest outlives it and takes a processor for ever."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
+# A machine that hangs without using processor time is killed after so many times its limit in wall clock time.
+BOOT_PATIENCE = 5
 
 GUEST = Path(__file__).resolve().parent.parent / "guest"
 
 
 class Software:
-    """What guests boot: made once for all hosts of a lab."""
+    """The software that guests boot; made once for all hosts of a lab."""
 
-    def __init__(self, name):
-        release = image.release_of(name)
-        self.name = name
+    def __init__(self, name, coverage=False):
+        self.name, self.facts = name, names.kernel(name)
+        release = self.facts.release
         base = image.rootfs(release)
-        self.disk = base / "root.img"
+        self.disk, self.root = base / "root.img", base / "root"
+        boot = image.UML if self.facts.uml else image.QEMU
         tars = []
-        if name == "lab":
-            built = kernel.build()
+        if self.facts.built:
+            built = kernel.build(name)
             self.version = (built / "version").read_text()
-            self.kernel = built / "bzImage"
-            self.initrd = image.initramfs(built.name, built / "root/usr/lib/modules" / self.version, self.version)
+            self.kernel = built / "kernel"
+            self.initrd = image.initramfs(built.name, built / "root/usr/lib/modules" / self.version, self.version, boot)
             tars.append(payload.kernel_modules(built))
         else:
             self.version = image.kernel_version(base, name)
             self.kernel = base / "root/boot" / f"vmlinuz-{self.version}"
-            self.initrd = image.initramfs(base.name, base / "root/lib/modules" / self.version, self.version)
-        tars += [payload.tools(release), payload.modules(name)]
+            self.initrd = image.initramfs(base.name, base / "root/lib/modules" / self.version, self.version, boot)
+        tars += [payload.tools(release), payload.modules(name, coverage)]
         self.payloads = [str((t / "payload.tar").relative_to(cache.root())) for t in tars]
+
+
+def _processor_seconds(pid):
+    """User and system time of a process so far, without its children; 0 if it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return 0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Guest:
@@ -61,25 +65,29 @@ class Guest:
         self.name = f"host{index}"
         self.ctl = folder / "ctl"
         self.console = folder / "console.log"
-        self.qemu = None
+        self.process = None
+        self.boots = 0
         self.next_exec = 1
         folder.mkdir(parents=True)
         self.topology = topology.get(options.topology if index == 0 else options.peer_topology, folder)
-        # What a host writes to its disk survives its power, as a node's does.
+        # A host's disk keeps its data when the power is cut, like a node's disk.
         self.disk = folder / "disk.qcow2"
-        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", software.disk, "-F", "raw", self.disk], check=True)
+        if not software.facts.uml:  # which makes its own
+            subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", software.disk, "-F", "raw", self.disk], check=True)
 
     def start(self, role, command=None, terminal=False):
+        self.boots += 1
         self.console.unlink(missing_ok=True)
         if self.ctl.exists():
             shutil.rmtree(self.ctl)
         self.ctl.mkdir()
         self.next_exec = 1
-        for name in ("init", "main", "lab-peer"):
+        for name in ("init", "main", "lab-peer", "lab-symbols"):
             shutil.copy(GUEST / name, self.ctl / name)
         if command is not None:
             (self.ctl / "command").write_text(command)
         env = {"LAB_ROLE": role, "LAB_HOSTNAME": self.name, "LAB_KERNEL": self.software.name,
+               "LAB_CHECKERS": "1" if self.software.facts.checkers else "",
                "LAB_PAYLOADS": " ".join(self.software.payloads), "LAB_MACHINE_ID": f"{self.index + 1:032x}",
                "LAB_HOST_ID": f"00000000-0000-0000-0000-{self.index + 1:012x}",
                "LAB_SHARE": "1" if self.options.share and self.index == 0 else "",
@@ -88,55 +96,49 @@ class Guest:
                "LAB_KMEMLEAK": "1" if self.options.kmemleak and self.index == 0 else ""}
         lines = [f"export {key}={shlex.quote(value)}" for key, value in env.items()]
         (self.ctl / "env").write_text("\n".join(lines + ["PATH=$PATH:/lab/ctl", ""]))
+        (self.ctl / "mounts").write_text("\n".join(machine.mounts(self) + [""]))
         stdin = None if terminal else subprocess.DEVNULL
         stdout = None if terminal else subprocess.PIPE if role == "main" else subprocess.DEVNULL
-        with open(self.folder / "qemu.log", "ab") as log:
-            self.qemu = subprocess.Popen(self._argv(terminal), stdin=stdin, stdout=stdout, stderr=log,
-                                         start_new_session=not terminal, preexec_fn=_die_with_parent)
+        make = machine.uml if self.software.facts.uml else machine.qemu
+        # User Mode Linux writes the kernel's log to standard error, QEMU its own messages.
+        log = self.console if self.software.facts.uml else self.folder / "qemu.log"
+        # User Mode Linux keeps the guest's memory in a file there.
+        env = {**os.environ, "TMPDIR": "/dev/shm"}
+        with open(log, "ab") as errors:
+            self.process = subprocess.Popen(make(self, terminal), stdin=stdin, stdout=stdout, stderr=errors, env=env,
+                                            start_new_session=not terminal, preexec_fn=self._before_exec)
+        threading.Thread(target=self._watch_boot, args=(self.process, time.monotonic()), daemon=True).start()
 
-    def _argv(self, terminal):
-        options, topo = self.options, self.topology
-        icount = options.icount and self.index == 0
-        machine = ",".join(["q35", *topo.machine])
-        append = ["console=ttyS0", "loglevel=7", "panic=-1", "oops=panic", "net.ifnames=0", "random.trust_cpu=on",
-                  "rng_core.default_quality=0", "no_hash_pointers", "mitigations=off", *topo.cmdline,
-                  *options.append]
-        argv = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-                "-machine", machine, "-cpu", "max",
-                "-accel", "tcg,thread=single" if icount else "tcg,thread=multi",
-                "-smp", ("1" if icount else str(options.smp)) + topo.smp, "-m", options.memory + topo.memory,
-                "-kernel", str(self.software.kernel), "-initrd", str(self.software.initrd),
-                "-append", " ".join(append),
-                "-serial", f"file:{self.console}",
-                "-chardev", f"stdio,id=out,signal={'on' if terminal else 'off'}", "-serial", "chardev:out",
-                "-qmp", f"unix:{self.folder}/qmp,server=on,wait=off",
-                "-device", "virtio-rng-pci,bus=pcie.0",
-                "-drive", f"file={self.disk},if=none,id=disk,format=qcow2,cache=unsafe",
-                "-device", "virtio-blk-pci,drive=disk,bus=pcie.0"]
-        if icount:
-            argv += ["-icount", "shift=0,sleep=off"]
-        if options.plugin and self.index == 0:
-            argv += ["-plugin", options.plugin]
-        shares = [("ctl", self.ctl, ""), ("cache", cache.root(), ",readonly=on"), ("src", payload.ROOT, ",readonly=on")]
-        if options.share and self.index == 0:
-            shares.append(("share", Path(options.share).resolve(), ""))
-        for tag, path, extra in shares:
-            argv += ["-fsdev", f"local,id={tag},path={path},security_model=none,multidevs=remap{extra}",
-                     "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag},bus=pcie.0"]
-        for number, (ours, theirs) in self.links.items():
-            mac = f"52:54:00:00:{number:02x}:{self.index + 1:02x}"
-            # Without a connection, so that either side can be switched off and on.
-            argv += ["-netdev", f"dgram,id=net{number},local.type=unix,local.path={ours},remote.type=unix,remote.path={theirs}",
-                     "-device", f"virtio-net-pci,netdev=net{number},mac={mac},bus=pcie.0"]
-        return argv + topo.args
+    def _before_exec(self):
+        cache.die_with_parent()
+        if self.software.facts.uml:
+            cache.use_libraries(self.software.root)
+
+    def _watch_boot(self, process, begun):
+        """Kill a machine that hangs before its first process. The thread that waits for it boots it again."""
+        while process.poll() is None and not (self.ctl / "started").exists():
+            if self.options.gdb:
+                return
+            limit = self.options.boot_seconds
+            if _processor_seconds(process.pid) > limit or time.monotonic() - begun > limit * BOOT_PATIENCE:
+                cache.say(f"{self.name} did not reach its first process in {limit} s of its own time")
+                process.kill()
+                return
+            time.sleep(0.2)
+
+    def boot_again(self, role, command=None):
+        """Boot a machine again that ended before its command began. True if it was booted."""
+        if (self.ctl / "ready").exists() or self.boots >= BOOTS:
+            return False
+        if self.console.exists():
+            shutil.copy(self.console, self.folder / f"console.boot{self.boots}.log")
+        cache.say(f"{self.name} ended before it was up: booting it again (boot {self.boots + 1} of {BOOTS} at most)")
+        self.start(role, command)
+        return True
 
     def wait_ready(self, deadline):
-        boots = 1
         while not (self.ctl / "ready").exists():
-            if self.qemu.poll() is not None and boots < BOOTS:
-                boots += 1
-                self.start("peer")
-            if self.qemu.poll() is not None:
+            if self.process.poll() is not None and not self.boot_again("peer"):
                 raise LabError(f"{self.name} ended before it was up; its log is {self.console}")
             if time.monotonic() > deadline:
                 raise LabError(f"{self.name} did not come up in time; its log is {self.console}")
@@ -150,7 +152,7 @@ class Guest:
         (self.ctl / "exec.tmp").rename(self.ctl / f"exec.{number}")
         status = self.ctl / f"rc.{number}"
         while not status.exists():
-            if self.qemu.poll() is not None:
+            if self.process.poll() is not None:
                 return f"lab: {self.name} is not running\n", 125
             if time.monotonic() > deadline:
                 return f"lab: {self.name} did not answer in time\n", 124
@@ -158,6 +160,8 @@ class Guest:
         return (self.ctl / f"out.{number}").read_text(errors="replace"), int(status.read_text())
 
     def qmp(self, *commands):
+        if self.software.facts.uml:
+            raise LabError(f"{self.name} is User Mode Linux, which QEMU's monitor does not know")
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(f"{self.folder}/qmp")
             stream = connection.makefile("rw")
@@ -169,10 +173,14 @@ class Guest:
                     pass
 
     def kill(self):
-        if self.qemu and self.qemu.poll() is None:
-            self.qemu.send_signal(signal.SIGCONT)
-            self.qemu.kill()
-            self.qemu.wait()
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+            self.process.wait()
+        # User Mode Linux has one process for each address space of the guest.
+        if self.process:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
 
     def problems(self):
         text = self.console.read_text(errors="replace") if self.console.exists() else ""
@@ -189,7 +197,7 @@ class Lab:
     def __init__(self, options, folder):
         self.options, self.folder = options, folder
         self.deadline = time.monotonic() + options.timeout
-        software = Software(options.kernel)
+        software = Software(options.kernel, options.coverage)
         cache.say(f"booting {software.version}" + (f" on {options.hosts} hosts" if options.hosts > 1 else ""))
         self.deadline = time.monotonic() + options.timeout
         links = [{} for _ in range(options.hosts)]
@@ -211,15 +219,13 @@ class Lab:
             main = self.guests[0]
             main.start("main", command)
             threading.Thread(target=self._serve_requests, daemon=True).start()
-            for _ in range(BOOTS):
-                while chunk := main.qemu.stdout.read1(65536):
+            while True:
+                while chunk := main.process.stdout.read1(65536):
                     sys.stdout.buffer.write(chunk)
                     sys.stdout.buffer.flush()
-                main.qemu.wait()
-                if (main.ctl / "ready").exists() or self.late:
+                main.process.wait()
+                if self.late or not main.boot_again("main", command):
                     break
-                cache.say("the guest died before it was up; booting it again")
-                main.start("main", command)
             return self._verdict()
         finally:
             self._end()
@@ -229,7 +235,7 @@ class Lab:
             self._start_peers()
             self.guests[0].start("shell", "", terminal=True)
             threading.Thread(target=self._serve_requests, daemon=True).start()
-            self.guests[0].qemu.wait()
+            self.guests[0].process.wait()
             return 0
         finally:
             self._end()
@@ -274,10 +280,11 @@ class Lab:
         if verb in ("freeze", "thaw"):
             guest.qmp("stop" if verb == "freeze" else "cont")
         elif verb in ("halt", "continue"):
-            guest.qemu.send_signal(signal.SIGSTOP if verb == "halt" else signal.SIGCONT)
+            guest.process.send_signal(signal.SIGSTOP if verb == "halt" else signal.SIGCONT)
         elif verb == "kill":
             guest.kill()
         elif verb == "boot":
+            guest.boots = 0
             guest.start("peer")
             guest.wait_ready(self.deadline)
         else:
@@ -290,7 +297,7 @@ class Lab:
             (guest.ctl / "end").touch()
         for guest in self.guests[1:]:
             try:
-                guest.qemu.wait(timeout=15)
+                guest.process.wait(timeout=15)
             except subprocess.TimeoutExpired:
                 pass
         if self.late:
@@ -298,7 +305,7 @@ class Lab:
             return 124
         status_file = main.ctl / "status"
         if not status_file.exists() or not status_file.read_text().strip():
-            # Where there is no console, QEMU itself says why.
+            # Without a console log, QEMU's own messages have the reason.
             log = main.console if main.console.exists() else main.folder / "qemu.log"
             cache.say(f"the guest died; the end of its log ({log}):")
             sys.stderr.write("\n".join(log.read_text(errors="replace").splitlines()[-40:]) + "\n")

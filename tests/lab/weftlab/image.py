@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Root filesystems of Debian releases, as folders (to build in) and as disk images (to boot)."""
 import contextlib
+import dataclasses
 import lzma
 import shutil
 import subprocess
 import time
 from pathlib import Path
 
-from . import LabError, cache
+from . import Absent, LabError, cache, names
 
 MIRROR = "http://deb.debian.org/debian"
 
-# What a node of that release would have, and what it takes to build weft on it.
+# Packages of a node with that release, and packages to build weft on it.
 PACKAGES = """
 linux-image-amd64 linux-headers-amd64 dkms udev kmod iproute2 pciutils procps util-linux busybox-static
 fio nvme-cli rdma-core ibverbs-utils xfsprogs e2fsprogs mdadm dmsetup python3 strace
@@ -22,46 +23,61 @@ openssl jq man-db bash-completion ethtool xxd
 debhelper dh-dkms mokutil gnuplot-nox sysstat
 """.split()
 
-# The newest kernel that weft is written for, whatever the backports have moved on to.
-_NEWEST_KERNEL = (
-    "name=$(apt-cache search --names-only \"^linux-image-7[.]2[.][0-9]+[+]deb13-amd64$\" | cut -d\" \" -f1 | sort -V | "
-    "tail -n 1); apt-get install -y --no-install-recommends -t $1 $name linux-headers-${name#linux-image-}")
+# Kernels of the release's backports: the newest, and the newest of the series before it. Mirrors drop images and headers
+# at any time and separately, so both have to exist. $1 is the release, $2 the file for the result.
+_BACKPORTS_KERNELS = """
+found=$(for image in $(apt-cache search --names-only "^linux-image-[0-9.]+[+]deb[0-9]+-amd64\\$" | cut -d" " -f1); do
+	version=${image#linux-image-}
+	! apt-cache show linux-headers-$version >/dev/null 2>&1 || echo $version
+done | sort -V)
+newest=$(echo "$found" | tail -n 1)
+previous=$(echo "$found" | grep -v "^$(echo $newest | cut -d. -f1,2)[.]" | tail -n 1)
+for pair in backports:$newest previous:$previous; do
+	version=${pair#*:}
+	[ -n "$version" ] || continue
+	apt-get install -y --no-install-recommends -t $1-backports linux-image-$version linux-headers-$version
+	echo "${pair%%:*} $version" >>$2
+done
+"""
 
-RELEASES = {
-    "bookworm": {"kernels": {"debian12": "6.1."}, "backports": False},
-    "trixie": {"kernels": {"debian13": "6.12.", "backports": "7.2."}, "backports": True},
-}
 
-# Modules a guest needs before it can mount its root and its shared folders.
-BOOT_MODULES = ["virtio_pci", "virtio_blk", "ext4", "9pnet_virtio", "9p"]
+@dataclasses.dataclass(frozen=True)
+class Boot:
+    """Contents of an initramfs: the root's disk, its modules, and the command to mount a share of the lab (by a tag under
+    QEMU, by a folder of this machine under User Mode Linux)."""
+    disk: str
+    modules: tuple
+    share: str
 
-_INITRAMFS_INIT = """#!/bin/busybox sh
+    def init(self):
+        return f"""#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /root
 /bin/busybox mount -t proc proc /proc
 /bin/busybox mount -t sysfs sysfs /sys
 /bin/busybox mount -t devtmpfs devtmpfs /dev
 while read -r module; do /bin/busybox insmod "/modules/$module" || echo "lab: insmod $module failed"; done </modules/order
 i=0
-while [ ! -b /dev/vda ] && [ $i -lt 100 ]; do /bin/busybox sleep 0.1; i=$((i + 1)); done
-/bin/busybox mount -t ext4 -o noatime /dev/vda /root || exec /bin/busybox poweroff -f
-/bin/busybox mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144,cache=none ctl /root/lab/ctl ||
-\texec /bin/busybox poweroff -f
+while [ ! -b {self.disk} ] && [ $i -lt 100 ]; do /bin/busybox sleep 0.1; i=$((i + 1)); done
+/bin/busybox mount -t ext4 -o noatime {self.disk} /root || exec /bin/busybox poweroff -f
+lab_share() {{ /bin/busybox mount {self.share} "$2"; }}
+for word in $(/bin/busybox cat /proc/cmdline); do
+	case $word in lab_ctl=*) lab_share "${{word#*=}}" /root/lab/ctl || exec /bin/busybox poweroff -f ;;
+	lab_hang) while :; do :; done ;; # for the lab's own test
+	esac
+done
 /bin/busybox mount --move /dev /root/dev
 exec /bin/busybox switch_root /root /bin/sh /lab/ctl/init
 """
 
 
-def release_of(kernel):
-    """Which release's root filesystem a kernel runs on; the lab's own runs on the newest."""
-    for release, facts in RELEASES.items():
-        if kernel in facts["kernels"]:
-            return release
-    return "trixie"
+QEMU = Boot("/dev/vda", ("virtio_pci", "virtio_blk", "ext4", "9pnet_virtio", "9p"),
+            "-t 9p -o trans=virtio,version=9p2000.L,msize=262144,cache=none \"$1\"")
+UML = Boot("/dev/ubda", (), "-t hostfs -o \"$1\" none")
 
 
 def rootfs(release):
     """The release's root filesystem: a folder with root/ (a tree) and root.img (ext4)."""
-    recipe = cache.key("rootfs 6", _NEWEST_KERNEL, release, " ".join(PACKAGES))
+    recipe = cache.key("rootfs 7", _BACKPORTS_KERNELS, release, " ".join(PACKAGES))
 
     def make(work):
         log = work / "log"
@@ -69,15 +85,16 @@ def rootfs(release):
         root = work / "root"
         hooks = [
             "--setup-hook=mkdir -p $1/usr/local/sbin $1/lab/ctl $1/lab/cache $1/weft $1/share",
-            # Guests boot from the lab's own small initramfs: making Debian's would take a minute a kernel.
+            # Guests boot from the lab's own small initramfs: to make Debian's takes a minute for each kernel.
             "--setup-hook=printf '#!/bin/sh\\nexit 0\\n' >$1/usr/local/sbin/update-initramfs",
             "--setup-hook=chmod 755 $1/usr/local/sbin/update-initramfs",
+            f"--customize-hook=echo {names.RELEASES[release][0]} $(ls $1/lib/modules) >$1/lab/kernels",
         ]
         sources = [f"deb {MIRROR} {release} main", f"deb {MIRROR} {release}-updates main",
                    f"deb {MIRROR}-security {release}-security main"]
-        if RELEASES[release]["backports"]:
+        if names.RELEASES[release][1]:
             sources.append(f"deb {MIRROR} {release}-backports main")
-            hooks.append(f"--customize-hook=chroot $1 sh -ec '{_NEWEST_KERNEL}' sh {release}-backports")
+            hooks.append(f"--customize-hook=chroot $1 sh -ec '{_BACKPORTS_KERNELS}' sh {release} /lab/kernels")
         cache.call(["mmdebstrap", "--mode=root", "--variant=minbase", f"--include={','.join(PACKAGES)}",
                     "--aptopt=Acquire::Retries \"3\"", "--dpkgopt=path-exclude=/usr/share/doc/*",
                     "--dpkgopt=path-exclude=/usr/share/locale/*", "--dpkgopt=path-exclude=/usr/share/man/*",
@@ -88,17 +105,22 @@ def rootfs(release):
     return cache.get(f"rootfs-{release}-{recipe}", make)
 
 
+def kernels(base):
+    """The installed kernels: name to version."""
+    return dict(line.split() for line in (base / "root/lab/kernels").read_text().splitlines())
+
+
 def kernel_version(base, kernel):
-    """The installed version whose modules start with the prefix of `kernel`."""
-    prefix = RELEASES[release_of(kernel)]["kernels"][kernel]
-    found = sorted(p.name for p in (base / "root/lib/modules").iterdir() if p.name.startswith(prefix))
-    if not found:
-        raise LabError(f"no kernel {prefix}* in {base}")
-    return found[-1]
+    """The installed version of the kernel that the lab calls `kernel`."""
+    found = kernels(base)
+    if kernel not in found:
+        raise Absent(f"Debian's backports have one series of kernels with headers at the time ({found['backports']}): there is "
+                     f"no {kernel} one")
+    return found[kernel]
 
 
-def initramfs(name, modules, version):
-    """A small initramfs for a kernel: the folder holds initrd (cpio). modules is its lib/modules/VERSION."""
+def initramfs(name, modules, version, boot):
+    """A small initramfs for a kernel: the file, a cpio archive. modules is its lib/modules/VERSION."""
 
     def make(work):
         tree = work / "tree"
@@ -106,7 +128,7 @@ def initramfs(name, modules, version):
         (tree / "modules").mkdir()
         shutil.copy("/bin/busybox", tree / "bin/busybox")
         order = []
-        for path in _module_order(modules):
+        for path in _module_order(modules, boot.modules):
             data = (modules / path).read_bytes()
             target = Path(path).name
             if target.endswith(".xz"):
@@ -114,19 +136,19 @@ def initramfs(name, modules, version):
             (tree / "modules" / target).write_bytes(data)
             order.append(target)
         (tree / "modules/order").write_text("".join(f"{m}\n" for m in order))
-        (tree / "init").write_text(_INITRAMFS_INIT)
+        (tree / "init").write_text(boot.init())
         (tree / "init").chmod(0o755)
         with open(work / "initrd", "wb") as out:
             find = subprocess.Popen(["find", "."], cwd=tree, stdout=subprocess.PIPE)
             subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], cwd=tree, stdin=find.stdout, stdout=out, check=True)
         shutil.rmtree(tree)
 
-    recipe = cache.key(_INITRAMFS_INIT, " ".join(BOOT_MODULES), name, version)
+    recipe = cache.key(boot.init(), " ".join(boot.modules), name, version)
     return cache.get(f"initrd-{version}-{recipe}", make) / "initrd"
 
 
-def _module_order(modules):
-    """BOOT_MODULES and what they need, as paths below `modules`, in the order to load them."""
+def _module_order(modules, wanted):
+    """The modules wanted and what they need, as paths below `modules`, in the order to load them."""
     deps, builtin = {}, set()
     for line in (modules / "modules.dep").read_text().splitlines():
         path, _, rest = line.partition(":")
@@ -135,16 +157,16 @@ def _module_order(modules):
         builtin.add(Path(line).name.removesuffix(".ko").replace("-", "_"))
     named = {Path(p).name.split(".ko")[0].replace("-", "_"): p for p in deps}
     order = []
-    for module in BOOT_MODULES:
+    for module in wanted:
         if module in builtin:
             continue
         if module not in named:
             raise LabError(f"the kernel in {modules} has no module {module}")
-        # modules.dep lists what a module needs deepest last.
+        # modules.dep lists the deepest dependency last.
         for path in [*reversed(deps[named[module]]), named[module]]:
             if path not in order:
                 order.append(path)
-    # Soft dependencies that modules.dep does not know: ext4 wants a crc32c.
+    # modules.dep has no soft dependencies: ext4 needs a crc32c.
     for extra in ("crc32c_generic", "libcrc32c"):
         if extra in named and named[extra] not in order:
             order.insert(0, named[extra])
@@ -153,7 +175,7 @@ def _module_order(modules):
 
 @contextlib.contextmanager
 def overlay(lowers, upper, work, mountpoint):
-    """A writable view of root filesystems: yields the tree to chroot into; what it changes is in `upper`."""
+    """A writable view of root filesystems: yields the tree to chroot into. Its changes are in `upper`."""
     for path in (upper, work, mountpoint):
         path.mkdir(parents=True, exist_ok=True)
     lower = ":".join(str(p) for p in lowers)
@@ -170,7 +192,7 @@ def overlay(lowers, upper, work, mountpoint):
 
 
 def _unmount(mountpoint):
-    """What ran in the tree may need a moment to be gone."""
+    """Unmount, with retries: programs that ran in the tree may need a moment to exit."""
     for _ in range(50):
         if not subprocess.run(["umount", mountpoint], stderr=subprocess.DEVNULL).returncode:
             return

@@ -1,107 +1,184 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The lab's own kernel (KUnit, KASAN, lockdep), and the kernel's checking scripts."""
+"""The lab's own kernels (KUnit, KASAN, lockdep), for QEMU and as User Mode Linux, and the kernel's checking scripts."""
+import dataclasses
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 from . import LabError, cache, image
 
-CONFIG = Path(__file__).parent.parent / "lab-kernel.config"
+CONFIGS = Path(__file__).parent.parent / "kernel"
 
-# What of the kernel's source the checks use: checkpatch, and the generator of netlink code.
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """How a kernel is built: ARCH, the configuration's fragments, the file that boots, what it takes to build modules, and the
+    only folders that KASAN and UBSAN instrument (all where none is named). Modules that are built for it are instrumented
+    always, and every allocation has its red zones and its quarantine."""
+    arch: str
+    fragments: tuple
+    boots: str
+    headers: str
+    usual: str
+    instrumented: tuple = ()
+
+    def configs(self):
+        return [CONFIGS / f"{name}.config" for name in self.fragments]
+
+
+# The kernel's own script copies the files that modules need, but does not support User Mode Linux.
+_HEADERS_X86 = """
+export SRCARCH=x86 KBUILD_OUTPUT= srctree=. objtree=. ARCH=x86 MAKE=make KERNELRELEASE=$1 KCONFIG_CONFIG=.config CC=gcc HOSTCC=gcc
+make -s run-command KBUILD_RUN_COMMAND="sh scripts/package/install-extmod-build out/usr/src/linux-headers-$1"
+"""
+_HEADERS_UM = """
+to=out/usr/src/linux-headers-$1
+mkdir -p $to/arch/um/include/generated/uapi
+{ ls -d .config Makefile Kbuild Module.symvers scripts include
+  find arch/um arch/x86 security -name "Makefile*" -o -name "Kbuild*" -o -name "Kconfig*" \
+	-o -name "*.h" -o -name "*.tbl" -o -name "*.lds*"
+  find . -maxdepth 2 -name "Kconfig*"
+} | tar -cf - --exclude="*.o" --exclude="*.cmd" -T - | tar -C $to -xf -
+"""
+
+RECIPES = {
+    "lab": Recipe("x86", ("common", "checkers", "qemu"), "arch/x86/boot/bzImage", _HEADERS_X86, "15 to 25 minutes"),
+    "uml": Recipe("um", ("common", "checkers", "uml"), "linux", _HEADERS_UM, "5 to 10 minutes",
+                  ("block", "drivers/dma-buf", "drivers/infiniband", "io_uring")),
+}
+
+# The files of the kernel's source that the checks use: checkpatch, kernel-doc, the generator of netlink code.
 TOOLS = ["scripts/checkpatch.pl", "scripts/spelling.txt", "scripts/const_structs.checkpatch",
          "scripts/kernel-doc*", "tools/lib/python*", "tools/docs*", "tools/net/ynl", "Documentation/netlink/genetlink*.yaml"]
 
 
-def _source_package(base):
-    """Name and version of the linux-source that the release's backports kernel was built from."""
-    name = "linux-source-" + ".".join(image.kernel_version(base, "backports").split(".")[:2])
-    out = subprocess.run(["chroot", base / "root", "apt-cache", "madison", name],
-                         capture_output=True, text=True, check=True).stdout
-    rows = [[cell.strip() for cell in line.split("|")] for line in out.splitlines()]
-    if not rows:
-        raise LabError(f"Debian's package lists name no {name}; remove the cached root filesystem "
-                       f"{base} to fetch them anew")
-    return rows[0][0], rows[0][1]
+def source():
+    """Debian's source of the newest kernel of its backports: a folder with linux.tar.xz and version.
 
+    A mirror keeps a version for weeks. If the version of the root filesystem is gone, the newest of that series is
+    taken, and then the newest of all.
+    """
+    base = image.rootfs("trixie")
+    version = image.kernel_version(base, "backports")
+    series = ".".join(version.split(".")[:2])
+    script = f"""
+        cd /tmp
+        list() {{ apt-cache madison "$1" | cut -d"|" -f1,2 | tr -d " "; }}
+        newest() {{ apt-cache search --names-only "^linux-source-[0-9.]+\\$" | cut -d" " -f1 | sort -V | tail -n 1; }}
+        take() {{ for found in $(list "$1"); do apt-get download "${{found%%|*}}=${{found#*|}}" && return; done; return 1; }}
+        exact=$(list linux-source-{series} | grep "|{version.split('+')[0]}-" | head -n 1)
+        [ -n "$exact" ] && apt-get download "${{exact%%|*}}=${{exact#*|}}" ||
+            {{ apt-get update -q && {{ take linux-source-{series} || take $(newest); }}; }}
+        mkdir source
+        dpkg-deb -x linux-source-*.deb source
+        dpkg-deb -f linux-source-*.deb Version >version
+    """
 
-def _fetch(base, work):
-    """The source's tar archive, from Debian."""
-    name, version = _source_package(base)
-    log = work / "log"
-    cache.say(f"fetching {name} {version}")
-    (work / "deb").mkdir()
-    with image.overlay([base / "root"], work / "upper", work / "ovl", work / "mnt") as tree:
-        shutil.copy("/etc/resolv.conf", tree / "etc/resolv.conf")
-        cache.call(["chroot", tree, "sh", "-c", f"cd /tmp && apt-get download {name}={version}"], log)
-        cache.call(["sh", "-c", f"dpkg-deb -x {tree}/tmp/{name}_*.deb {work}/deb"], log)
-    for folder in ("upper", "ovl", "mnt"):
-        shutil.rmtree(work / folder)
-    return next((work / "deb/usr/src").glob("linux-source-*.tar.xz"))
+    def make(work):
+        log = work / "log"
+        cache.say(f"fetching the source of Linux {series}")
+        with image.overlay([base / "root"], work / "upper", work / "ovl", work / "mnt") as tree:
+            shutil.copy("/etc/resolv.conf", tree / "etc/resolv.conf")
+            try:
+                cache.call(["chroot", tree, "sh", "-ec", script], log)
+            except LabError as problem:
+                raise LabError(f"Debian's mirror has no kernel source that could be fetched: {problem}") from None
+            shutil.move(next((tree / "tmp/source/usr/src").glob("linux-source-*.tar.xz")), work / "linux.tar.xz")
+            shutil.move(tree / "tmp/version", work / "version")
+        got = (work / "version").read_text().strip()
+        if not got.startswith(f"{version.split('+')[0]}-"):
+            cache.say(f"the mirror no longer has the source of {version}; the lab's kernels are built of {got}")
+        for folder in ("upper", "ovl", "mnt"):
+            shutil.rmtree(work / folder)
+
+    return cache.get(f"kernel-source-{cache.key('source 1', base.name, version)}", make)
 
 
 def tools():
     """A folder with the kernel's scripts/ and tools/net/ynl, from the newest source."""
-    base = image.rootfs("trixie")
+    archive = source() / "linux.tar.xz"
 
     def make(work):
-        tar = _fetch(base, work)
-        cache.call(["tar", "-C", work, "--strip-components=1", "--wildcards", "-xJf", tar,
+        cache.call(["tar", "-C", work, "--strip-components=1", "--wildcards", "-xJf", archive,
                     *[f"*/{path}" for path in TOOLS]], work / "log")
-        # The generator looks upwards for this file to know the tree's root.
+        # The generator finds the tree's root by this file.
         (work / "MAINTAINERS").touch()
-        shutil.rmtree(work / "deb")
 
-    return cache.get(f"kernel-tools-{cache.key('tools 2', *_source_package(base), ' '.join(TOOLS))}", make)
+    return cache.get(f"kernel-tools-{cache.key('tools 3', (source() / 'version').read_text(), ' '.join(TOOLS))}", make)
 
 
-def build():
-    """The lab kernel: a folder with bzImage, version, and root/ (modules and a tree to build others against)."""
-    base = image.rootfs("trixie")
+def build(name):
+    """A kernel of the lab's: a folder with kernel (what boots), version, and root/ (modules and a tree to build others
+    against)."""
+    recipe, base, archive = RECIPES[name], image.rootfs("trixie"), source() / "linux.tar.xz"
 
     def make(work):
         log = work / "log"
-        tar = _fetch(base, work)
-        cache.say("building the lab kernel (15 to 25 minutes on two cores)")
-        source = work / "source"
-        source.mkdir()
-        cache.call(["tar", "-C", source, "--strip-components=1", "-xJf", tar], log)
-        shutil.rmtree(work / "deb")
-        shutil.copy(CONFIG, source / "lab.config")
+        cache.say(f"building the kernel called {name} ({recipe.usual} on two cores)")
+        place = work / "source"
+        place.mkdir()
+        cache.call(["tar", "-C", place, "--strip-components=1", "-xJf", archive], log)
+        with open(place / "lab.config", "w") as merged:
+            merged.write("".join(config.read_text() for config in recipe.configs()))
+        make_ = f"make ARCH={recipe.arch}"
         with image.overlay([base / "root"], work / "upper", work / "ovl", work / "mnt") as tree:
-            place = tree / "tmp/source"
-            place.mkdir()
-            subprocess.run(["mount", "--bind", source, place], check=True)
+            inside = tree / "tmp/source"
+            inside.mkdir()
+            subprocess.run(["mount", "--bind", place, inside], check=True)
             try:
                 for step in (
-                    "make tinyconfig && scripts/kconfig/merge_config.sh -m .config lab.config && "
-                    "./scripts/config --set-str LOCALVERSION -weftlab && make olddefconfig",
-                    "make -j$(nproc) bzImage modules",
-                    "make modules_install INSTALL_MOD_PATH=/tmp/source/out INSTALL_MOD_STRIP=1",
-                    "make -s kernelrelease >version",
-                    "export SRCARCH=x86 KBUILD_OUTPUT= srctree=. objtree=. ARCH=x86 MAKE=make "
-                    "KERNELRELEASE=$(cat version) KCONFIG_CONFIG=.config CC=gcc HOSTCC=gcc; "
-                    "make -s run-command KBUILD_RUN_COMMAND='sh scripts/package/install-extmod-build "
-                    "out/usr/src/linux-headers-'$(cat version)",
+                    f"{make_} tinyconfig && scripts/kconfig/merge_config.sh -m .config lab.config && "
+                    f"./scripts/config --set-str LOCALVERSION -weft{name} && {make_} olddefconfig",
+                    f"{_instrument(recipe)} {make_} -j$(nproc) {Path(recipe.boots).name} modules",
+                    f"{make_} modules_install INSTALL_MOD_PATH=/tmp/source/out INSTALL_MOD_STRIP=1",
+                    f"{make_} -s kernelrelease >version",
+                    f"set -- $(cat version); {recipe.headers}",
                 ):
                     cache.call(["chroot", tree, "sh", "-ec", f"cd /tmp/source; {step}"], log)
             finally:
-                subprocess.run(["umount", place], check=True)
-        missing = [line for line in CONFIG.read_text().splitlines() if line.startswith("CONFIG_")
-                   and not line.endswith("=n") and line not in (source / ".config").read_text().splitlines()]
-        (work / "config-missing").write_text("".join(f"{line}\n" for line in missing))
-        version = (source / "version").read_text().strip()
-        (source / "out").rename(work / "root")
-        shutil.copy(source / "arch/x86/boot/bzImage", work / "bzImage")
-        shutil.copy(source / ".config", work / "config")
+                subprocess.run(["umount", inside], check=True)
+        _say_missing(recipe, place, work)
+        version = (place / "version").read_text().strip()
+        (place / "out").rename(work / "root")
+        shutil.copy(place / recipe.boots, work / "kernel")
+        if (place / "vmlinux").exists():  # for gdb; for User Mode Linux both are the same file
+            shutil.copy(place / "vmlinux", work / "vmlinux")
+        shutil.copy(place / ".config", work / "config")
         (work / "version").write_text(version)
         modules = work / "root/lib/modules" / version
         (modules / "build").unlink(missing_ok=True)
         (modules / "build").symlink_to(f"/usr/src/linux-headers-{version}")
-        # The release keeps /lib as a link to /usr/lib; an overlay's layers must agree on that.
+        # In the release /lib is a link to /usr/lib; all layers of an overlay need that.
         (work / "root/usr").mkdir(exist_ok=True)
         (work / "root/lib").rename(work / "root/usr/lib")
         for folder in ("source", "upper", "ovl", "mnt"):
             shutil.rmtree(work / folder)
 
-    return cache.get(f"kernel-{cache.key('kernel 3', CONFIG, *_source_package(base))}", make)
+    recipes = [recipe.arch, _instrument(recipe), recipe.headers, recipe.boots, *recipe.configs()]
+    return cache.get(f"kernel-{name}-{cache.key('kernel 4', *recipes, (archive.parent / 'version').read_text())}", make)
+
+
+def _instrument(recipe):
+    """Shell code before make: code without instrumentation compiles in half the time and runs faster. Kbuild uses these
+    variables from the environment unless a Makefile of the kernel sets them."""
+    if not recipe.instrumented:
+        return ""
+    return f"""
+        find {' '.join(recipe.instrumented)} -name Makefile |
+            while read -r file; do printf 'KASAN_SANITIZE := y\\nUBSAN_SANITIZE := y\\n' >>$file; done
+        KASAN_SANITIZE=n UBSAN_SANITIZE=n"""
+
+
+def _say_missing(recipe, place, work):
+    """Requested options that the kernel lacks: the name is gone, or a dependency is missing."""
+    have = set((place / ".config").read_text().splitlines())
+    # A later fragment overrides an earlier one.
+    wanted = {}
+    for config in recipe.configs():
+        for match in re.finditer(r"^(?:# )?(CONFIG_\w+)(?:=.*| is not set)$", config.read_text(), re.M):
+            wanted[match[1]] = match[0]
+    missing = [line for line in wanted.values() if line.startswith("CONFIG_") and line not in have]
+    (work / "config-missing").write_text("".join(f"{line}\n" for line in missing))
+    if missing:
+        cache.say(f"the kernel has not {', '.join(missing)}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a kernel's log must not hold. As a program: reads one, prints what is in it."""
+"""Reports that a kernel's log must not contain. As a program: reads a log and prints them."""
 import re
 import sys
 
@@ -12,7 +12,7 @@ BAD = re.compile("|".join([
     r"\bODEBUG:", r"\bsoft lockup\b", r"\bhard LOCKUP\b", r"\bpercpu ref .* <= 0\b", r"\brefcount_t: ",
 ]))
 
-# Lock orders that stock code takes among itself: known of the kernel named, and no report where nothing of ours is in it.
+# Known lock order reports of stock code, in the named kernel. They are ignored if weft's code is not in the report.
 STOCK_ORDERS = (
     # 7.2's nvmet: a port is removed under nvmet_config_sem, and a connection is torn down under its handler's mutex.
     ("nvmet_config_sem", "handler_mutex"),
@@ -39,13 +39,13 @@ def _without_stock_orders(lines):
     return kept
 
 
-# Before the first process nothing of ours is there: what the kernel reports of its own start on an emulated processor is
-# that one's.
+# Before the first process weft is not loaded: ignore the kernel's reports about its own start on an emulated
+# processor.
 STARTED = re.compile(r"Run /init as init process")
 
 
 def problems(text):
-    """The lines of a kernel's log that are reports of something wrong, with what follows the first of them."""
+    """The reports in a kernel's log: the first one with the lines that follow it."""
     lines = text.splitlines()
     started = next((i for i, line in enumerate(lines) if STARTED.search(line)), 0)
     lines = _without_stock_orders(lines[started:])
@@ -55,12 +55,12 @@ def problems(text):
     return lines[hits[0]:hits[0] + 60]
 
 
-# What stock code loses by itself: every function named is in the backtrace.
+# Known leaks of stock code: all named functions are in the backtrace.
 STOCK_LEAKS = (
-    # 7.2: dma_buf_free_sgt() frees as many entries as orig_nents says, which dma_buf_phys_vec_to_sgt() has cleared.
+    # 7.2: dma_buf_free_sgt() frees orig_nents entries, which dma_buf_phys_vec_to_sgt() has set to 0.
     ("dma_buf_phys_vec_to_sgt", "vfio_pci_dma_buf_map"),
 )
-# A function of a module that is not loaded any more has no name.
+# The functions of an unloaded module have no names.
 NAMELESS = re.compile(r"^\s+0xffffffff[0-9a-f]{8}$", re.MULTILINE)
 
 

@@ -1,32 +1,43 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""This checkout, built in a guest's own release with its own compiler: what is installed into a guest at boot."""
+"""Builds this checkout in a guest's release with its own compiler. The result is installed in a guest at boot.
+
+Modules and tools are each built in a workshop of the cache, where kbuild and CMake find the objects of the last build: an
+edit compiles only the files that depend on it. The result is kept under a key of all inputs.
+"""
+import contextlib
+import os
 import shutil
 import subprocess
 from pathlib import Path
 
-from . import cache, image, kernel
+from . import LabError, cache, image, kernel, names
 
 ROOT = Path(__file__).resolve().parents[3]
 
-MODULE_SOURCES = ("Kbuild", "Makefile", "LICENSE", "dkms.conf", "kmod/", "uapi/")
-# Test hardware, for the newest kernel alone; never installed on a node.
-TEST_MODULE_SOURCES = ("tests/kmod/Kbuild", "tests/kmod/softhca/", "tests/kmod/softhca_kunit/", "tests/kmod/test_exporter/")
-TOOL_SOURCES = ("CMakeLists.txt", "Makefile", "cpp-tools/", "fio-jobs/", "kmod/weft/", "kmod/include/", "uapi/", "userspace/", "packaging/", "tests/hostile/",
-                "tests/mem/", "tests/library/", "tests/kmod/test_exporter/uapi.h")
+# The files that DKMS on a node builds from.
+MODULE_SOURCES = ("VERSION", "Kbuild", "Makefile", "LICENSE", "dkms.conf", "kmod/", "uapi/")
+# Test hardware, only for the newest kernel; not installed on nodes.
+HARDWARE_SOURCES = ("tests/hardware/",)
+# The tools use only the pure files of the modules. The build fails if one is missing here.
+TOOL_SOURCES = ("VERSION", "CMakeLists.txt", "cpp-tools/", "fio-jobs/", "kmod/weft/map.", "kmod/weft/superblock.",
+                "kmod/weft/portable.h", "kmod/include/weft_why.h", "uapi/", "userspace/", "packaging/systemd/", "packaging/udev/",
+                "tests/CMakeLists.txt", "tests/hostile/", "tests/mem/", "tests/library/", "tests/hardware/test_exporter/uapi.h")
 
-# Left behind by building, and nothing that a guest needs.
+# Left by the build; a guest does not need them.
 _UNWANTED = ["./tmp", "./var/cache", "./var/log", "./run", "./root", "./dev", "./proc", "./etc/resolv.conf"]
+
+# Every warning of W=1 in our own files is an error, so that it is seen in each build.
+MAKE = "make -j$(nproc) -C /lib/modules/$V/build W=1 KCFLAGS='-Werror -g'"
 
 
 def _sources(prefixes):
     out = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                          capture_output=True, text=True, check=True).stdout
-    names = sorted(n for n in set(out.split("\0")) if n and n.startswith(prefixes) and (ROOT / n).is_file())
-    return names
+    return sorted(n for n in set(out.split("\0")) if n and n.startswith(prefixes) and (ROOT / n).is_file())
 
 
-def _source_key(names):
-    return cache.key(*[part for name in names for part in (name, ROOT / name)])
+def _source_key(files):
+    return cache.key(*[part for name in files for part in (name, ROOT / name)])
 
 
 def _pack(upper, tar, log):
@@ -36,57 +47,147 @@ def _pack(upper, tar, log):
                 f"tar --null --no-recursion -T - -cf {tar}"], log)
 
 
-def _build(work, lowers, names, script):
-    log = work / "log"
-    with image.overlay(lowers, work / "upper", work / "ovl", work / "mnt") as tree:
-        source = tree / "tmp/weft"
-        for name in names:
-            target = source / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, target)
-        cache.call(["chroot", tree, "sh", "-ec", f"cd /tmp/weft; {script}"], log)
-    _pack(work / "upper", work / "payload.tar", log)
-    for folder in ("upper", "ovl", "mnt"):
-        shutil.rmtree(work / folder)
+def _sync(files, target):
+    """Make `target` hold these files of the checkout and what was built of them; what is the same keeps its time."""
+    listed = target / ".files"
+    for name in set(listed.read_text().splitlines() if listed.exists() else []) - set(files):
+        (target / name).unlink(missing_ok=True)
+    for name in files:
+        source, copy = ROOT / name, target / name
+        if not copy.is_file() or copy.read_bytes() != source.read_bytes():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, copy)
+        shutil.copymode(source, copy)
+    listed.write_text("".join(f"{name}\n" for name in files))
 
 
-def module_sources():
-    """The files that make the modules, as names below ROOT."""
-    return _sources(MODULE_SOURCES)
+# Files that a killed compiler or linker may leave incomplete, and that make would take for complete.
+_WRITTEN = (".o", ".ko", ".a", ".so", ".gch", ".mod", ".cmd", ".d")
 
 
-def modules(name):
-    """weft's modules for the kernel called `name`, installed by DKMS. Returns the folder with payload.tar."""
-    base = image.rootfs(image.release_of(name))
-    names = module_sources()
-    folders = []  # of modules that go beside, they are nothing that a node has
-    if name == "lab":
-        built = kernel.build()
-        version, lowers = (built / "version").read_text(), [built / "root", base / "root"]
-        folders.append("kmod/tests")
-    else:
-        version, lowers = image.kernel_version(base, name), [base / "root"]
-    if name in ("backports", "lab"):
-        names = names + _sources(TEST_MODULE_SOURCES)
-        folders.append("tests/kmod")
-    tests = "".join(f"; make -C /lib/modules/{version}/build M=/tmp/weft/{folder} modules"
-                    f"; find {folder} -name '*.ko' -exec install -D -m 644 -t /lib/modules/{version}/updates {{}} +"
-                    for folder in folders) + f"; depmod {version}"
+@contextlib.contextmanager
+def _building(place):
+    """Mark a workshop as being built. If the build is killed, the next one deletes the files that it wrote."""
+    mark = place / "building"
+    if mark.exists():
+        since = mark.stat().st_mtime_ns
+        for path in place.rglob("*"):
+            program = path.is_relative_to(place / "build") and not path.suffix and os.access(path, os.X_OK)
+            if path.is_file() and path.lstat().st_mtime_ns >= since and (
+                    program or path.suffix in _WRITTEN or ".so." in path.name):
+                path.unlink()
+    mark.touch()
+    try:
+        yield
+    except LabError:  # make ended by itself
+        mark.unlink()
+        raise
+    mark.unlink()
+
+
+@contextlib.contextmanager
+def _workshop(name, recipe, lowers, files):
+    """A tree to build in, at /tmp/weft (sources and kbuild's objects) and /tmp/build: yields it and the folder of its changes."""
+    name = f"workshop-{name}-{cache.key(recipe, *(str(lower) for lower in lowers))}"
 
     def make(work):
-        cache.say(f"building the modules for {version} with DKMS")
-        _build(work, lowers, names, f"make dkms-install KVER={version}{tests}")
+        (work / "weft").mkdir()
+        (work / "build").mkdir()
 
-    key = cache.key("modules 4", version, " ".join(str(p.parent.name) for p in lowers), _source_key(names))
-    return cache.get(f"modules-{name}-{key}", make)
+    place = cache.get(name, make)
+    with cache.lock(f"{name}.use"):
+        _sync(files, place / "weft")
+        scratch = cache.root() / f"{name}.scratch"
+        cache.remove(scratch)
+        try:
+            with contextlib.ExitStack() as stack:
+                tree = stack.enter_context(image.overlay(lowers, scratch / "upper", scratch / "ovl", scratch / "mnt"))
+                for folder in ("weft", "build"):
+                    (tree / "tmp" / folder).mkdir()
+                    subprocess.run(["mount", "--bind", place / folder, tree / "tmp" / folder], check=True)
+                    stack.callback(subprocess.run, ["umount", tree / "tmp" / folder], check=True)
+                with _building(place):
+                    yield tree, scratch / "upper"
+        finally:
+            cache.remove(scratch)
 
 
-def _fio(release, base):
-    """fio's sources as bookworm has them, configured, below root/usr/src/fio.
+def _chroot(tree, script, work):
+    cache.call(["chroot", tree, "sh", "-ec", f"cd /tmp/weft; {script}"], work / "log")
 
-    The mirrors do not keep every release's sources, so fio itself is built as well where the release has another one: an
-    engine goes with that very fio.
+
+def module_sources(name):
+    """The files that make a kernel's modules, as names below ROOT."""
+    return _sources(MODULE_SOURCES + (HARDWARE_SOURCES if names.kernel(name).newest else ()))
+
+
+def kernel_tree(name):
+    """A kernel's version, and the layers of the tree in which modules are built for it."""
+    base = image.rootfs(names.kernel(name).release)
+    if names.kernel(name).built:
+        built = kernel.build(name)
+        return (built / "version").read_text(), [built / "root", base / "root"]
+    return image.kernel_version(base, name), [base / "root"]
+
+
+def _arch(name):
+    return f" ARCH={kernel.RECIPES[name].arch}" if names.kernel(name).built else ""
+
+
+def _module_script(name, coverage=False):
+    """Builds and installs; folders that only some kernels have: KUnit, and test hardware for the newest. With `coverage` the
+    modules count the lines that run, on a kernel that has CONFIG_GCOV_KERNEL."""
+    facts = names.kernel(name)
+    folders = [".", *(["kmod/kunit"] if facts.built else []), *(["tests/hardware"] if facts.newest else [])]
+    count = "export GCOV_PROFILE=y\n" if coverage else ""
+    return count + "".join(f"{MAKE}{_arch(name)} M=/tmp/weft/{folder} modules\n" for folder in folders) + """
+find kmod tests -name '*.ko' 2>/dev/null | while read -r module; do
+	install -D -m 644 -t /lib/modules/$V/updates/dkms $module
+done
+strip -g /lib/modules/$V/updates/dkms/*.ko
+depmod $V
+"""
+
+
+def modules(name, coverage=False):
+    """weft's modules for the kernel called `name`. Returns the folder with payload.tar; with `coverage`, gcov's notes are there
+    in gcno.tar."""
+    kind = f"modules-coverage-{name}" if coverage else f"modules-{name}"
+    (version, lowers), files, script = kernel_tree(name), module_sources(name), _module_script(name, coverage)
+    key = cache.key("modules 6", script, " ".join(p.parent.name for p in lowers), _source_key(files))
+
+    def make(work):
+        cache.say(f"building the modules for {version}")
+        with _workshop(kind, script, lowers, files) as (tree, upper):
+            _chroot(tree, f"V={version}; {script}", work)
+            _pack(upper, work / "payload.tar", work / "log")
+            if coverage:
+                cache.call(["sh", "-ec", f"cd {tree}; find tmp/weft -name '*.gcno' | tar -T - -cf {work}/gcno.tar"], work / "log")
+
+    return cache.get(f"{kind}-{key}", make)
+
+
+def sparse(name):
+    """Run sparse over the modules of a kernel with their build options. Prints its output, returns its exit status."""
+    modules(name)
+    (version, lowers), files, script = kernel_tree(name), module_sources(name), _module_script(name)
+    with _workshop(f"modules-{name}", script, lowers, files) as (tree, _):
+        # Linux 7.3 needs a newer sparse than Debian's, and checks that with a script that Debian's headers lack. Debian's sparse
+        # lacks only these two attributes, which mean the same to it.
+        checks = "C=2 CF='-Wsparse-error -D__typeof_unqual__=__typeof__ \"-D__builtin_strlen(s)=(sizeof(s)-1)\"'"
+        valid = ("for scripts in /usr/src/linux-headers-*/scripts; do [ -e $scripts/checker-valid.sh ] || "
+                 "{ echo 'echo 1' >$scripts/checker-valid.sh; chmod +x $scripts/checker-valid.sh; }; done")
+        return cache.run(["chroot", tree, "sh", "-c", f"{valid}; cd /tmp/weft; V={version}; {MAKE}{_arch(name)} {checks} "
+                          "M=/tmp/weft modules"])
+
+
+def fio(release):
+    """fio's sources of bookworm, configured, below root/usr/src/fio.
+
+    The mirrors do not keep every release's sources. So fio itself is built, too, if the release has another version: an
+    engine works only with the fio that it was built for.
     """
+    base = image.rootfs(release)
     archive = f"{image.MIRROR}/pool/main/f/fio/fio_3.33.orig.tar.gz"
     digest = "d2410e13e0f379d061d077cc5ae325835bb7c6186aa7bafc1df954cbc9b014fc"
     steps = (f"mkdir -p /usr/src/fio; cd /usr/src/fio; /usr/lib/apt/apt-helper download-file {archive} /tmp/fio SHA256:{digest}"
@@ -104,31 +205,32 @@ def _fio(release, base):
 
 
 def tools(release):
-    """weft's tools and fio jobs, built in a release. Returns the folder with payload.tar."""
-    base = image.rootfs(release)
-    fio = _fio(release, base)
-    names = _sources(TOOL_SOURCES)
+    """weft's tools, fio jobs and the guests' test programs, built in a release. Returns the folder with payload.tar."""
+    base, engine = image.rootfs(release), fio(release)
+    files = _sources(TOOL_SOURCES)
+    script = """
+cmake -S . -B /tmp/build -DCMAKE_INSTALL_PREFIX=/usr -DWEFT_LAB=ON >/dev/null
+cmake --build /tmp/build --parallel "$(nproc)"
+cmake --install /tmp/build >/dev/null
+[ ! -x /usr/src/fio/fio ] || install /usr/src/fio/fio /usr/local/bin/fio-3.33
+CFLAGS='-Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers' \
+	userspace/fio/build-engine --fio $(command -v fio-3.33 || echo fio) --source /usr/src/fio \
+	--output /usr/local/lib/libweft-fio.so
+"""
 
     def make(work):
-        cache.say(f"building the tools in {release} (about a minute)")
-        _build(work, [fio / "root", base / "root"], names, "make tools install-tools PREFIX=/usr BUILD=/tmp/build"
-               "; g++ -std=c++20 -O1 -Wall -Wextra -Werror tests/hostile/target.cpp -o /usr/local/bin/weft-hostile"
-               " -lrdmacm -libverbs"
-               "; g++ -std=c++20 -O1 -Wall -Wextra -Werror -I. tests/mem/*.cpp -o /usr/local/bin/weft-memtest -luring"
-               "; g++ -std=c++23 -O1 -Wall -Wextra -Werror tests/library/guest.cpp -o /usr/local/bin/weft-libtest"
-               " $(pkg-config --cflags --libs weft)"
-               "; [ ! -x /usr/src/fio/fio ] || install /usr/src/fio/fio /usr/local/bin/fio-3.33"
-               "; CFLAGS='-Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers'"
-               " userspace/fio/build-engine --fio $(command -v fio-3.33 || echo fio) --source /usr/src/fio"
-               " --output /usr/local/lib/libweft-fio.so")
+        cache.say(f"building the tools in {release} (about a minute the first time)")
+        with _workshop(f"tools-{release}", script, [engine / "root", base / "root"], files) as (tree, upper):
+            _chroot(tree, script, work)
+            _pack(upper, work / "payload.tar", work / "log")
 
-    return cache.get(f"tools-{release}-{cache.key('tools 8', base.name, fio.name, _source_key(names))}", make)
+    return cache.get(f"tools-{release}-{cache.key('tools 9', script, base.name, engine.name, _source_key(files))}", make)
 
 
 def kernel_modules(built):
-    """The lab kernel's own modules, as an archive beside it."""
+    """A lab kernel's own modules, as an archive beside it."""
 
     def make(work):
         cache.call(["tar", "-C", built / "root", "-cf", work / "payload.tar", "usr/lib/modules"], work / "log")
 
-    return cache.get(f"kmods-{built.name.rsplit('-', 1)[1]}", make)
+    return cache.get(f"kmods-{built.name.removeprefix('kernel-')}", make)

@@ -104,7 +104,8 @@ def hca(work):
 def hca_rails(work):
     """As hca, and a third such function behind a second switch, below the first."""
     topo = hca(work)
-    topo.args += ["-device", "xio3130-downstream,id=down5,bus=up0,chassis=15,slot=15", "-device", "x3130-upstream,id=up1,bus=down5",
+    topo.args += ["-device", "xio3130-downstream,id=down5,bus=up0,chassis=15,slot=15",
+                  "-device", "x3130-upstream,id=up1,bus=down5",
                   "-device", "xio3130-downstream,id=down6,bus=up1,chassis=16,slot=16",
                   "-device", "e1000e,bus=down6,mac=52:54:01:01:00:03"]
     return topo

@@ -2,7 +2,9 @@
 #include "run.hpp"
 #include "support.hpp"
 
+#include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <sys/wait.h>
 
 namespace weft::test
 {
@@ -56,12 +58,12 @@ TEST(Bench, GpuMemory)
     EXPECT_NE(route(all, "direct")["why"].get<std::string>().find("no dma-buf"), std::string::npos);
     EXPECT_EQ(route(all, "staged")["bytes"], 4 * mib);
     EXPECT_EQ(route(all, "pread")["bytes"], 4 * mib);
-    EXPECT_EQ(route(all, "pread")["route"], "pinned host memory, and a copy");
+    EXPECT_EQ(route(all, "pread")["route"], "pinned host memory, and a copy, 4 threads");
     EXPECT_EQ(route(all, "cufile")["bytes"], 4 * mib) << route(all, "cufile");
     EXPECT_EQ(route(all, "cufile")["route"], "cuFile's own choice, 4 threads");
     EXPECT_EQ(all["memory"], "gpu");
-    const auto written =
-        figures(file.path() + " --gpu 0 --write --routes cufile --block 64K", "LD_LIBRARY_PATH=" STANDIN " ");
+    const auto written = figures(file.path() + " --gpu 0 --write --destroy --routes cufile --block 64K",
+                                 "LD_LIBRARY_PATH=" STANDIN " ");
     EXPECT_EQ(route(written, "cufile")["bytes"], 4 * mib);
     EXPECT_EQ(file.read(), std::vector<std::byte>(4 * mib)) << "what new memory of a GPU is here";
 }
@@ -69,7 +71,7 @@ TEST(Bench, GpuMemory)
 TEST(Bench, WritingAndRanges)
 {
     const TemporaryFile file(4 * mib);
-    const auto all = figures(file.path() + " --write --offset 1M --size 2M --routes direct");
+    const auto all = figures(file.path() + " --write --destroy --offset 1M --size 2M --routes direct");
     EXPECT_EQ(all["routes"].size(), 1U);
     EXPECT_EQ(route(all, "direct")["bytes"], 2 * mib);
     const auto now = file.read();
@@ -77,6 +79,48 @@ TEST(Bench, WritingAndRanges)
     EXPECT_EQ(now[mib], std::byte{0});
     EXPECT_EQ(now[3 * mib - 1], std::byte{0});
     EXPECT_EQ(now[3 * mib], file.data()[3 * mib]);
+}
+
+TEST(Bench, NothingIsOverwrittenUnasked)
+{
+    const TemporaryFile file(mib);
+    const auto asked = run(BENCH " " + file.path() + " --write");
+    EXPECT_NE(asked.status, 0);
+    EXPECT_NE(asked.text.find("--destroy"), std::string::npos) << asked.text;
+    EXPECT_EQ(file.read(), file.data());
+    const auto loop = LoopDevice::of(file);
+    if (!loop)
+        GTEST_SKIP() << "a loop device takes root, and a kernel that has them";
+    // As a mounted filesystem has it.
+    const OwnedFd held(::open(loop->path().c_str(), O_RDONLY | O_EXCL | O_CLOEXEC));
+    ASSERT_TRUE(held);
+    for (const auto* name : {"direct", "staged", "pread"}) {
+        const auto busy = run(BENCH " " + loop->path() + " --write --destroy --routes " + name);
+        EXPECT_NE(busy.text.find("Device or resource busy"), std::string::npos) << busy.text;
+    }
+    EXPECT_EQ(file.read(), file.data());
+}
+
+TEST(Bench, ItsStatusSaysWhetherAllWasMeasured)
+{
+    const TemporaryFile file(mib);
+    EXPECT_EQ(WEXITSTATUS(run(BENCH " " + file.path()).status), 0) << "cuFile was not asked for";
+    EXPECT_EQ(WEXITSTATUS(run(BENCH " " + file.path() + " --routes direct,cufile").status), 3);
+    EXPECT_EQ(WEXITSTATUS(run(BENCH " " + file.path() + " --routes cufile").status), 3);
+    EXPECT_EQ(WEXITSTATUS(run(BENCH " --help").status), 0);
+    EXPECT_EQ(WEXITSTATUS(run(BENCH).status), 2);
+    EXPECT_EQ(WEXITSTATUS(run(BENCH " " + file.path() + " --bogus").status), 2);
+    EXPECT_EQ(WEXITSTATUS(run(BENCH " " + file.path() + " --depth 5000").status), 2);
+    EXPECT_EQ(WEXITSTATUS(run(BENCH " " + file.path() + " --write").status), 2);
+    EXPECT_EQ(WEXITSTATUS(run(BENCH " /no/where").status), 1);
+}
+
+TEST(Bench, ThePlainWayHasAsManyInFlight)
+{
+    const TemporaryFile file(4 * mib);
+    const auto all = figures(file.path() + " --routes pread --block 64K --depth 8");
+    EXPECT_EQ(route(all, "pread")["route"], "host memory, and a copy, 8 threads");
+    EXPECT_EQ(route(all, "pread")["bytes"], 4 * mib);
 }
 
 TEST(Bench, WhatCannotBe)

@@ -46,6 +46,15 @@ protected:
     shim::CuPointer pointer_ = 0;
 };
 
+/// Ends after main(), and after what is made later than it is.
+std::optional<Memory> global;
+
+TEST_F(CudaTest, GlobalObjectsHaveMemoryUntilTheEnd)
+{
+    global.emplace(must(Memory::allocate_cuda(0, mib)));
+    EXPECT_NE(global->device_pointer(), 0U);
+}
+
 TEST_F(CudaTest, WhatIsNoDeviceMemory)
 {
     EXPECT_FALSE(Memory::from_cuda(4096, 4096));
@@ -88,6 +97,31 @@ TEST_F(CudaTest, LeavesTheThreadsContext)
     void* current = this;
     ASSERT_EQ(cuda_->context_get(&current), 0);
     EXPECT_EQ(current, nullptr);
+}
+
+TEST_F(CudaTest, TakesAPointerInAnyThread)
+{
+    const TemporaryFile file(mib);
+    const auto volume = must(Volume::open(file.path()));
+    cuda_->context_set(nullptr);
+    for (const bool pooled : {false, true}) {
+        if (pooled)
+            ::setenv("WEFT_STANDIN_NO_CONTEXT", "1", 1);
+        const auto memory = must(Memory::from_cuda(pointer_, mib));
+        ::unsetenv("WEFT_STANDIN_NO_CONTEXT");
+        EXPECT_NE(memory.cuda_context(), nullptr);
+        void* current = this;
+        ASSERT_EQ(cuda_->context_get(&current), 0);
+        EXPECT_EQ(current, nullptr);
+        const auto registration = must(volume.add(memory, {.staged = true}));
+        auto engine = must(Engine::create());
+        ASSERT_TRUE(engine.read(volume, registration, {0, 0, mib}, 0));
+        EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(mib));
+        std::vector<std::byte> data(mib);
+        EXPECT_EQ(memory.copy_out(0, data.data(), mib), 0);
+        EXPECT_EQ(data, file.data());
+    }
+    ASSERT_EQ(cuda_->context_set(must(Memory::from_cuda(pointer_, mib)).cuda_context()), 0);
 }
 
 TEST_F(CudaTest, OddSizesHaveDmabufs)

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "support.hpp"
 
+#include <cstdlib>
 #include <cstring>
 #include <poll.h>
+#include <string_view>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <thread>
 
 namespace weft::test
@@ -67,6 +70,28 @@ TEST_F(EngineTest, ShortReadsAreContinued)
     EXPECT_EQ(file.read(), std::vector<std::byte>(mib, std::byte{0x11}));
 }
 
+TEST_F(EngineTest, WhatCannotBeContinuedIsNoSuccess)
+{
+    for (const bool staged : {false, true}) {
+        const OpenFile opened(64 * kib, 64 * kib, Access::read_write, {.direct = !staged, .staged = staged});
+        auto engine = must(Engine::create());
+        faults.longest = 8192;
+        ASSERT_TRUE(engine.read(opened.volume, opened.registration, {0, 0, 64 * kib}, 0));
+        EXPECT_EQ(engine.submit(), 0);
+        faults.full = 1;
+        EXPECT_EQ(one(engine).result, -EBUSY);
+        ASSERT_TRUE(engine.write(opened.volume, opened.registration, {0, 0, 64 * kib}, 0));
+        EXPECT_EQ(engine.submit(), 0);
+        faults.full = 1;
+        EXPECT_EQ(one(engine).result, -EBUSY);
+        const auto ticket = engine.write(opened.volume, opened.registration, {0, 0, 64 * kib}, 0);
+        ASSERT_TRUE(ticket);
+        EXPECT_EQ(engine.submit(), 0);
+        engine.cancel(*ticket);
+        EXPECT_EQ(one(engine).result, -ECANCELED);
+    }
+}
+
 TEST_F(EngineTest, TransientErrorsAreNone)
 {
     const OpenFile opened(64 * kib, 64 * kib);
@@ -127,6 +152,8 @@ TEST_F(EngineTest, NoMoreThanItsEntriesAreInFlight)
     EXPECT_TRUE(same(memory, 0, file.data(), 0, 4 * 4096));
     EXPECT_TRUE(engine.read(volume, registration, {0, 0, 4096}, 9));
     engine.cancel({0, 0});
+    engine.cancel({4, 1});
+    engine.cancel({~0U, 1});
     EXPECT_EQ(one(engine).result, 4096);
 }
 
@@ -191,6 +218,193 @@ TEST_F(EngineTest, WithAttachedFiles)
     EXPECT_EQ(one(engine).result, 4096);
 }
 
+TEST_F(EngineTest, WhatIsAttachedMayBeMovedAndOpenedAnew)
+{
+    const TemporaryFile first(64 * kib, 1), second(64 * kib, 2);
+    const auto memory = must(Memory::allocate(64 * kib));
+    auto engine = must(Engine::create());
+    const auto reads = [&](const Volume& volume, const TemporaryFile& file) {
+        const auto registration = must(volume.add(memory, {}));
+        std::memset(memory.data(), 0, 64 * kib);
+        EXPECT_TRUE(engine.read(volume, registration, {0, 0, 64 * kib}, 0));
+        EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(64 * kib));
+        EXPECT_TRUE(same(memory, 0, file.data(), 0, 64 * kib));
+    };
+    auto volume = must(Volume::open(first.path()));
+    ASSERT_TRUE(engine.attach(volume));
+    auto moved = std::move(volume);
+    reads(moved, first);
+    // In the same place, and another one.
+    moved = must(Volume::open(second.path()));
+    reads(moved, second);
+}
+
+TEST_F(EngineTest, ARegistrationIsForItsTarget)
+{
+    const OpenFile one_file(64 * kib, 64 * kib), other(64 * kib, 64 * kib);
+    auto engine = must(Engine::create());
+    ASSERT_TRUE(engine.read(one_file.volume, other.registration, {0, 0, 4096}, 0));
+    EXPECT_EQ(one(engine).result, -EXDEV);
+    ASSERT_TRUE(engine.read(one_file.volume, one_file.registration, {0, 0, 4096}, 0));
+    EXPECT_EQ(one(engine).result, 4096);
+}
+
+TEST_F(EngineTest, ObjectsMayBeMoved)
+{
+    const TemporaryFile file(64 * kib);
+    auto volume = std::make_unique<Volume>(must(Volume::open(file.path())));
+    auto memory = std::make_unique<Memory>(must(Memory::allocate(64 * kib)));
+    auto* data = memory->data();
+    auto registration = std::make_unique<Registration>(must(volume->add(*memory, {})));
+    auto engine = std::make_unique<Engine>(must(Engine::create()));
+    ASSERT_TRUE(engine->read(*volume, *registration, {0, 0, 64 * kib}, 0));
+    // In flight, each of them goes elsewhere; the memory is the registration's, too.
+    const auto moved_volume = std::move(*volume);
+    volume.reset();
+    memory.reset();
+    auto moved_registration = std::move(*registration);
+    registration.reset();
+    auto moved_engine = std::move(*engine);
+    engine.reset();
+    EXPECT_EQ(one(moved_engine).result, static_cast<std::int64_t>(64 * kib));
+    EXPECT_FALSE(std::memcmp(data, file.data().data(), 64 * kib));
+    EXPECT_EQ(moved_registration.memory().data(), data);
+}
+
+TEST_F(EngineTest, ARegistrationEndsAfterItsIo)
+{
+    for (const bool staged : {false, true}) {
+        OpenFile opened(64 * kib, 64 * kib, Access::read, {.direct = !staged, .staged = staged});
+        auto engine = must(Engine::create());
+        faults.stalled = 1;
+        std::optional registration(std::move(opened.registration));
+        ASSERT_TRUE(
+            engine.read(opened.volume, *registration, {0, 0, 4096, std::chrono::milliseconds(100)}, 1));
+        const auto start = std::chrono::steady_clock::now();
+        registration.reset();
+        EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(90));
+        // It is told of all the same.
+        Completion completion;
+        ASSERT_EQ(engine.poll({&completion, 1}), 1U);
+        EXPECT_EQ(completion.result, -ETIME);
+    }
+}
+
+TEST_F(EngineTest, ARegistrationEndsAfterTheIoOfAnotherThread)
+{
+    OpenFile opened(64 * kib, 64 * kib);
+    std::optional registration(std::move(opened.registration));
+    faults.stalled = 1;
+    std::atomic<bool> begun = false, ended = false;
+    std::jthread thread([&] {
+        auto engine = must(Engine::create());
+        EXPECT_TRUE(
+            engine.read(opened.volume, *registration, {0, 0, 4096, std::chrono::milliseconds(100)}, 1));
+        begun = true;
+        EXPECT_EQ(one(engine).result, -ETIME);
+        ended = true;
+    });
+    while (!begun)
+        std::this_thread::yield();
+    registration.reset();
+    for (int i = 0; i < 1000 && !ended; i++)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_TRUE(ended);
+}
+
+TEST_F(EngineTest, ItIsTheThreadsThatUsesItFirst)
+{
+    OpenFile opened(64 * kib, 64 * kib);
+    const auto& [file, volume, memory, registration] = opened;
+    auto engine = std::make_unique<Engine>(must(Engine::create()));
+    ASSERT_TRUE(engine->attach(volume));
+    faults.stalled = 1;
+    std::thread([&] {
+        EXPECT_TRUE(engine->read(volume, registration, {0, 0, 4096}, 1));
+        EXPECT_EQ(engine->submit(), 0);
+        EXPECT_TRUE(engine->read(volume, registration, {0, 0, 4096}, 2));
+        EXPECT_EQ(one(*engine).result, 4096);
+    }).join();
+    EXPECT_EQ(engine->submit(), -EEXIST);
+    EXPECT_EQ(engine->attach(opened.volume).error().code, EEXIST);
+    EXPECT_EQ(engine->event_fd().error().code, EEXIST);
+    ASSERT_TRUE(engine->read(volume, registration, {0, 0, 4096}, 3));
+    EXPECT_EQ(one(*engine).result, -EEXIST);
+    EXPECT_EQ(engine->in_flight(), 1U) << "of the other thread";
+    // And both end here all the same.
+    {
+        const Registration ends(std::move(opened.registration));
+    }
+    engine.reset();
+}
+
+TEST_F(EngineTest, ARingThatIsLostEndsEverything)
+{
+    const OpenFile opened(64 * kib, 64 * kib);
+    const auto& [file, volume, memory, registration] = opened;
+    auto engine = must(Engine::create());
+    faults.stalled = 1;
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096}, 1));
+    EXPECT_EQ(engine.submit(), 0);
+    // Somebody closes descriptors that are not his.
+    const OwnedFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    unsigned lost = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+        std::error_code gone;
+        if (std::filesystem::read_symlink(entry, gone) == "anon_inode:[io_uring]")
+            lost += ::dup2(null.get(), std::stoi(entry.path().filename())) >= 0;
+    }
+    ASSERT_EQ(lost, 1U);
+    EXPECT_LT(one(engine).result, 0);
+    EXPECT_LT(engine.submit(), 0);
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096}, 2));
+    EXPECT_LT(one(engine).result, 0);
+    EXPECT_EQ(engine.in_flight(), 0U);
+}
+
+TEST_F(EngineTest, AChildLeavesItToItsParent)
+{
+    const char* preloaded = std::getenv("LD_PRELOAD");
+    if (preloaded && std::string_view(preloaded).contains("vgpreload"))
+        GTEST_SKIP() << "what a child leaves to its parent is a leak to valgrind";
+    OpenFile opened(64 * kib, 64 * kib);
+    auto engine = std::make_unique<Engine>(must(Engine::create()));
+    faults.stalled = 1;
+    const auto ticket = engine->read(opened.volume, opened.registration, {0, 0, 4096}, 1);
+    ASSERT_TRUE(ticket);
+    EXPECT_EQ(engine->submit(), 0);
+    for (const bool used : {false, true}) {
+        const auto child = ::fork();
+        ASSERT_GE(child, 0);
+        if (!child) {
+            // Which hangs where something is wrong.
+            ::alarm(20);
+            bool good = true;
+            if (used) {
+                good = one(*engine).result == -ECHILD && engine->submit() == -ECHILD &&
+                       engine->read(opened.volume, opened.registration, {0, 0, 4096}, 2) &&
+                       one(*engine).result == -ECHILD;
+                // One of its own is as good as any.
+                auto own = must(Engine::create());
+                good = good && own.read(opened.volume, opened.registration, {0, 0, 4096}, 2) &&
+                       one(own).result == 4096;
+            }
+            {
+                const Registration ends(std::move(opened.registration));
+            }
+            engine.reset();
+            ::_exit(good ? 0 : 1);
+        }
+        int status = -1;
+        EXPECT_EQ(::waitpid(child, &status, 0), child);
+        EXPECT_EQ(status, 0);
+    }
+    engine->cancel(*ticket);
+    EXPECT_EQ(one(*engine).result, -ECANCELED);
+    ASSERT_TRUE(engine->read(opened.volume, opened.registration, {0, 0, 4096}, 2));
+    EXPECT_EQ(one(*engine).result, 4096);
+}
+
 TEST_F(EngineTest, SubmittedByAKernelThread)
 {
     const OpenFile opened(64 * kib, 64 * kib);
@@ -200,6 +414,25 @@ TEST_F(EngineTest, SubmittedByAKernelThread)
         ASSERT_TRUE(engine.read(volume, registration, {0, 0, 64 * kib}, 0));
         EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(64 * kib));
     }
+}
+
+TEST_F(EngineTest, PolledFor)
+{
+    const OpenFile opened(64 * kib, 64 * kib, Access::read_write);
+    const auto& [file, volume, memory, registration] = opened;
+    auto engine = must(Engine::create({.entries = 8, .iopoll = true}));
+    // Not every device can be polled, but whether it can is no matter of deadlines.
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096}, 0));
+    const auto result = one(engine).result;
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096, std::chrono::seconds(60)}, 0));
+    EXPECT_EQ(one(engine).result, result);
+    const auto staged = must(volume.add(memory, {.direct = false, .staged = true}));
+    ASSERT_TRUE(engine.read(volume, staged, {0, 0, 4096, std::chrono::seconds(60)}, 0));
+    EXPECT_EQ(one(engine).result, result);
+    ASSERT_TRUE(engine.flush(volume, 7));
+    const auto flushed = one(engine);
+    EXPECT_EQ(flushed.token, 7U);
+    EXPECT_EQ(flushed.result, 0);
 }
 
 TEST_F(EngineTest, TellsByADescriptor)
@@ -274,6 +507,13 @@ struct Detached {
     };
 };
 
+Detached read_once(Engine& engine, const Volume& volume, const Registration& memory, std::size_t at,
+                   unsigned& done)
+{
+    EXPECT_EQ((co_await engine.co_read(volume, memory, {at, at, 4096})).result, 4096);
+    done++;
+}
+
 Detached read_twice(Engine& engine, const Volume& volume, const Registration& memory, std::size_t at,
                     unsigned& done)
 {
@@ -295,6 +535,14 @@ TEST_F(EngineTest, Coroutines)
         read_twice(engine, volume, registration, i * 4096, done);
     while (done < 64)
         static_cast<void>(engine.wait({}));
+    EXPECT_TRUE(same(memory, 0, file.data(), 0, 256 * kib));
+    done = 0;
+    for (std::size_t i = 0; i < 64; i++)
+        read_once(engine, volume, registration, i * 4096, done);
+    // Those that wait do not mind where it is.
+    auto moved = std::move(engine);
+    while (done < 64)
+        static_cast<void>(moved.wait({}));
     EXPECT_TRUE(same(memory, 0, file.data(), 0, 256 * kib));
 }
 
@@ -361,6 +609,14 @@ TEST_F(Staged, ReadsAndWrites)
     std::memset(memory.data(), 0x77, 3 * mib);
     ASSERT_TRUE(engine.write(volume, registration, {mib, 0, 2 * mib}, 0));
     EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(2 * mib));
+    // Its exporter is told of each copy: DMA_BUF_SYNC_READ is 1, _WRITE 2, _END 4.
+    EXPECT_GE(faults.synced[2], 48U);
+    EXPECT_EQ(faults.synced[2 | 4], faults.synced[2]);
+    EXPECT_GE(faults.synced[1], 32U);
+    EXPECT_EQ(faults.synced[1 | 4], faults.synced[1]);
+    const auto written = faults.synced[2].load();
+    EXPECT_EQ(memory.copy_in(0, "data", 4), 0);
+    EXPECT_EQ(faults.synced[2 | 4], written + 1);
     const auto now = file.read();
     EXPECT_EQ(now[mib - 1], file.data()[mib - 1]);
     EXPECT_EQ(now[mib], std::byte{0x77});
@@ -454,6 +710,56 @@ TEST_F(Staged, DeadlinesAndCancellation)
     ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4 * mib}, 4));
     EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(4 * mib));
     EXPECT_EQ(std::memcmp(memory.data(), file.data().data(), 4 * mib), 0);
+}
+
+TEST_F(Staged, SmallOnesTakeLittleOfIt)
+{
+    const OpenFile opened(mib, mib, Access::read, {.direct = false, .staged = true});
+    const auto& [file, volume, memory, registration] = opened;
+    auto engine = must(Engine::create({.entries = 64, .staging_slots = 2, .staging_bytes = mib}));
+    // Thirty-one do not come back, and the next one does not wait for them.
+    faults.stalled = 31;
+    std::vector<Ticket> tickets;
+    for (std::size_t i = 0; i < 32; i++)
+        tickets.push_back(*engine.read(volume, registration, {i * 4096, i * 4096, 4096}, i));
+    Completion completion;
+    ASSERT_EQ(engine.wait({&completion, 1}, std::chrono::seconds(10)), 1U);
+    EXPECT_EQ(completion.token, 31U);
+    EXPECT_EQ(completion.result, 4096);
+    // A piece that is larger than what is left waits for its neighbours, and those behind it for their turn.
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, mib}, 40));
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096}, 41));
+    EXPECT_EQ(engine.wait({&completion, 1}, std::chrono::milliseconds(20)), 0U);
+    for (const auto& ticket : tickets)
+        engine.cancel(ticket);
+    for (int i = 0; i < 31; i++)
+        EXPECT_EQ(one(engine).result, -ECANCELED);
+    std::int64_t bytes = 0;
+    for (int i = 0; i < 2; i++)
+        bytes += one(engine).result;
+    EXPECT_EQ(bytes, static_cast<std::int64_t>(mib + 4096));
+    EXPECT_TRUE(same(memory, 0, file.data(), 0, mib));
+}
+
+TEST_F(Staged, ManyMayWait)
+{
+    const OpenFile opened(mib, mib, Access::read, {.direct = false, .staged = true});
+    const auto& [file, volume, memory, registration] = opened;
+    constexpr unsigned many = 16384;
+    auto engine = must(Engine::create({.entries = many, .staging_slots = 1, .staging_bytes = 64 * kib}));
+    const auto cpu_seconds = [] {
+        timespec time{};
+        ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+        return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+    };
+    const auto start = cpu_seconds();
+    for (unsigned i = 0; i < many; i++)
+        ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096, std::chrono::minutes(10)}, i));
+    EXPECT_LT(cpu_seconds() - start, 1.0) << "each looks at all others";
+    std::vector<Completion> completions(many);
+    for (unsigned i = 0; i < many;)
+        i += static_cast<unsigned>(engine.wait(completions));
+    EXPECT_EQ(engine.in_flight(), 0U);
 }
 
 TEST_F(Staged, WithoutSlotsItFails)

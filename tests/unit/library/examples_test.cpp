@@ -31,6 +31,14 @@ constexpr auto good =
     R"({"__metadata__":{"format":"pt"},"w":{"dtype":"F16","shape":[2,3],"data_offsets":[0,12]},)"
     R"("b":{"dtype":"F32","shape":[],"data_offsets":[12,16]}})";
 
+TEST(Library, ItsClassesAreOfItsVersion)
+{
+    // By the names of the symbols' versions the loader refuses a program that was built with another one.
+    const auto versions = run("readelf --version-info --wide " LIBRARY);
+    EXPECT_NE(versions.text.find("Name: LIBWEFT_0"), std::string::npos);
+    EXPECT_NE(versions.text.find("Name: LIBWEFT_CXX_PRIVATE_" VERSION), std::string::npos) << versions.text;
+}
+
 TEST(Safetensors, AHeader)
 {
     const auto tensors = parse_safetensors(good, 8 + std::strlen(good) + 16);
@@ -117,6 +125,30 @@ TEST(Examples, Python)
     const auto sum = run("dd if=" + file.path() + " bs=4096 skip=1 count=2 status=none | sha256sum");
     EXPECT_NE(output.text.find(sum.text.substr(0, 64)), std::string::npos) << output.text;
     EXPECT_NE(run(python + "/no/where 0 4096").status, 0);
+    // What it lends is given back by who took it, or with a capsule that nobody took.
+    std::ofstream(file.path() + ".py") << R"(
+import ctypes, sys
+sys.path.insert(0, ")" EXAMPLE_SOURCES R"(")
+import read
+buffer, got = read.read(sys.argv[1], 0, 4096)
+capsule = buffer.__dlpack__()
+assert len(read.lent) == 1
+del capsule
+assert not read.lent, "a capsule that nobody took"
+capsule = buffer.__dlpack__()
+managed = ctypes.cast(next(iter(read.lent)), ctypes.POINTER(read.ManagedTensor))
+name = ctypes.create_string_buffer(b"used_dltensor")
+ctypes.pythonapi.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
+ctypes.pythonapi.PyCapsule_SetName(capsule, name)
+del capsule
+assert len(read.lent) == 1, "it was taken"
+managed.contents.deleter(managed)
+assert not read.lent
+)";
+    const auto lent =
+        run(sanitizer + "LD_LIBRARY_PATH=" EXAMPLES " python3 -B " + file.path() + ".py " + file.path());
+    EXPECT_EQ(lent.status, 0) << lent.text;
+    std::filesystem::remove(file.path() + ".py");
 }
 #endif
 

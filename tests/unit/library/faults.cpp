@@ -49,6 +49,16 @@ int replace(int result) noexcept
     return result;
 }
 
+void synced(unsigned long long flags) noexcept
+{
+    test::faults.synced[flags & 7]++;
+}
+
+bool full() noexcept
+{
+    return take(test::faults.full);
+}
+
 int stalled() noexcept
 {
     // Nobody writes to it.

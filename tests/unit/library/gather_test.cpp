@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "support.hpp"
 
+#include "userspace/src/piece.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <weft/gather.hpp>
@@ -83,6 +85,106 @@ TEST_F(GatherTest, EachExtentHasItsResult)
     EXPECT_EQ(results[0], -EIO);
 }
 
+TEST_F(GatherTest, AnErrorIsOfItsExtentAlone)
+{
+    auto gather = must(Gather::create(engine_));
+    // Joined, and the last one ends beyond the memory.
+    std::vector<Extent> extents;
+    for (std::size_t i = 0; i < 5; i++)
+        extents.push_back({i * 4096, 8 * mib - 4 * 4096 + i * 4096, 4096, 0});
+    std::vector<std::int32_t> results(extents.size());
+    auto done = must(gather.run(volume_, registration_, extents, results));
+    EXPECT_EQ(results, (std::vector<std::int32_t>{4096, 4096, 4096, 4096, -ERANGE}));
+    EXPECT_EQ(done.failed, 1U);
+    EXPECT_EQ(done.bytes, 4U * 4096);
+    for (std::size_t i = 0; i < 4; i++)
+        EXPECT_TRUE(right(extents[i], 4096));
+    // An error of the device: of what is read again by itself, one fails again.
+    for (std::size_t i = 0; i < 5; i++)
+        extents[i].memory_offset = i * 4096;
+    faults.broken = 2;
+    done = must(gather.run(volume_, registration_, extents, results));
+    EXPECT_EQ(done.failed, 1U);
+    EXPECT_EQ(done.reads, 6U);
+    EXPECT_EQ(done.bytes, 4U * 4096);
+    // Beyond the target's end there is nothing, joined or not.
+    extents = {{8 * mib - 4096, 0, 4096, 0}, {8 * mib, 4096, 4096, 0}};
+    done = must(gather.run(volume_, registration_, extents, std::span(results).first(2)));
+    EXPECT_EQ(results[0], 4096);
+    EXPECT_EQ(results[1], -ERANGE);
+}
+
+/// Uses the engine while it is told of something, in all the ways that there are.
+struct Busy final : Sink {
+    void complete(std::uint64_t token, const Completion& completion) noexcept override
+    {
+        EXPECT_EQ(completion.result, 4096);
+        tokens |= std::uint64_t{1} << token;
+        count++;
+        if (depth > 3)
+            return;
+        depth++;
+        static_cast<void>(engine->poll({}));
+        EXPECT_TRUE(engine->read(*volume, *memory, {0, 7 * mib, 4096}, 40, &inner));
+        static_cast<void>(engine->wait({}));
+        if (token % 4 == 0) {
+            const std::vector<Extent> extents{{4096, 6 * mib, 4096, 0}, {mib, 6 * mib + 8192, 4096, 0}};
+            std::vector<std::int32_t> results(2);
+            const auto done = gather->run(*volume, *memory, extents, results);
+            EXPECT_TRUE((done && done->bytes == 8192) || done.error().code == EBUSY);
+            gathered += done.has_value();
+        }
+        depth--;
+    }
+    struct Inner final : Sink {
+        void complete(std::uint64_t, const Completion&) noexcept override { count++; }
+        unsigned count = 0;
+    } inner;
+    Engine* engine = nullptr;
+    Gather* gather = nullptr;
+    const Volume* volume = nullptr;
+    const Registration* memory = nullptr;
+    std::uint64_t tokens = 0;
+    unsigned count = 0, depth = 0, gathered = 0;
+};
+
+TEST_F(GatherTest, SinksMayUseTheEngine)
+{
+    for (const bool staged : {false, true}) {
+        const auto registration = must(volume_.add(memory_, {.direct = !staged, .staged = staged}));
+        auto engine = must(Engine::create({.entries = 32, .staging_slots = 3, .staging_bytes = 4096}));
+        auto gather = must(Gather::create(engine));
+        Busy busy;
+        busy.engine = &engine;
+        busy.gather = &gather;
+        busy.volume = &volume_;
+        busy.memory = &registration;
+        for (std::uint64_t i = 0; i < 16; i++)
+            ASSERT_TRUE(engine.read(volume_, registration, {i * 4096, i * 4096, 4096}, i, &busy));
+        while (engine.in_flight())
+            static_cast<void>(engine.wait({}));
+        EXPECT_EQ(busy.count, 16U) << "each is told of once";
+        EXPECT_EQ(busy.tokens, 0xffffU);
+        EXPECT_GT(busy.inner.count, 0U);
+        EXPECT_GT(busy.gathered, 0U);
+        EXPECT_FALSE(std::memcmp(memory_.data(), file_.data().data(), 16 * 4096));
+    }
+}
+
+TEST_F(GatherTest, ItsEngineMayBeMoved)
+{
+    auto first = std::make_unique<Engine>(must(Engine::create({.entries = 8})));
+    auto gather = must(Gather::create(*first));
+    auto stream = must(ReadStream::create(*first, volume_, registration_, {.window = 2, .piece = 64 * 1024}));
+    const auto second = std::move(*first);
+    first.reset();
+    const std::vector<Extent> extents{{4096, 4 * mib, 4096, 0}};
+    std::vector<std::int32_t> results(1);
+    EXPECT_EQ(must(gather.run(volume_, registration_, extents, results)).bytes, 4096U);
+    EXPECT_TRUE(right(extents[0], 4096));
+    EXPECT_EQ(must(stream.next()).length, 64 * kib);
+}
+
 TEST_F(GatherTest, MoreThanItsCapacity)
 {
     auto gather = must(Gather::create(engine_, {.capacity = 2}));
@@ -132,6 +234,19 @@ TEST_F(GatherTest, AStreamReadsAllOfIt)
         }
         EXPECT_EQ(all, file_.data());
     }
+}
+
+TEST(Pieces, AreWhatACommandTakes)
+{
+    const auto piece = [](std::uint64_t chunk, std::uint32_t members) {
+        return usual_piece({.chunk_size = static_cast<std::uint32_t>(chunk), .member_count = members});
+    };
+    EXPECT_EQ(piece(0, 1), mib);
+    EXPECT_EQ(piece(64 * kib, 4), mib);
+    EXPECT_EQ(piece(512 * kib, 3), 3 * 512 * kib);
+    EXPECT_EQ(piece(512 * kib, 128), 64 * mib);
+    EXPECT_EQ(piece(16 * mib, 256), 64 * mib);
+    EXPECT_EQ(piece(mib, 65), 64 * mib);
 }
 
 TEST_F(GatherTest, AStreamOfAPart)

@@ -2,7 +2,8 @@
 /// A libcuda.so.1 for machines without a GPU: the entry points that libweft uses, over host memory. Device
 /// pointers are no addresses, so whoever follows one on the CPU is caught. Copies of a stream are made by a
 /// thread of it, later. With WEFT_STANDIN_DMABUF in the environment memory has a dma-buf, which is a memfd;
-/// with WEFT_STANDIN_BROKEN_COPIES a stream copies nothing from a device.
+/// with WEFT_STANDIN_BROKEN_COPIES a stream copies nothing from a device; with WEFT_STANDIN_NO_CONTEXT
+/// pointers are of no context, as memory of a pool is.
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -35,8 +36,9 @@ struct Allocation {
     int fd;
 };
 
+// As with a real one, its memory is there until the process is gone: what is below is never destroyed.
 std::mutex lock;
-std::map<std::uint64_t, Allocation> allocations; // by device pointer
+auto& allocations = *new std::map<std::uint64_t, Allocation>; // by device pointer
 
 /// Where a device pointer is, or nullptr where `bytes` of it are not.
 std::byte* find(std::uint64_t pointer, std::size_t bytes)
@@ -115,7 +117,7 @@ struct Event {
 int dummy_context;
 std::atomic<int> retained = 0;
 thread_local void* current = nullptr;
-std::map<const void*, std::size_t> pinned;
+auto& pinned = *new std::map<const void*, std::size_t>;
 
 /// Most of the API is for who has a context.
 bool usable()
@@ -128,7 +130,7 @@ struct Pending {
     std::byte* to;
     std::vector<std::byte> data;
 };
-std::vector<Pending> pending;
+auto& pending = *new std::vector<Pending>;
 
 /// What waits for the default stream.
 void arrive()
@@ -241,8 +243,23 @@ int cuMemFree_v2(std::uint64_t pointer)
     return success;
 }
 
+int cuPointerGetAttribute(void* data, int attribute, std::uint64_t pointer)
+{
+    if (!find(pointer, 1))
+        return invalid_value;
+    if (attribute == 1)
+        *static_cast<void**>(data) = std::getenv("WEFT_STANDIN_NO_CONTEXT") ? nullptr : &dummy_context;
+    else if (attribute == 9)
+        *static_cast<int*>(data) = 0;
+    else
+        return invalid_value;
+    return success;
+}
+
 int cuMemGetAddressRange_v2(std::uint64_t* base, std::size_t* size, std::uint64_t pointer)
 {
+    if (!usable())
+        return invalid_context;
     if (!find(pointer, 1))
         return invalid_value;
     const std::lock_guard held(lock);
@@ -255,6 +272,8 @@ int cuMemGetAddressRange_v2(std::uint64_t* base, std::size_t* size, std::uint64_
 int cuMemGetHandleForAddressRange(void* handle, std::uint64_t pointer, std::size_t bytes, int,
                                   unsigned long long)
 {
+    if (!usable())
+        return invalid_context;
     if (!std::getenv("WEFT_STANDIN_DMABUF"))
         return not_supported;
     if (!find(pointer, bytes))

@@ -4,13 +4,19 @@
 
 #include <weft/engine.hpp>
 
+#include "userspace/src/fd.hpp"
+
 #include <atomic>
 #include <cstdint>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <linux/loop.h>
+#include <optional>
 #include <random>
 #include <string>
+#include <sys/ioctl.h>
 #include <vector>
 
 namespace weft::test
@@ -22,6 +28,8 @@ struct Faults {
     std::atomic<unsigned> transient = 0;    ///< so many completions become EAGAIN, EINTR, EAGAIN, ...
     std::atomic<unsigned> broken = 0;       ///< so many become EIO
     std::atomic<unsigned> broken_after = 0; ///< after so many others
+    std::atomic<unsigned> synced[8]{};      ///< DMA_BUF_IOCTL_SYNC, by its flags
+    std::atomic<unsigned> full = 0;         ///< so many submissions find no room in the ring
     std::atomic<unsigned> stalled = 0;      ///< so many come back when they are cancelled, and not before
 };
 extern Faults faults;
@@ -59,6 +67,40 @@ private:
     std::vector<std::byte> data_;
 };
 
+/// A loop device of a file's; detached with this, and by the kernel where the test dies.
+class LoopDevice
+{
+public:
+    /// Nothing where this machine gives none.
+    static std::optional<LoopDevice> of(const TemporaryFile& file)
+    {
+        const OwnedFd control(::open("/dev/loop-control", O_RDWR | O_CLOEXEC));
+        const OwnedFd backing(::open(file.path().c_str(), O_RDWR | O_CLOEXEC));
+        // Another program may take the same one at the same time.
+        for (int i = 0; i < 10 && control && backing; i++) {
+            const int number = ::ioctl(control.get(), LOOP_CTL_GET_FREE);
+            LoopDevice loop("/dev/loop" + std::to_string(number));
+            if (!loop.fd_)
+                break;
+            loop_config config{};
+            config.fd = static_cast<std::uint32_t>(backing.get());
+            config.info.lo_flags = LO_FLAGS_AUTOCLEAR;
+            if (!::ioctl(loop.fd_.get(), LOOP_CONFIGURE, &config))
+                return loop;
+        }
+        return std::nullopt;
+    }
+    [[nodiscard]] const std::string& path() const { return path_; }
+
+private:
+    explicit LoopDevice(std::string path)
+        : path_(std::move(path)), fd_(::open(path_.c_str(), O_RDWR | O_CLOEXEC))
+    {
+    }
+    std::string path_;
+    OwnedFd fd_;
+};
+
 /// The value, or the test ends with the sentence.
 template <typename T>
 T must(Result<T> result)
@@ -92,6 +134,9 @@ protected:
         faults.transient = 0;
         faults.broken = 0;
         faults.broken_after = 0;
+        faults.full = 0;
+        for (auto& count : faults.synced)
+            count = 0;
         faults.stalled = 0;
     }
     /// Waits for one completion.

@@ -2,7 +2,9 @@
 #include "support.hpp"
 
 #include <cstring>
+#include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <weft/weft.h>
 
 namespace weft::test
@@ -32,6 +34,60 @@ TEST_F(TargetTest, AFileIsAVolume)
     EXPECT_FALSE(volume.is_weft());
     const auto moved = std::move(volume);
     EXPECT_EQ(moved.size(), 100000U);
+}
+
+TEST_F(TargetTest, ADeviceThatIsWrittenIsClaimed)
+{
+    const TemporaryFile file(mib);
+    const auto loop = LoopDevice::of(file);
+    if (!loop)
+        GTEST_SKIP() << "a loop device takes root, and a kernel that has them";
+    {
+        // As a mounted filesystem has it.
+        const OwnedFd held(::open(loop->path().c_str(), O_RDONLY | O_EXCL | O_CLOEXEC));
+        ASSERT_TRUE(held);
+        for (const auto access : {Access::write, Access::read_write}) {
+            const auto busy = Volume::open(loop->path(), access);
+            ASSERT_FALSE(busy);
+            EXPECT_EQ(busy.error().code, EBUSY);
+        }
+        EXPECT_TRUE(Volume::open(loop->path()));
+        EXPECT_TRUE(Volume::open(loop->path(), Access::read_write, Claim::shared));
+        weft_error error{};
+        EXPECT_EQ(weft_volume_open(loop->path().c_str(), WEFT_WRITE, &error), nullptr);
+        EXPECT_EQ(error.code, EBUSY);
+        auto* shared = weft_volume_open(loop->path().c_str(),
+                                        static_cast<weft_access>(WEFT_WRITE | WEFT_SHARED), &error);
+        EXPECT_NE(shared, nullptr) << error.text;
+        weft_volume_close(shared);
+    }
+    const auto volume = must(Volume::open(loop->path(), Access::read_write));
+    EXPECT_LT(::open(loop->path().c_str(), O_RDONLY | O_EXCL | O_CLOEXEC), 0) << "nobody mounts it meanwhile";
+}
+
+TEST_F(TargetTest, AFileBesideItIsLeftAlone)
+{
+    // What is called NAME.mem beside something that is no weft volume is somebody's.
+    const TemporaryFile file(mib);
+    const auto beside = file.path() + ".mem";
+    ASSERT_EQ(::mkfifo(beside.c_str(), 0600), 0);
+    const OwnedFd watch(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+    ASSERT_GE(::inotify_add_watch(watch.get(), beside.c_str(), IN_OPEN), 0);
+    EXPECT_FALSE(must(Volume::open(file.path())).is_weft());
+    char event[4096];
+    EXPECT_LT(::read(watch.get(), event, sizeof(event)), 0) << "it was opened";
+    ::unlink(beside.c_str());
+}
+
+TEST_F(TargetTest, AnAccessThatIsNone)
+{
+    const TemporaryFile file(mib);
+    for (const unsigned access : {0U, 4U}) {
+        weft_error error{};
+        EXPECT_EQ(weft_volume_open(file.path().c_str(), static_cast<weft_access>(access), &error), nullptr);
+        EXPECT_EQ(error.code, EINVAL) << access;
+    }
+    EXPECT_EQ(Volume::open(file.path(), static_cast<Access>(0)).error().code, EINVAL);
 }
 
 TEST_F(TargetTest, FilesOnWhatIsNoWeftVolume)
@@ -73,7 +129,16 @@ TEST_F(TargetTest, NothingIsRegisteredForGoodWithAFile)
     EXPECT_FALSE(volume.add(memory, {.persistent = true}));
     if (volume.is_direct()) {
         const auto odd = must(Memory::of(memory.data() + 1, 4096));
-        EXPECT_FALSE(volume.add(odd, {}));
+        const auto refused = volume.add(odd, {});
+        ASSERT_FALSE(refused);
+        EXPECT_EQ(refused.error().code, EINVAL);
+        const auto staged = must(volume.add(odd, {.staged = true}));
+        EXPECT_EQ(staged.route(), Route::staged);
+        EXPECT_EQ(staged.reason(), refused.error().text);
+        auto engine = must(Engine::create());
+        ASSERT_TRUE(engine.read(volume, staged, {4096, 0, 4096}, 0));
+        EXPECT_EQ(one(engine).result, 4096);
+        EXPECT_EQ(std::memcmp(odd.data(), file.data().data() + 4096, 4096), 0);
     }
 }
 
@@ -87,9 +152,14 @@ TEST_F(TargetTest, ByC)
     auto* volume = weft_volume_open(file.path().c_str(), WEFT_READ_WRITE, &error);
     ASSERT_NE(volume, nullptr) << error.text;
     weft_geometry geometry{};
+    std::memset(&geometry, 0xff, sizeof(geometry));
     weft_volume_geometry(volume, &geometry);
     EXPECT_EQ(geometry.size, 64 * kib);
+    EXPECT_EQ(geometry.reserved[4], 0U) << "for what later versions tell there";
     auto* memory = weft_memory_allocate(64 * kib, &error);
+    EXPECT_EQ(weft_volume_add(volume, memory, 32, &error), nullptr);
+    EXPECT_EQ(error.code, EINVAL);
+    EXPECT_NE(std::strstr(error.text, "policy 32"), nullptr) << error.text;
     auto* registration = weft_volume_add(volume, memory, 0, &error);
     ASSERT_NE(registration, nullptr) << error.text;
     auto* engine = weft_engine_create(8, &error);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
-/// What the library shows.
+/// A symbol that the library exports.
 #define WEFT_API __attribute__((visibility("default")))
-/// Of that, what it does not.
+/// A part of an exported class that the library does not export.
 #define WEFT_HIDDEN __attribute__((visibility("hidden")))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/// I/O by io_uring.
+/// I/O with io_uring.
 #pragma once
 
 #include "error.hpp"
@@ -16,89 +16,106 @@
 namespace weft
 {
 
-/// Where and how much. Bytes; whole blocks of the target.
+/// The range of one I/O. Offset and length are in bytes, in whole blocks of the target.
 struct Io {
     std::uint64_t offset = 0;        ///< in the target
     std::uint64_t memory_offset = 0; ///< in the memory
     std::uint32_t length = 0;
-    /// From read() or write() on; nothing for as long as it takes. Then it is cancelled and fails with ETIME,
-    /// where the kernel can cancel it, and waited for all the same: nothing uses the memory after a
-    /// completion.
+    /// Measured from the call of read() or write(); unset means no limit. At the deadline the I/O is
+    /// cancelled and fails with ETIME. If the kernel cannot cancel it, the engine waits for its end. In both
+    /// cases nothing accesses the memory after the completion.
     std::optional<std::chrono::nanoseconds> deadline = std::nullopt;
 };
 
-/// What became of one I/O.
+/// The result of one I/O.
 struct Completion {
-    std::uint64_t token = 0; ///< the caller's
-    /// Bytes, fewer than asked for only where the target ends; or a negative errno.
+    std::uint64_t token = 0; ///< the token that the caller gave
+    /// Number of bytes, or a negative errno. It is less than the length only at the end of the target.
     std::int64_t result = 0;
-    Route route = Route::direct; ///< that its bytes took
+    Route route = Route::direct; ///< how its bytes were moved
 };
 
 struct EngineOptions {
-    unsigned entries = 256; ///< I/O in flight at most
+    unsigned entries = 256; ///< largest number of I/Os in flight
     bool sqpoll = false;    ///< a kernel thread submits
-    bool iopoll = false;    ///< completions are polled for; targets by file with O_DIRECT alone
+    /// Poll for completions. This works only for I/O with O_DIRECT that does not go through a .mem device.
+    /// I/O in flight then cannot be cancelled, also not by its deadline, and flush() is done when it returns.
+    bool iopoll = false;
+    /// Staged I/O uses staging_slots * staging_bytes of pinned pages. A larger I/O is split into pieces of
+    /// staging_bytes. A smaller one takes what it needs, in units of staging_bytes / 16, at least 4096 bytes.
     unsigned staging_slots = 8;
-    std::size_t staging_bytes = 1 << 20; ///< of a slot
-    void* stream = nullptr;              ///< CUDA stream of staged copies; nullptr for one of its own
+    std::size_t staging_bytes = 1 << 20;
+    void* stream = nullptr; ///< CUDA stream for staged copies; nullptr: the engine makes its own
 };
 
-/// An I/O that was begun.
+/// Identifies an I/O that was begun.
 struct Ticket {
     std::uint32_t slot = 0;
     std::uint32_t generation = 0;
 };
 
-/// What is told of completions instead of poll()'s caller: streams, gathers and coroutines.
+/// Gets completions instead of the caller of poll(). Streams, gathers and coroutines are sinks.
 class WEFT_API Sink
 {
 public:
+    /// Called in poll() or wait() of the engine, or in the destructor of the engine or of a registration. It
+    /// may use the engine: begin I/O, poll, wait, run a gather or a stream. It must not destroy the engine.
     virtual void complete(std::uint64_t token, const Completion& completion) noexcept = 0;
 
 protected:
     ~Sink() = default;
 };
 
-/// A ring of one thread: nothing in it is shared with another, or locked. Nothing is allocated after
-/// create(). CUDA memory that it stages is of one context, which outlives it.
+/// An io_uring for one thread: the first one that begins or polls I/O. It has no locks. I/O that another
+/// thread begins fails with EEXIST. In a child of fork(), new I/O and I/O in flight fail with ECHILD, and the
+/// parent's I/O continues. If the ring itself fails, all I/O ends with its error.
+///
+/// It allocates nothing after create(). All CUDA memory that it stages has to be of one context, which has to
+/// outlive the engine. It may be moved while I/O is in flight and while gathers, streams and coroutines use
+/// it.
 class WEFT_API Engine
 {
 public:
     [[nodiscard]] static Result<Engine> create(const EngineOptions& options = {});
     Engine(Engine&& other) noexcept;
     Engine& operator=(Engine&& other) noexcept;
-    /// Waits for what is in flight.
+    /// Waits for all I/O in flight, also of gathers and streams. In another thread than the engine's it does
+    /// not wait; the kernel then cancels what it can, later.
     ~Engine();
 
-    /// Registers the target's file with the ring, which saves instructions of each I/O by file. ENOSPC
-    /// beyond 64. The target outlives that, or is detached first.
+    /// Registers the target's file with the ring. This saves instructions for each I/O that does not use a
+    /// .mem device, and keeps the file open until detach() or the engine's end. ENOSPC beyond 64 targets. A
+    /// target stays attached when it is moved. After it is opened again, it is a new target.
     [[nodiscard]] Result<void> attach(const Target& target);
     void detach(const Target& target) noexcept;
 
-    /// Begins an I/O with the next submit(). Nothing where `entries` are in flight: poll() first. What is
-    /// wrong with its arguments comes as its completion. Target and registration outlive it.
+    /// Begins an I/O; the next submit(), poll() or wait() passes it to the kernel. Returns nullopt if
+    /// `entries` I/Os are in flight: call poll() first. Invalid arguments are reported in the completion. The
+    /// target and the registration have to outlive the I/O.
     std::optional<Ticket> read(const Target& target, const Registration& memory, const Io& io,
                                std::uint64_t token, Sink* sink = nullptr) noexcept;
     std::optional<Ticket> write(const Target& target, const Registration& memory, const Io& io,
                                 std::uint64_t token, Sink* sink = nullptr) noexcept;
-    /// What was written before and is complete is on the medium when this is.
+    /// When it completes, all writes that completed before it began are on the medium.
     std::optional<Ticket> flush(const Target& target, std::uint64_t token, Sink* sink = nullptr) noexcept;
 
-    /// Tells the kernel of what was begun. Returns 0 or a negative errno.
+    /// Passes the I/O that was begun to the kernel. Returns 0 or a negative errno. EAGAIN, EBUSY, EINTR and
+    /// ENOMEM are temporary; EEXIST and ECHILD are as above. After any other error the ring cannot be used.
     int submit() noexcept;
-    /// Completions that are there; submits what was begun. Sinks are told theirs, and do not count.
+    /// Submits, and returns the completions that are available. Sinks get theirs directly; these do not
+    /// count.
     std::size_t poll(std::span<Completion> completions) noexcept;
-    /// As poll(), after waiting until there is something: a completion of whomever, or the time is over.
+    /// Like poll(), but waits first: for any completion, also a sink's, or until the timeout.
     std::size_t wait(std::span<Completion> completions,
                      std::optional<std::chrono::nanoseconds> timeout = std::nullopt) noexcept;
-    /// A descriptor that is readable when poll() has something to do, until it is called; the engine's own.
+    /// A descriptor, owned by the engine, that is readable from when poll() has work until poll() is called.
     [[nodiscard]] Result<int> event_fd();
-    /// Asks the kernel to end it early: with ECANCELED where it can, and in its own time where not.
+    /// Asks the kernel to cancel an I/O. It then ends with ECANCELED, or normally if the kernel cannot cancel
+    /// it. A ticket of a completed I/O, or of another engine, cancels nothing.
     void cancel(Ticket ticket) noexcept;
-    /// Begun, and not handed over yet.
+    /// Number of I/Os that were begun and whose completions poll() has not returned yet.
     [[nodiscard]] unsigned in_flight() const noexcept;
-    /// Of these, what poll() would hand over.
+    /// How many of these poll() would return now.
     [[nodiscard]] unsigned undelivered() const noexcept;
     [[nodiscard]] unsigned entries() const noexcept;
 
@@ -110,14 +127,17 @@ public:
     struct WEFT_HIDDEN Impl;
 
 private:
-    explicit Engine(std::unique_ptr<Impl> impl) noexcept;
-    std::unique_ptr<Impl> impl_;
+    explicit Engine(std::shared_ptr<Impl> impl) noexcept;
+    std::shared_ptr<Impl> impl_; ///< shared with gathers and streams
+    friend class Gather;
+    friend class ReadStream;
+    friend class WriteStream;
 };
 
 class WEFT_API Engine::Awaitable final : public Sink
 {
 public:
-    Awaitable(Engine& engine, bool write, const Target& target, const Registration& memory,
+    Awaitable(Impl& engine, bool write, const Target& target, const Registration& memory,
               const Io& io) noexcept
         : engine_(engine), write_(write), target_(target), memory_(memory), io_(io)
     {
@@ -130,14 +150,14 @@ public:
 private:
     friend struct Engine::Impl;
     bool begin() noexcept;
-    Engine& engine_;
+    Impl& engine_;
     bool write_;
     const Target& target_;
     const Registration& memory_;
     Io io_;
     Completion completion_;
     std::coroutine_handle<> handle_;
-    Awaitable* next_ = nullptr; ///< that waits for room
+    Awaitable* next_ = nullptr; ///< in the list of those that wait for room
 };
 
 } // namespace weft

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/// Errors are values. Nothing here throws but for want of memory, and that only where something is set up.
+/// Errors are values. The library throws only std::bad_alloc, and only from functions that set something up.
 #pragma once
 
 #include <expected>
@@ -8,10 +8,10 @@
 namespace weft
 {
 
-/// Why something was refused or failed.
+/// The reason of a failure.
 struct Error {
     int code;         ///< an errno, positive
-    std::string text; ///< one sentence without a full stop; the kernel's own where it gave one
+    std::string text; ///< one sentence without a full stop; the kernel's sentence if there is one
 };
 
 template <typename T>

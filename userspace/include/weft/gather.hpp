@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/// Many small reads at once: what a data loader does.
+/// Many small reads at once, for data loaders.
 #pragma once
 
 #include "engine.hpp"
@@ -11,30 +11,31 @@
 namespace weft
 {
 
-/// A piece of the target and where it goes.
+/// A range of the target and its destination.
 struct Extent {
-    std::uint64_t offset = 0;        ///< in the target; whole blocks, as the length
+    std::uint64_t offset = 0;        ///< in the target, in whole blocks
     std::uint64_t memory_offset = 0; ///< in the memory
-    std::uint32_t length = 0;
-    std::uint32_t order = 0; ///< those of a lower one are begun first
+    std::uint32_t length = 0;        ///< in whole blocks
+    std::uint32_t order = 0;         ///< extents with a lower order are begun first
 };
 
 struct GatherOptions {
-    std::uint32_t capacity = 4096;     ///< extents of a run() at most
-    std::uint32_t depth = 64;          ///< I/O in flight, of all members together
-    std::uint32_t largest = 128 << 10; ///< neighbours are joined up to this many bytes
+    std::uint32_t capacity = 4096;     ///< largest number of extents of a run()
+    std::uint32_t depth = 64;          ///< I/Os in flight, over all members
+    std::uint32_t largest = 128 << 10; ///< adjacent extents are joined up to this many bytes
 };
 
-/// What a run did.
+/// The result of a run.
 struct Gathered {
     std::uint64_t bytes = 0;
-    std::uint32_t failed = 0; ///< extents
-    std::uint32_t reads = 0;  ///< that were sent; fewer than extents where neighbours were joined
+    std::uint32_t failed = 0; ///< number of extents that failed
+    std::uint32_t reads = 0;  ///< number of reads sent; fewer than extents if some were joined
     Route route = Route::direct;
 };
 
-/// Reads thousands of extents by one engine, and keeps the queues of all members evenly full. One thread's,
-/// as the engine is, which outlives it. Nothing is allocated after create().
+/// Reads thousands of extents with one engine, and keeps the queues of all members equally full. Use it in
+/// the engine's thread. The engine may be moved, and has to exist until the last run(). It allocates nothing
+/// after create().
 class WEFT_API Gather
 {
 public:
@@ -43,10 +44,10 @@ public:
     Gather& operator=(Gather&& other) noexcept;
     ~Gather();
 
-    /// Reads all of them, and returns when that is done. `results` gets, for each extent, its bytes (fewer
-    /// where the target ends within it) or a negative errno; one that fails keeps none of the others from
-    /// being read. E2BIG: more extents than the capacity. Other completions of the engine wait for its
-    /// poll(); EBUSY where these are all that it has room for.
+    /// Reads all extents, and returns when all are done. `results` gets for each extent its number of bytes
+    /// (fewer if the target ends within it) or a negative errno. If one extent fails, the others are still
+    /// read. E2BIG: more extents than the capacity. Other completions of the engine stay for its poll().
+    /// EBUSY: such completions fill the engine, or a sink called this during a run() of the same gather.
     [[nodiscard]] Result<Gathered> run(const Target& target, const Registration& memory,
                                        std::span<const Extent> extents,
                                        std::span<std::int32_t> results) noexcept;

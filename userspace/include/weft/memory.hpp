@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/// Memory that I/O goes to and comes from, and its registrations.
+/// Memory for I/O, and its registrations.
 #pragma once
 
 #include "api.hpp"
@@ -14,66 +14,76 @@
 namespace weft
 {
 
-/// A range of host memory, of a dma-buf, or of a GPU's memory. It may be used by several threads.
+/// A range of host memory, of a dma-buf, or of GPU memory. Several threads may use it. Registrations share
+/// it: it may be moved or destroyed before they end. Memory that it allocated is freed after the last
+/// registration.
 class WEFT_API Memory
 {
 public:
     /// New host memory, zeroed, in whole pages. ENOMEM.
     [[nodiscard]] static Result<Memory> allocate(std::size_t bytes);
-    /// New host memory as a dma-buf, of udmabuf: what a GPU's is like, where there is no GPU. ENOENT without
-    /// that driver, EACCES, EINVAL beyond its size_limit_mb.
+    /// New host memory as a dma-buf of udmabuf, to test dma-bufs without a GPU. ENOENT: the driver udmabuf is
+    /// missing. EACCES. EINVAL: larger than its size_limit_mb.
     [[nodiscard]] static Result<Memory> allocate_udmabuf(std::size_t bytes);
-    /// New memory of a GPU, by its number in CUDA, in its primary context; freed with this. ENOENT: there is
-    /// no libcuda, or no such GPU. ENOMEM.
+    /// New memory of a GPU, given by its number in CUDA, in its primary context. It is freed with this
+    /// object. ENOENT: there is no libcuda or no such GPU. ENOMEM.
     [[nodiscard]] static Result<Memory> allocate_cuda(int gpu, std::size_t bytes);
-    /// The caller's own, which outlives this.
+    /// The caller's own memory. It has to outlive this object and its registrations.
     [[nodiscard]] static Result<Memory> of(void* data, std::size_t bytes);
-    /// A range of a dma-buf (udmabuf, AMD, Intel, a BAR by weft_p2p). The descriptor is duplicated. Mapped
-    /// for the CPU where its exporter lets it.
+    /// A range of a dma-buf (udmabuf, AMD, Intel, a BAR exported by weft_p2p). The descriptor is duplicated.
+    /// The range is mapped for the CPU if its exporter allows that.
     [[nodiscard]] static Result<Memory> from_dmabuf(int fd, std::uint64_t offset, std::size_t bytes);
-    /// CUDA device memory, of any allocation of the current context; it outlives this. Its dma-buf is taken
-    /// where the driver gives one, otherwise I/O is staged. ENOENT: there is no libcuda.
+    /// CUDA device memory of any allocation. It has to outlive this object. Its own context is used, so the
+    /// calling thread needs no context. If the driver exports it as a dma-buf, that is used; otherwise I/O is
+    /// staged. ENOENT: there is no libcuda. EINVAL: it is not device memory, or is shorter than `bytes`.
     [[nodiscard]] static Result<Memory> from_cuda(std::uint64_t device_pointer, std::size_t bytes);
 
     Memory(Memory&& other) noexcept;
     Memory& operator=(Memory&& other) noexcept;
     ~Memory();
 
-    /// Copies bytes into it or out of it, by the CPU or by CUDA, and waits for that. 0, or EINVAL beyond its
-    /// end, EOPNOTSUPP where neither reaches it, EIO. No I/O on these bytes is in flight.
+    /// Copies bytes into it or out of it with the CPU or CUDA, and waits for the copy. Returns 0; EINVAL
+    /// beyond its end; EOPNOTSUPP if neither the CPU nor CUDA can access it; or EIO. The caller makes sure
+    /// that no I/O on these bytes is in flight.
     [[nodiscard]] int copy_in(std::size_t offset, const void* from, std::size_t bytes) const noexcept;
     [[nodiscard]] int copy_out(std::size_t offset, void* to, std::size_t bytes) const noexcept;
 
     [[nodiscard]] std::size_t size() const noexcept;
-    /// For the CPU; nullptr where it cannot be reached.
+    /// A pointer for the CPU; nullptr if the CPU cannot access it. CPU caches may be out of date for a
+    /// dma-buf. copy_in() and copy_out() handle this; users of the pointer have to call DMA_BUF_IOCTL_SYNC.
     [[nodiscard]] std::byte* data() const noexcept;
-    /// CUDA's device pointer, 0 where it is none.
+    /// CUDA's device pointer; 0 if it is not CUDA memory.
     [[nodiscard]] std::uint64_t device_pointer() const noexcept;
-    /// CUDA's context of that; nullptr where there is none.
+    /// Its CUDA context; nullptr if there is none.
     [[nodiscard]] void* cuda_context() const noexcept;
-    /// Why a GPU's memory has no dma-buf; empty where it has one.
+    /// The reason why GPU memory has no dma-buf; empty if it has one.
     [[nodiscard]] const std::string& reason() const noexcept;
 
     struct WEFT_HIDDEN Impl;
 
 private:
-    explicit Memory(std::unique_ptr<Impl> impl) noexcept;
-    std::unique_ptr<Impl> impl_;
+    explicit Memory(std::shared_ptr<Impl> impl) noexcept;
+    std::shared_ptr<Impl> impl_;
     friend class Target;
     friend class Engine;
+    friend class Registration;
 };
 
-/// What a registration may do. The default is strict: direct, and registered for each command.
+/// The routes that a registration may use. The default is strict: only direct, registered for each command.
 struct Policy {
-    bool direct = true;      ///< false: not even where it could be, to compare
-    bool vmap = false;       ///< software RDMA may move the bytes by the CPU's mapping
-    bool bounce = false;     ///< the kernel may copy them through its pages
+    bool direct = true;      ///< false: do not use the direct route, for comparison
+    bool vmap = false;       ///< software RDMA may access the bytes through their CPU mapping
+    bool bounce = false;     ///< the kernel may copy them through its own pages
     bool staged = false;     ///< this process may copy them through pinned pages
-    bool read_only = false;  ///< I/O may only write it to the target
-    bool persistent = false; ///< registered once: every target of the volume is trusted with it
+    bool read_only = false;  ///< I/O may only write the memory to the target
+    bool persistent = false; ///< registered once; all targets of the volume can then access it at any time
 };
 
-/// A memory that I/O on a target can name. Ends with this: it waits for what is in flight on it.
+/// A memory that is registered for I/O on a target, and on the other targets of the same weft volume. It may
+/// be moved while I/O is in flight.
+///
+/// Its destructor waits for the I/O in flight on it. It polls the engines of this thread, and keeps their
+/// completions for their poll(). I/O of another thread's engine ends when that thread polls.
 class WEFT_API Registration
 {
 public:
@@ -82,20 +92,17 @@ public:
     Registration(const Registration&) = delete;
     Registration& operator=(const Registration&) = delete;
     ~Registration();
-    [[nodiscard]] Route route() const noexcept { return route_; }
-    [[nodiscard]] const Memory& memory() const noexcept { return *memory_; }
-    /// Why there is no direct route, where there is none; the kernel's sentence, or ours. Empty for a direct
-    /// one, and for `cached`.
-    [[nodiscard]] const std::string& reason() const noexcept { return reason_; }
+    [[nodiscard]] Route route() const noexcept;
+    [[nodiscard]] const Memory& memory() const noexcept;
+    /// The reason why the route is not direct. Empty for the routes direct and cached.
+    [[nodiscard]] const std::string& reason() const noexcept;
+
+    struct WEFT_HIDDEN State;
 
 private:
-    Registration(const Memory& memory, Route route) noexcept : memory_(&memory), route_(route) {}
+    explicit Registration(std::unique_ptr<State> state) noexcept;
     void end() noexcept;
-    const Memory* memory_;
-    Route route_;
-    int mem_ = -1; ///< /dev/weft/NAME.mem, where it is registered there
-    std::uint32_t id_ = 0;
-    std::string reason_;
+    std::unique_ptr<State> state_;
     friend class Target;
     friend class Engine;
 };

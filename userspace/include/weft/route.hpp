@@ -8,13 +8,13 @@
 namespace weft
 {
 
-/// The way bytes take between a target and a memory.
+/// How bytes are moved between a target and a memory.
 enum class Route : std::uint8_t {
-    direct, ///< devices read and write the memory itself
-    vmap,   ///< a software RDMA device does, by the CPU's mapping of it
-    bounce, ///< through pages of the kernel, copied by the CPU
-    staged, ///< through pinned pages of this process, copied by the GPU, or by the CPU where there is none
-    cached, ///< through the page cache: what is read does no O_DIRECT
+    direct, ///< devices access the memory itself
+    vmap,   ///< software RDMA accesses the memory's CPU mapping
+    bounce, ///< the CPU copies them through pages of the kernel
+    staged, ///< the GPU, or else the CPU, copies them through pinned pages of this process
+    cached, ///< through the page cache, for targets without O_DIRECT
 };
 
 /// "direct", "vmap", "bounce", "staged", "cached".

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/// What can be read and written: volumes, and files on them.
+/// Targets of I/O: volumes, and files on them.
 #pragma once
 
 #include "api.hpp"
@@ -15,17 +15,18 @@ namespace weft
 {
 
 class Memory;
+class OwnedFd;
 class Registration;
 struct Policy;
 
-/// How a target lies on its devices. Sizes are in bytes.
+/// The layout of a target. Sizes are in bytes.
 struct Geometry {
     std::uint64_t size = 0;
-    std::uint32_t block_size = 1;   ///< offsets and lengths are multiples of it
-    std::uint32_t alignment = 1;    ///< of host memory
-    std::uint32_t chunk_size = 0;   ///< that stay together on one member; 0 where nothing is known of members
-    std::uint32_t member_count = 1; ///< that chunks go round
-    /// A chunk of each member; 1 MiB where nothing is known of them.
+    std::uint32_t block_size = 1;   ///< offsets and lengths have to be multiples of it
+    std::uint32_t alignment = 1;    ///< required alignment of host memory
+    std::uint32_t chunk_size = 0;   ///< contiguous bytes on one member; 0 if the members are unknown
+    std::uint32_t member_count = 1; ///< number of members that the chunks are striped over
+    /// The size of a stripe: one chunk of each member. 1 MiB if the members are unknown.
     [[nodiscard]] std::uint64_t stripe() const noexcept
     {
         return chunk_size ? std::uint64_t{chunk_size} * member_count : std::uint64_t{1} << 20;
@@ -34,8 +35,15 @@ struct Geometry {
 
 enum class Access : std::uint8_t { read = 1, write = 2, read_write = 3 };
 
-/// Something that is open for I/O. It does not change while it is open, so engines of several threads may use
-/// one; it outlives what is registered with it and every engine's I/O on it.
+/// Whether a block device that is opened for writing is claimed, as a mount claims it. A weft volume is
+/// always claimed; all writers through its .mem device share the claim.
+enum class Claim : std::uint8_t {
+    exclusive, ///< claim it; EBUSY if it is mounted or claimed by another
+    shared,    ///< do not claim it: the caller coordinates the writers
+};
+
+/// An open target of I/O. It does not change while it is open, so engines of several threads may use it. It
+/// has to outlive all I/O on it, and may be moved meanwhile.
 class WEFT_API Target
 {
 public:
@@ -44,15 +52,15 @@ public:
     [[nodiscard]] const Geometry& geometry() const noexcept { return geometry_; }
     [[nodiscard]] std::uint64_t size() const noexcept { return geometry_.size; }
     [[nodiscard]] const std::string& path() const noexcept { return path_; }
-    /// True where the kernel takes registered memory: /dev/weft/NAME.mem.
-    [[nodiscard]] bool is_weft() const noexcept { return mem_ >= 0; }
-    /// False where I/O goes through the page cache.
+    /// True if the kernel takes registered memory, by /dev/weft/NAME.mem.
+    [[nodiscard]] bool is_weft() const noexcept { return mem_ != nullptr; }
+    /// False if I/O goes through the page cache.
     [[nodiscard]] bool is_direct() const noexcept { return direct_; }
 
-    /// Registers a memory for I/O on this target (and, of a weft volume, on files on it).
+    /// Registers a memory for I/O on this target; for a weft volume, also on files on it.
     ///
-    /// Without a direct route this fails and says why, unless the policy allows another. The memory outlives
-    /// the registration. Any thread.
+    /// Without a direct route it fails with the reason, unless the policy allows another route. I/O on an
+    /// unrelated target with this registration fails with EXDEV. It may be called in any thread.
     [[nodiscard]] Result<Registration> add(const Memory& memory, const Policy& policy) const;
 
 protected:
@@ -63,47 +71,51 @@ protected:
 
     std::string path_;
     Geometry geometry_;
-    int fd_ = -1;          ///< for I/O by file
-    int mem_ = -1;         ///< /dev/weft/NAME.mem; owned by the volume
-    std::uint32_t id_ = 0; ///< of the target there
+    int fd_ = -1;                        ///< for I/O that does not use the .mem device
+    std::shared_ptr<const OwnedFd> mem_; ///< /dev/weft/NAME.mem, shared with files and registrations
+    std::uint32_t id_ = 0;               ///< id of the target there
+    std::uint64_t number_ = 0;           ///< unique number of this opening
+    std::uint64_t home_ = 0; ///< number_ of the target that registrations belong to: its volume or itself
     bool direct_ = false;
     friend class Engine;
 };
 
-/// A weft volume, or any other block device or file, all of it.
+/// A weft volume, or any other block device or file.
 class WEFT_API Volume : public Target
 {
 public:
-    /// `name` is that of a weft volume ("data"), or a path with a slash. O_DIRECT is used where there is
-    /// such. EBUSY: it is to be written and is mounted or held by somebody.
-    [[nodiscard]] static Result<Volume> open(std::string_view name, Access access = Access::read);
+    /// `name` is the name of a weft volume ("data"), or a path with a slash. A link to a weft volume opens
+    /// that volume. O_DIRECT is used where it is supported. EBUSY: a block device to be written is mounted or
+    /// claimed, maybe by this process. EINVAL: `access` is not a valid value.
+    [[nodiscard]] static Result<Volume> open(std::string_view name, Access access = Access::read,
+                                             Claim claim = Claim::exclusive);
     Volume(Volume&&) noexcept = default;
-    Volume& operator=(Volume&& other) noexcept;
-    ~Volume();
+    Volume& operator=(Volume&& other) noexcept = default;
+    ~Volume() = default;
 
 private:
     Volume() = default;
     friend class File;
 };
 
-/// A file, read past its filesystem where it is sealed (immutable, on XFS or ext4 on the volume itself).
+/// A file. A sealed file (immutable, on XFS or ext4 on the volume itself) is read without the filesystem.
 class WEFT_API File : public Target
 {
 public:
-    /// Where the kernel does not hold the file still for direct reads, `strict` fails with the kernel's
-    /// sentence; otherwise it is read through the filesystem, and reason() is that sentence. The volume
-    /// outlives the file.
+    /// If the kernel refuses direct reads of the file, this fails with the kernel's sentence if `strict` is
+    /// set. Otherwise the file is read through the filesystem, and reason() is that sentence.
     [[nodiscard]] static Result<File> open(const Volume& volume, const std::string& path, bool strict);
     File(File&& other) noexcept = default;
     File& operator=(File&& other) noexcept;
     ~File();
-    /// Why it is read through the filesystem; empty where it is not.
+    /// The reason why it is read through the filesystem; empty if it is not.
     [[nodiscard]] const std::string& reason() const noexcept { return reason_; }
 
 private:
     File() = default;
     void close() noexcept;
     std::string reason_;
+    unsigned forks_ = 0; ///< a child of fork() must not end its parent's target
 };
 
 } // namespace weft

@@ -19,6 +19,7 @@ bool load(const Library& from, Cuda& to)
            from.find(to.allocate, "cuMemAlloc_v2") && from.find(to.release, "cuMemFree_v2") &&
            from.find(to.address_range, "cuMemGetAddressRange_v2") &&
            from.find(to.handle, "cuMemGetHandleForAddressRange") &&
+           from.find(to.pointer_attribute, "cuPointerGetAttribute") &&
            from.find(to.host_register, "cuMemHostRegister_v2") &&
            from.find(to.host_unregister, "cuMemHostUnregister") &&
            from.find(to.stream_create, "cuStreamCreate") &&
@@ -32,13 +33,14 @@ bool load(const Library& from, Cuda& to)
            from.find(to.copy_to_host_now, "cuMemcpyDtoH_v2") && from.find(to.launch_host, "cuLaunchHostFunc");
 }
 
-/// Never unloaded: its threads outlive what main() knows of.
+/// Never unloaded: its threads run until the process ends, and global objects may have its memory until
+/// then.
 struct Loaded {
+    Library library{"libcuda.so.1"};
     Cuda cuda{};
     std::string reason;
     Loaded()
     {
-        static Library library("libcuda.so.1");
         if (!library)
             reason = "there is no libcuda.so.1 here";
         else if (!load(library, cuda))

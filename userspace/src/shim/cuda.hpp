@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/// The CUDA driver API, as far as it is needed. Types and values are those of its documented ABI; nothing of
-/// CUDA is needed to build.
+/// The parts of the CUDA driver API that weft uses. Types and values are those of its documented ABI, so that
+/// building does not need CUDA.
 #pragma once
 
 #include "library.hpp"
@@ -21,11 +21,13 @@ using CuPointer = unsigned long long; // CUdeviceptr
 constexpr CuResult cu_success = 0;
 constexpr CuResult cu_not_ready = 600;            // CUDA_ERROR_NOT_READY
 constexpr int cu_handle_dma_buf = 1;              // CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD
+constexpr int cu_pointer_context = 1;             // CU_POINTER_ATTRIBUTE_CONTEXT
+constexpr int cu_pointer_device = 9;              // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 constexpr unsigned cu_event_disable_timing = 2;   // CU_EVENT_DISABLE_TIMING
 constexpr unsigned cu_stream_non_blocking = 1;    // CU_STREAM_NON_BLOCKING
 constexpr unsigned cu_host_register_portable = 1; // CU_MEMHOSTREGISTER_PORTABLE
 
-/// libcuda.so.1 with what is used of it. All functions are there, or it is not.
+/// The functions of libcuda.so.1 that weft uses. All of them are set.
 struct Cuda {
     CuResult (*init)(unsigned);
     CuResult (*error_string)(CuResult, const char**);
@@ -40,6 +42,7 @@ struct Cuda {
     CuResult (*allocate)(CuPointer*, std::size_t);
     CuResult (*release)(CuPointer);
     CuResult (*address_range)(CuPointer*, std::size_t*, CuPointer);
+    CuResult (*pointer_attribute)(void*, int, CuPointer);
     CuResult (*handle)(void*, CuPointer, std::size_t, int, unsigned long long);
     CuResult (*host_register)(void*, std::size_t, unsigned);
     CuResult (*host_unregister)(void*);
@@ -60,7 +63,7 @@ struct Cuda {
     [[nodiscard]] std::string describe(CuResult result) const;
 };
 
-/// A context that is the calling thread's for as long as this is; then it has its own again.
+/// Makes a context current in the calling thread, and restores the previous one at the end.
 class CurrentContext
 {
 public:
@@ -68,7 +71,7 @@ public:
     ~CurrentContext();
     CurrentContext(const CurrentContext&) = delete;
     CurrentContext& operator=(const CurrentContext&) = delete;
-    /// False where CUDA refuses.
+    /// False if CUDA refused.
     explicit operator bool() const noexcept { return good_; }
 
 private:
@@ -78,9 +81,9 @@ private:
     bool good_ = true;
 };
 
-/// The one of this process, initialised; nullptr where there is none, or one too old.
+/// The CUDA of this process, initialised; nullptr if it is missing or too old.
 [[nodiscard]] const Cuda* cuda() noexcept;
-/// Why cuda() is nullptr.
+/// The reason why cuda() is nullptr.
 [[nodiscard]] const std::string& cuda_reason() noexcept;
 
 } // namespace weft::shim

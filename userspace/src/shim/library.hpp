@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/// Libraries that are there or not, opened at run time.
+/// Optional libraries, opened at run time.
 #pragma once
 
 #include <dlfcn.h>
@@ -19,7 +19,7 @@ public:
     Library(const Library&) = delete;
     Library& operator=(const Library&) = delete;
     explicit operator bool() const noexcept { return handle_ != nullptr; }
-    /// False where there is no such function.
+    /// Finds a function; false if it is missing.
     template <typename Function>
     [[nodiscard]] bool find(Function*& function, const char* name) const noexcept
     {

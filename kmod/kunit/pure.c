@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The files under test, compiled into the test module: weft.ko and weft_rdma.ko
+ * do not export their functions.
+ */
+#include "../weft/map.c"
+#include "../weft/superblock.c"
+#include "../rdma/capsule.c"
+
+#include <linux/module.h>
+
+MODULE_DESCRIPTION("KUnit tests of weft's stripe map, superblocks and capsules");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The kernels and releases of the lab. All other files take them from here."""
+import dataclasses
+
+from . import LabError
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    """A kernel that guests boot: its release's root filesystem, and its description."""
+    release: str
+    what: str
+    built: bool = False         # from Debian's kernel source, by the lab
+    newest: bool = False        # the kernel that test hardware (tests/hardware) is written for
+    uml: bool = False           # User Mode Linux: a process of this machine, without QEMU and without PCI devices
+    checkers: bool = False      # KASAN, UBSAN, lockdep, kmemleak
+
+
+KERNELS = {
+    "debian12": Kernel("bookworm", "Debian 12's"),
+    "debian13": Kernel("trixie", "Debian 13's"),
+    "previous": Kernel("trixie", "the series before the newest of Debian 13's backports, while the mirror has it"),
+    "backports": Kernel("trixie", "the newest of Debian 13's backports", newest=True),
+    "lab": Kernel("trixie", "the newest, built with KUnit, KASAN, UBSAN, lockdep and kmemleak", built=True, newest=True,
+                  checkers=True),
+    "uml": Kernel("trixie", "the same as User Mode Linux: no PCI devices, one host, boots in seconds", built=True, newest=True,
+                  uml=True, checkers=True),
+}
+
+# A release's own kernel, and whether the kernels of its backports are installed, too.
+RELEASES = {"bookworm": ("debian12", False), "trixie": ("debian13", True)}
+
+
+def kernel(name):
+    if name not in KERNELS:
+        raise LabError(f"no kernel is called {name}; there are {', '.join(KERNELS)}")
+    return KERNELS[name]
+
+
+def parts(name):
+    """The parts of `lab make` that a kernel's guests need, each with the parts that it needs itself."""
+    facts = kernel(name)
+    rootfs, fio = f"rootfs:{facts.release}", f"fio:{facts.release}"
+    found = {rootfs: (), fio: (rootfs,), f"tools:{facts.release}": (fio,)}
+    if facts.built:
+        found |= {"kernel-source": (rootfs,), f"kernel:{name}": ("kernel-source",)}
+    return found | {f"modules:{name}": (f"kernel:{name}" if facts.built else rootfs,)}

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The parts of `tests/check`: jobs, their order, the display while they run, and the summary."""
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LAB = ROOT / "tests/lab/lab"

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Jobs that need the lab: the parts that it makes, tests in its guests and trees, and tests of the lab itself."""
+import re
+
+from . import LAB, ROOT, process
+from .result import SKIPPED, Result, Tap, passed_if
+
+# The lab's exit status if Debian does not have a file any more.
+ABSENT = 77
+
+# A guest's time limit is for one that hangs. Each test in it has its own limit (tests/system/run).
+GUEST_SECONDS, LONG_GUEST_SECONDS = 3600, 9000
+
+
+def part(job, name):
+    """A part that guests need, made by the lab."""
+    errors = []
+
+    def error(text):
+        errors.append(text)
+        if match := re.match(r"lab: \[ *\d+s\] (.*)", text):
+            job.note = match[1]
+    status = process.follow([LAB, "make", name], lambda text: None, error)
+    if status == ABSENT:
+        return [Result(SKIPPED, errors[-1])]
+    return [passed_if(not status, f"{name} is made", "\n".join(errors[-60:]))]
+
+
+def tests():
+    """The TAP programs, and where they run by their '# lab...: ' lines."""
+    found = {}
+    for path in sorted((ROOT / "tests/system").glob("*.t")):
+        head = "\n".join(path.read_text().splitlines()[:14])
+        found[path.name] = dict(re.findall(r"^# (lab[a-z-]*): (.*)$", head, re.M))
+    return found
+
+
+def guest(job, kernel, names, flags, everything, show=None):
+    """Tests in one guest, one after another."""
+    tap, errors = Tap(names, lambda text: setattr(job, "note", text)), []
+
+    def line(text):
+        tap.line(text)
+        if show:
+            show(text)
+
+    def error(text):
+        errors.append(text)
+        job.boots_again += "booting it again" in text
+        if show:
+            show(text)
+    argv = [LAB, "run", "--kernel", kernel, "--timeout", LONG_GUEST_SECONDS if everything else GUEST_SECONDS, *flags, "--",
+            "env", f"LAB_LONG={'1' if everything else ''}", "tests/system/run", *[f"tests/system/{name}" for name in names]]
+    status = process.follow(argv, line, error)
+    job.times = tap.times
+    return tap.end(status, errors, f"the guest of {kernel}")
+
+
+def tree(job, release, name, everything):
+    """A test in a release's tree, on this machine's kernel."""
+    tap, errors = Tap([name], lambda text: setattr(job, "note", text)), []
+    status = process.follow([LAB, "chroot", release, "--", "env", f"LAB_LONG={'1' if everything else ''}",
+                             f"/weft/tests/system/{name}"], tap.line, errors.append)
+    return tap.end(status, errors, f"the tree of {release}")
+
+
+def sparse(_job, kernel):
+    """Run sparse. (The modules are built with W=1 and -Werror.) Its warnings about the kernel's headers are ignored."""
+    done = process.run([LAB, "sparse", kernel])
+    output = (done.stdout + done.stderr).splitlines()
+    ours = [line for line in output if re.match(r"(/tmp/weft/)?(kmod|tests/hardware)/.*: (warning|error)", line)]
+    # -Wsparse-error would make a header's warning an error. So check the lines, and that sparse has run.
+    ran = any(re.search(r"^\s+CHECK\s+.*weft/main\.c", line) for line in output)
+    return [passed_if(ran and not ours, "sparse has nothing to say", "\n".join(ours or output[-40:]))]
+
+
+def lab(job):
+    """Tests of the lab itself: does it report errors?"""
+    results = []
+
+    def run(sentence, good, *argv):
+        job.note = sentence
+        done = process.run([LAB, "run", *argv])
+        results.append(passed_if(good(done), sentence, done.stdout + done.stderr))
+    run("a command's output and status come back", lambda d: d.returncode == 7 and d.stdout.split() == ["out", "err"],
+        "--", "echo out; echo err >&2; exit 7")
+    run("so they do from User Mode Linux", lambda d: d.returncode == 7 and d.stdout.split() == ["out", "err"],
+        "--kernel", "uml", "--", "echo out; echo err >&2; exit 7")
+    run("a report in the kernel's log fails the run", lambda d: d.returncode == 1 and "complained" in d.stderr,
+        "--", "echo '<4>WARNING: CPU: 0 PID: 1 at tests/check' >/dev/kmsg")
+    run("a guest that hangs is killed and its log is named", lambda d: d.returncode == 124 and "console.log" in d.stderr,
+        "--timeout", "60", "--", "sleep 1000")
+    run("a guest that hangs before its first process is booted again",
+        lambda d: d.returncode == 125 and d.stderr.count("did not reach its first process") == 3,
+        "--append", "lab_hang", "--boot-seconds", "2", "--", "true")
+    share = ROOT / "build/share"
+    share.mkdir(parents=True, exist_ok=True)
+    (share / "in").write_text("from outside\n")
+    run("a shared folder is seen by both sides",
+        lambda d: d.stdout == "from outside\n" and (share / "out").read_text() == "from inside\n",
+        "--share", str(share), "--", "cat /share/in && echo from inside >/share/out")
+    run("the topology p2p is there", lambda d: not d.returncode, "--kernel", "backports", "--topology", "p2p", "--",
+        "lspci; test $(lspci | grep -ci nvm) = 3 && lspci | grep -qi inter-vm && lspci | grep -qi xio3130 && modprobe nvme && "
+        "for i in $(seq 100); do grep -q 1 /sys/bus/pci/devices/*/p2pmem/published && exit 0; sleep 0.1; done; exit 1")
+    run("the topology iommu is there", lambda d: not d.returncode, "--kernel", "backports", "--topology", "iommu", "--",
+        "test -n \"$(ls /sys/kernel/iommu_groups)\"")
+    return results

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Jobs that run on this machine: unit tests, fuzzers, style, headers. They do not load weft's modules."""
+import os
+import re
+import shutil
+from pathlib import Path
+
+from . import ROOT, memory, process
+from .result import FAILED, PASSED, SKIPPED, Result, command, passed_if
+
+PACKAGES = """g++ cmake ninja-build pkg-config git make perl codespell clang-format shellcheck libgtest-dev libcli11-dev
+nlohmann-json3-dev libmnl-dev libblkid-dev libfmt-dev libisal-dev libnvme-dev liburing-dev uuid-dev
+valgrind ccache clang-19 clang-tidy-19 libclang-rt-19-dev flake8""".split()
+
+LIBRARY_TESTS = ("weft-library-unit", "weft-cuda-unit")
+
+
+def tracked(*patterns):
+    out = process.run(["git", "ls-files", "-co", "--exclude-standard", *patterns]).stdout
+    return sorted(name for name in set(out.split()) if (ROOT / name).is_file())
+
+
+def _built(folder, programs, *options):
+    """Build programs for the host in their own folder below build/. Returns the results."""
+    # With sanitizers, -O3 takes five times as long to compile and finds no more errors.
+    results = [command("the tools and tests are configured", [
+        "cmake", "-S", ".", "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=None", "-DCMAKE_C_FLAGS=-Og",
+        "-DCMAKE_CXX_FLAGS=-Og", "-DCMAKE_C_COMPILER_LAUNCHER=ccache", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache", *options])]
+    if results[0].outcome == PASSED:
+        results.append(command("they build without a warning", ["ninja", "-C", folder, *programs], env=_ccache()))
+    return results
+
+
+def _ccache():
+    """An environment in which ccache keeps what it compiled beside the lab's caches, for every checkout."""
+    return {**os.environ, "CCACHE_DIR": str(memory.cache.root() / "ccache"), "CCACHE_BASEDIR": str(ROOT),
+            "CCACHE_NOHASHDIR": "1", "CCACHE_MAXSIZE": "2G", "CCACHE_SLOPPINESS": "pch_defines,time_macros"}
+
+
+def unit(job, sanitizers, programs, runner=()):
+    """GoogleTest on this machine, with sanitizers or under another program such as valgrind."""
+    folder = ROOT / "build" / ("host-" + (sanitizers.split(",")[0] or "plain"))
+    job.note = "building"
+    results = _built(folder, programs, "-DWEFT_TESTS=ON", f"-DWEFT_SANITIZE={sanitizers}")
+    if any(r.outcome == FAILED for r in results):
+        return results
+    for name in programs:
+        job.note = name
+        results += _gtest(folder / "tests/unit", name, runner)
+    return results
+
+
+def _gtest(folder, name, runner):
+    """Run a GoogleTest program in its own folder, so that its files are not taken for sources. Returns the results."""
+    results = []
+    done = process.run([*runner, folder / name, "--gtest_color=no"], cwd=folder)
+    for line in done.stdout.splitlines():
+        if match := re.match(r"\[ +(OK|FAILED|SKIPPED) +\] ([^ ,]+)(?:,.*)? \(\d+ ms\)$", line):
+            outcome = {"OK": PASSED, "FAILED": FAILED, "SKIPPED": SKIPPED}[match[1]]
+            results.append(Result(outcome, match[2], done.stdout[-3000:] if outcome == FAILED else ""))
+    if done.returncode and not any(r.outcome == FAILED for r in results):
+        results.append(Result(FAILED, f"{name} ends in order", done.stdout[-2000:] + done.stderr[-4000:]))
+    return results
+
+
+def fuzz(job, seconds):
+    """libFuzzer on each parser, for a fixed time, with an empty corpus and a fixed seed."""
+    folder = ROOT / "build/host-fuzzer"
+    names = [Path(n).stem for n in tracked("tests/fuzz/*.cpp")]
+    results = _built(folder, [f"weft-fuzz-{n}" for n in names], "-DCMAKE_C_COMPILER=clang-19", "-DCMAKE_CXX_COMPILER=clang++-19",
+                     "-DWEFT_SANITIZE=fuzzer")
+    if any(r.outcome == FAILED for r in results):
+        return results
+    for name in names:
+        job.note = name
+        results.append(command(f"nothing is found in {name} in {seconds} s", [
+            folder / "tests/fuzz" / f"weft-fuzz-{name}", f"-max_total_time={seconds}", "-seed=1", "-timeout=20",
+            f"-artifact_prefix={folder}/{name}-"]))
+    return results
+
+
+def kernel_sources():
+    return [n for n in tracked("kmod/*.c", "kmod/*.h", "uapi/*.h", "tests/hardware/*.c", "tests/hardware/*.h")
+            if not n.endswith(("netlink-gen.c", "netlink-gen.h")) and n != "uapi/weft.h"]
+
+
+# LONG_LINE is about the sentences for users. The others are usual in the kernel's trace headers, or need a MAINTAINERS
+# file in the kernel's format.
+CHECKPATCH_IGNORED = ("LONG_LINE", "FILE_PATH_CHANGES", "MACRO_ARG_REUSE", "LINUX_VERSION_CODE", "SPDX_LICENSE_TAG",
+                      "OPEN_ENDED_LINE", "CONSTANT_COMPARISON", "EMBEDDED_FUNCTION_NAME", "MACRO_ARG_PRECEDENCE", "COMPLEX_MACRO")
+
+
+def _kernel_tools():
+    return Path(process.run([ROOT / "tests/lab/lab", "kernel-tools"]).stdout.strip())
+
+
+def kernel_style(job):
+    """checkpatch and kernel-doc of the newest kernel. Both check single files, so a file that passed is not checked again."""
+    tools, results = _kernel_tools(), []
+    docs = tools / "scripts/kernel-doc"
+    for name in kernel_sources():
+        job.note = name
+        ignored = ",".join(CHECKPATCH_IGNORED + (("PARENTHESIS_ALIGNMENT",) if name.endswith("trace.h") else ()))
+        results.append(command(f"checkpatch --strict {name}", [
+            "perl", tools / "scripts/checkpatch.pl", "--no-tree", "--strict", "--quiet", "--no-summary", "--terse",
+            "--show-types", "--max-line-length=100", f"--ignore={ignored}", "-f", name],
+            quiet=True, known_by=memory.key("checkpatch", tools.name, ignored, name, Path(name))))
+        if docs.exists() and name.startswith(("kmod/weft/", "kmod/rdma/", "kmod/p2p/", "kmod/compat/", "kmod/include/", "uapi/")):
+            results.append(command(f"kernel-doc {name}", ["/usr/bin/python3", docs, "-none", "-Wall", name], quiet=True,
+                                   known_by=memory.key("kernel-doc", tools.name, name, Path(name))))
+    return results
+
+
+def netlink(_job):
+    """The generated netlink files in the tree are equal to newly generated ones."""
+    out = ROOT / "build/generated"
+    shutil.rmtree(out, ignore_errors=True)
+    results = [command("the netlink code can be generated", ["uapi/generate", _kernel_tools(), out])]
+    for name in ("uapi/weft.h", "kmod/weft/netlink-gen.h", "kmod/weft/netlink-gen.c"):
+        results.append(command(f"{name} is what weft.yaml makes", ["diff", "-u", out / name, name]))
+    return results
+
+
+def style(_job):
+    """clang-format, shellcheck, codespell, SPDX lines, links and names in documents, Python, the table of tests."""
+    shells = [n for n in tracked("tests/*", ".ci/*", "uapi/generate", "fio-jobs/*", "packaging/*", "kmod/*", "userspace/*")
+              if (ROOT / n).read_bytes().startswith((b"#!/bin/sh", b"#!/bin/bash"))]
+    cpp = tracked("*.cpp", "*.hpp")
+    text = tracked("kmod/*", "uapi/*", "cpp-tools/*", "userspace/*", "docs/*", "*.md", "tests/*", "fio-jobs/*", "packaging/*")
+
+    def checked(what, files, *arguments, extra=()):
+        known_by = memory.key(what, *arguments, *files, *map(Path, [*files, *extra]))
+        return command(what, [what, *arguments, *files], known_by=known_by)
+    results = [
+        checked("clang-format", cpp, "--dry-run", "-Werror", extra=[".clang-format"]),
+        checked("shellcheck", shells, "-e", "SC1090,SC1091,SC2016,SC2015,SC2017"),
+        checked("codespell", text, "-L", "inout,fo,hist")]
+    without = [n for n in tracked("kmod/*", "uapi/*", "cpp-tools/*", "userspace/*", "tests/*", "fio-jobs/*", "packaging/*",
+                                  "Makefile", "Kbuild")
+               if "SPDX-License-Identifier" not in (ROOT / n).read_text(errors="replace")[:300]
+               and not n.endswith(("COPYING", ".config", ".json")) and not n.startswith("packaging/debian/")]
+    results.append(passed_if(not without, "every file has an SPDX line", "\n".join(without)))
+    # These check the whole tree, and take seconds.
+    for name in ("version", "lint-docs", "lint-python", "lint-tests"):
+        results.append(command(f"tests/{name}", [f"tests/{name}"]))
+    return results
+
+
+# A first run on the whole tree takes 15 minutes, so it starts with the files that were changed last.
+TIDY_SECONDS = 90
+
+
+def tidy(_job, seconds):
+    """clang-tidy, which stores itself which files were clean."""
+    return [command("clang-tidy", ["tests/tidy", *(["--seconds", str(seconds)] if seconds else [])])]
+
+
+def headers(job):
+    """Each header compiles alone. The build already checks headers of .cpp files, which include their own header first."""
+    results, every = [], tracked("*.hpp", "*.h")
+    for name in [n for n in tracked("cpp-tools/*.hpp", "userspace/include/*.hpp") if not (ROOT / n).with_suffix(".cpp").exists()]:
+        job.note = name
+        results.append(command(f"{name} compiles alone", [
+            "g++", "-std=c++23", "-fsyntax-only", "-x", "c++", "-I.", "-Icpp-tools/weftctl", "-Iuserspace/include",
+            "-Iuserspace/src", f"-I{Path(name).parent}", name], known_by=memory.key("header", name, *map(Path, every))))
+    return results

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Jobs and the order in which they run: as many at a time as keep the processors busy, the longest chain of them first.
+
+A guest that emulates two processors takes both at times, and waits at others for a keep-alive or for a lease. How much of a
+processor a job usually takes is known from the runs before; what never ran is taken to need one.
+"""
+import dataclasses
+import os
+import threading
+import time
+
+from . import process
+from .result import FAILED, SKIPPED, Result, counts
+
+
+# Jobs at one time, for the memory of their guests; and what may be asked of the processors beyond what they have.
+MOST, SPARE = 5, 0.25
+
+
+@dataclasses.dataclass(eq=False)
+class Job:
+    """What runs at one time. run(job) returns results; job.note is what it is at."""
+    name: str
+    run: object
+    needs: tuple = ()
+    arguments: tuple = ()
+    note: str = ""
+    begun: float = 0
+    seconds: float = 0
+    processor: float = 0    # seconds of it that its programs took
+    results: list = None
+    times: dict = dataclasses.field(default_factory=dict)   # seconds of the tests in it
+    boots_again: int = 0
+
+    def state(self):
+        return "done" if self.results is not None else "running" if self.begun else "waiting"
+
+
+class Run:
+    """Runs jobs and tells a screen of each that begins and ends. slots: the processors that there are."""
+
+    def __init__(self, jobs, times, screen, slots=None):
+        self.jobs = {job.name: job for job in jobs}
+        self.times, self.screen = times, screen
+        self.slots = slots or max(2, os.cpu_count() or 2)
+        self.start = time.monotonic()
+        self._changed = threading.Condition()
+        self._weights = {}
+        for job in self.jobs.values():
+            self._weight(job)
+
+    def elapsed(self):
+        return time.monotonic() - self.start
+
+    def _weight(self, job):
+        """Usual seconds of a job plus the longest chain of jobs that wait for it."""
+        if job.name not in self._weights:
+            after = [self._weight(other) for other in self.jobs.values() if job.name in other.needs]
+            self._weights[job.name] = self.times.usual(job.name) + max(after, default=0)
+        return self._weights[job.name]
+
+    def _ready(self):
+        ready = [job for job in self.jobs.values() if job.state() == "waiting"
+                 and all(self.jobs[n].state() == "done" for n in job.needs if n in self.jobs)]
+        return sorted(ready, key=lambda job: -self._weights[job.name])
+
+    def _next(self):
+        """Jobs to begin now: the processors have room for what each usually takes."""
+        running, chosen = self.running(), []
+        taken = sum(self.times.processors(job.name) for job in running)
+        for job in self._ready():
+            more = self.times.processors(job.name)
+            if len(running) + len(chosen) < MOST and (not taken or taken + more <= self.slots + SPARE):
+                chosen.append(job)
+                taken += more
+        return chosen
+
+    def running(self):
+        return [job for job in self.jobs.values() if job.state() == "running"]
+
+    def left(self):
+        """Usual seconds until the end: what the processors have left to do, and no less than the longest chain of jobs."""
+        now, work, longest = time.monotonic(), 0.0, 0.0
+        for job in self.jobs.values():
+            if job.state() == "done":
+                continue
+            begun = now - job.begun if job.begun else 0
+            left = max(5.0, self.times.usual(job.name) - begun)
+            work += left * min(self.times.processors(job.name), self.slots)
+            longest = max(longest, self._weights[job.name] - min(begun, self.times.usual(job.name)))
+        return max(work / self.slots, longest)
+
+    def _execute(self, job):
+        needed = [(n, r.outcome) for n in job.needs if n in self.jobs for r in self.jobs[n].results]
+        try:
+            if failed := [n for n, outcome in needed if outcome == FAILED]:
+                results = [Result(FAILED, f"not run: {', '.join(failed)} failed")]
+            elif skipped := [n for n, outcome in needed if outcome == SKIPPED]:
+                results = [Result(SKIPPED, f"not run: {', '.join(skipped)} cannot be had")]
+            else:
+                results = job.run(job, *job.arguments)
+        except process.Stopped:
+            pass
+        except Exception as problem:  # pylint: disable=broad-except # An exception in a job is a failure of that job.
+            results = [Result(FAILED, f"ends in order: {type(problem).__name__}: {problem}")]
+        if process.stopped():  # failures caused by an interrupt are not results
+            results = []
+        with self._changed:
+            job.seconds = time.monotonic() - job.begun
+            job.processor = process.processor_seconds()
+            job.results = results
+            if results and not counts(results)[FAILED]:
+                self.times.took(job.name, job.seconds, job.processor)
+            self.screen.ended(self, job)
+            self._changed.notify()
+
+    def all(self):
+        """Run all jobs. True if they ran to the end without an interrupt."""
+        try:
+            with self._changed:
+                while any(job.state() != "done" for job in self.jobs.values()):
+                    for job in self._next():
+                        job.begun = time.monotonic()
+                        threading.Thread(target=self._execute, args=(job,), daemon=True).start()
+                    self._changed.wait(timeout=1)
+                    self.screen.tick(self)
+            return True
+        except KeyboardInterrupt:
+            process.stop()
+            return False

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Data that is kept between runs in the lab's cache: usual times of jobs, and the inputs that passed."""
+import hashlib
+import json
+import os
+import sys
+from pathlib import Path
+
+from . import ROOT
+
+sys.path.insert(0, str(ROOT / "tests/lab"))
+from weftlab import cache  # noqa: E402
+
+# Times of an idle machine with two processors, for a machine that has no times of its own yet.
+_SHIPPED = ROOT / "tests/runner/times.json"
+
+
+def _folder(name):
+    path = cache.root() / name
+    path.mkdir(exist_ok=True)
+    return path
+
+
+def key(*parts):
+    """A key of strings and of files; file names are relative to the root."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = (ROOT / part).read_bytes() if isinstance(part, Path) else part.encode()
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()[:24]
+
+
+def passed(known_by):
+    path = _folder("passed") / known_by
+    if not path.exists():
+        return False
+    os.utime(path)
+    return True
+
+
+def remember(known_by):
+    (_folder("passed") / known_by).touch()
+
+
+def forget_old(days=30):
+    """Delete entries that were not used for that long."""
+    import time
+    for path in _folder("passed").iterdir():
+        if path.stat().st_mtime < time.time() - days * 86400:
+            path.unlink(missing_ok=True)
+
+
+class Times:
+    """Seconds that each job took, and seconds of a processor."""
+
+    def __init__(self):
+        self._path = cache.root() / "usual.json"
+        self._known = json.loads(_SHIPPED.read_text()) if _SHIPPED.exists() else {}
+        if self._path.exists():
+            self._known |= json.loads(self._path.read_text())
+
+    def usual(self, name, default=60):
+        return self._known.get(name, [default])[0]
+
+    def processors(self, name):
+        """How many processors a job keeps busy. Never nothing: its guest needs some of one to boot."""
+        seconds, busy = self._known.get(name, [1, 1])
+        return max(0.2, busy / max(seconds, 1))
+
+    def took(self, name, seconds, busy):
+        """One run does not turn all over: half of what was known stays."""
+        now = [seconds, busy]
+        if name in self._known:
+            now = [(new + old) / 2 for new, old in zip(now, self._known[name])]
+        self._known[name] = [round(value, 1) for value in now]
+        self._path.write_text(json.dumps(self._known, sort_keys=True).replace("], ", "],\n ") + "\n")

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The jobs of a run: those of `make check`, of check-all, of quick, or tests that the user names."""
+import dataclasses
+import hashlib
+import sys
+from pathlib import Path
+
+from . import ROOT, guests, host, memory, process
+
+sys.path.insert(0, str(ROOT / "tests/lab"))
+from weftlab import LabError, cli, names  # noqa: E402
+from .job import Job  # noqa: E402
+from .result import FAILED, PASSED, Result  # noqa: E402
+
+# Seconds (by usual times) of one slot that `make check` spends on tests of check-all, chosen by the commit.
+SHARE_SECONDS = 300
+# Assumed seconds of a test that this machine has not run yet: in its own guest, and in a shared one.
+UNKNOWN_OWN_SECONDS, UNKNOWN_SECONDS = 300, 100
+
+# The test that `make quick` runs in a kernel: a volume on NVMe/RDMA members with a filesystem, and registered memory.
+QUICK_TESTS, QUICK_KERNEL = ("first-volume.t",), "uml"
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A test on a kernel (or in a release's tree)."""
+    test: str
+    kernel: str
+    flags: tuple = ()
+    own: bool = False
+    tree: str = ""
+
+    @property
+    def name(self):
+        return f"{self.test} in {self.tree}" if self.tree else f"{self.test} on {self.kernel}"
+
+
+def _runs_on(said, kernel):
+    """User Mode Linux has one host and no devices of a PC; a guest of one's own is one with something special. The emulated
+    kernel with the checkers is for what User Mode Linux cannot run. The test adapter is built for the newest kernel alone."""
+    facts = names.kernel(kernel)
+    if "hca" in said.get("lab-own", ""):
+        return facts.newest and not facts.uml
+    special = "lab-own" in said or "lab" in said
+    if facts.uml:
+        return "lab-own" not in said
+    return special or not facts.checkers
+
+
+def cases(everything):
+    """The cases of check-all, or those of `make check` only."""
+    found = []
+    for test, said in guests.tests().items():
+        kernels = said.get("lab-kernel", "debian13").split()
+        if everything:
+            # Tests that need a feature of the lab's kernels stay on those.
+            special = kernels != ["none"] and all(names.kernel(k).built for k in kernels)
+            kernels = [k for k in names.KERNELS if names.kernel(k).built or not special]
+        elif kernels == ["none"]:
+            continue
+        if "lab-chroot" in said:
+            found += [Case(test, "", tree=release) for release in said["lab-chroot"].split()]
+            continue
+        for kernel in kernels:
+            if not _runs_on(said, kernel):
+                continue
+            flags = said.get("lab-own", "") or said.get("lab", "")
+            found.append(Case(test, kernel, () if names.kernel(kernel).uml else tuple(flags.split()), "lab-own" in said))
+    return found
+
+
+def share(times):
+    """Cases of check-all that are not in `make check`: as many as fit in the time, in an order given by the commit."""
+    commit = process.run(["git", "rev-parse", "HEAD"]).stdout.strip()
+    usual = set(cases(False))
+    rest = [case for case in cases(True) if case not in usual and _is_built(case)]
+    rest.sort(key=lambda case: hashlib.sha256(f"{commit} {case.name}".encode()).digest())
+    chosen, seconds = [], 0
+    for case in rest:
+        usual = times.usual(case.name, UNKNOWN_OWN_SECONDS if case.own else UNKNOWN_SECONDS)
+        if not chosen or seconds + usual <= SHARE_SECONDS:
+            chosen.append(case)
+            seconds += usual
+        if seconds >= SHARE_SECONDS:
+            break
+    return chosen
+
+
+def _is_built(case):
+    """Whether the kernel is there: one that takes 15 minutes to build is not built for the share."""
+    return not case.kernel or not names.kernel(case.kernel).built or _is_made(f"kernel:{case.kernel}")
+
+
+def _is_made(part):
+    try:
+        return memory.cache.has(lambda: cli.make(part))
+    except LabError:
+        return False
+
+
+class Plan:
+    """Jobs. The parts of the lab that they need are jobs before them."""
+
+    def __init__(self, times):
+        self.times = times
+        self.jobs = {}
+
+    def add(self, name, run, *arguments, needs=()):
+        self.jobs[name] = Job(name, run, tuple(needs), arguments)
+
+    def _parts(self, found):
+        for name, needs in found.items():
+            if name not in self.jobs and not _is_made(name):
+                self.add(name, guests.part, name, needs=needs)
+        return found
+
+    def need_kernel(self, kernel):
+        return tuple(self._parts(names.parts(kernel)))
+
+    def need_source(self):
+        """The kernel's scripts, from its source."""
+        self._parts({"rootfs:trixie": (), "kernel-source": ("rootfs:trixie",), "kernel-tools": ("kernel-source",)})
+        return ("kernel-tools",)
+
+    def add_cases(self, chosen, everything, show=None):
+        """One guest for each case that needs its own, and for each case on User Mode Linux, which boots in seconds. One guest for
+        all other cases of a kernel."""
+        shared = {}
+        for case in chosen:
+            if case.tree:
+                self._parts({f"rootfs:{case.tree}": ()})
+                self.add(case.name, guests.tree, case.tree, case.test, everything, needs=(f"rootfs:{case.tree}",))
+            elif case.own or names.kernel(case.kernel).uml:
+                self._add_guest(case.name, case.kernel, [case.test], list(case.flags), everything, show)
+            else:
+                shared.setdefault(case.kernel, []).append(case)
+        for kernel, some in shared.items():
+            flags = [flag for words in sorted({case.flags for case in some}) for flag in words]
+            name = some[0].name if len(some) == 1 else f"{len(some)} tests on {kernel}"
+            self._add_guest(name, kernel, [case.test for case in some], flags, everything, show)
+
+    def _add_guest(self, name, kernel, tests, flags, everything, show):
+        if names.kernel(kernel).checkers:
+            flags = [*flags, "--kmemleak", *([] if "--memory" in flags else ["--memory", "4G"])]
+        self.add(name, guests.guest, kernel, tests, flags, everything, show, needs=self.need_kernel(kernel))
+
+    def add_unit(self, quick=False, everything=False):
+        memcheck = ("valgrind", "--quiet", "--error-exitcode=99", "--leak-check=full")
+        self.add("unit", host.unit, "address,undefined", ("weft-unit", *host.LIBRARY_TESTS, "weft-examples-unit"))
+        if not quick:
+            self.add("unit, threads", host.unit, "thread", (*host.LIBRARY_TESTS, "weft-examples-unit"))
+            self.add("fuzz", host.fuzz, 300 if everything else 20)
+        if everything:  # beyond AddressSanitizer, it finds reads of uninitialized memory
+            self.add("unit, valgrind", host.unit, "", ("weft-unit", *host.LIBRARY_TESTS), memcheck)
+
+    def add_style(self):
+        self.add("style", host.style)
+        self.add("headers", host.headers)
+        self.add("kernel style", host.kernel_style, needs=self.need_source())
+        self.add("netlink", host.netlink, needs=self.need_source())
+
+    def whole(self, everything):
+        self.add_unit(everything=everything)
+        self.add_style()
+        self.add("clang-tidy", host.tidy, 0 if everything else host.TIDY_SECONDS)
+        chosen = cases(True) if everything else [*cases(False), *share(self.times)]
+        self.add_cases(chosen, everything)
+        for kernel in dict.fromkeys(case.kernel for case in chosen if case.kernel):
+            # The lab's own are of the newest source, as backports is; older ones have more in kmod/compat alone.
+            facts = names.kernel(kernel)
+            if not facts.built and (everything or facts.newest):
+                self.add(f"sparse, {kernel}", guests.sparse, kernel, needs=(f"modules:{kernel}",))
+        needs = [part for kernel in ("debian13", "backports", "uml") for part in self.need_kernel(kernel)]
+        self.add("lab", guests.lab, needs=needs)
+        if not everything:
+            _without_known(self.jobs.values())
+
+    def quick(self):
+        self.add_unit(quick=True)
+        self.add_style()
+        self.add_cases([Case(test, QUICK_KERNEL) for test in QUICK_TESTS], False)
+
+    def named(self, words, kernel, show):
+        """Tests and host jobs with one of the words in the name. A test runs on the given kernel or its first of `make check`."""
+        everything = Plan(self.times)
+        everything.add_unit()
+        everything.add_style()
+        tests = [word for word in words if word not in everything.jobs]
+        chosen = []
+        for case in cases(True):
+            if any(word in case.test for word in tests) and kernel in (None, case.kernel):
+                if kernel is None and any(c.test == case.test and not c.tree for c in chosen):
+                    continue
+                chosen.append(case)
+        if kernel is None:  # the kernels of `make check` come first
+            first = {}
+            for case in cases(False):
+                if any(word in case.test for word in tests):
+                    first.setdefault(case.test, case)
+            chosen = [first.get(case.test, case) if not case.tree else case for case in chosen]
+        self.add_cases(chosen, False, show)
+        for name, job in everything.jobs.items():
+            if name in words or any(word in name for word in tests):
+                self.jobs[name] = job
+                self.jobs |= {need: everything.jobs[need] for need in job.needs if need in everything.jobs}
+        return bool(self.jobs)
+
+
+# The inputs of the jobs of quick. The guest's inputs are all files except documents and tests of other subjects.
+_INPUTS = {
+    "unit": ("CMakeLists.txt", "VERSION", "cpp-tools/*", "userspace/*", "tests/unit/*", "tests/hardware/test_exporter/uapi.h",
+             "uapi/*", "kmod/weft/*", "kmod/include/*"),
+    "style": ("*",),
+    "headers": ("*.hpp", "*.h"),
+    "kernel style": ("kmod/*", "uapi/*", "tests/hardware/*"),
+    "netlink": ("uapi/*", "kmod/weft/netlink-gen.*"),
+}
+_GUEST_INPUTS = ("CMakeLists.txt", "VERSION", "Kbuild", "Makefile", "dkms.conf", "cpp-tools/*", "fio-jobs/*", "kmod/*",
+                 "packaging/*", "tests/CMakeLists.txt", "tests/hardware/*", "tests/hostile/*", "tests/lab/*", "tests/library/*",
+                 "tests/mem/*", "tests/system/lib*", "tests/system/run", *[f"tests/system/{test}" for test in QUICK_TESTS],
+                 "uapi/*", "userspace/*")
+
+
+def _known_by(job, patterns):
+    return memory.key("job", job.name, *[part for name in host.tracked(*patterns) for part in (name, Path(name))])
+
+
+def only_changed(jobs):
+    """The jobs whose inputs have changed since they passed. Each job stores the key of its inputs when it passes."""
+    left = []
+    for job in jobs:
+        known_by = _known_by(job, _INPUTS.get(job.name, _GUEST_INPUTS))
+        if not memory.passed(known_by):
+            job.run = _remembering(job.run, known_by)
+            left.append(job)
+    wanted = {name for job in left for name in (job.name, *job.needs)}
+    return [job for job in jobs if job.name in wanted]
+
+
+# Of the whole check: jobs that have no timing in them, and so nothing new to say about the very same input.
+_BUILT_INPUTS = ("VERSION", "Kbuild", "Makefile", "LICENSE", "dkms.conf", "kmod/*", "uapi/*", "tests/hardware/*", "tests/lab/*")
+_WHOLE_INPUTS = {
+    "lab": ("tests/lab/*", "tests/runner/guests.py"),
+    "sparse": _BUILT_INPUTS,
+    "dkms-install.t": (*_BUILT_INPUTS, "CMakeLists.txt", "packaging/*", "tests/system/dkms-install.t", "tests/system/lib*"),
+}
+
+
+def _without_known(jobs):
+    """Jobs of the whole check, of which those of _WHOLE_INPUTS say at once that they passed where they have."""
+    for job in jobs:
+        patterns = _WHOLE_INPUTS.get(job.name.split(",")[0].split(" ")[0])
+        if not patterns:
+            continue
+        known_by = _known_by(job, patterns)
+        if memory.passed(known_by):
+            job.run, job.arguments = _known, ()
+        else:
+            job.run = _remembering(job.run, known_by)
+
+
+def _known(job):
+    return [Result(PASSED, f"{job.name}: nothing of what it depends on has changed since it passed")]
+
+
+def _remembering(run, known_by):
+    def wrapped(job, *arguments):
+        results = run(job, *arguments)
+        if results and all(r.outcome != FAILED for r in results):
+            memory.remember(known_by)
+        return results
+    return wrapped

@@ -1,0 +1,36 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# `make dkms-install` and `make install-tools` from a clone, in a release's own tree: what the README's "Install" says.
+# lab-chroot: trixie
+# lab-kernel: debian13
+. "${0%/*}/lib.sh"
+
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
+version=$(cat /weft/VERSION)
+kernel=$(for d in /lib/modules/*; do [ -e "$d/build/Makefile" ] && basename "$d"; done | sort -V | head -n 1)
+# Builds write beside the sources, and the checkout is for reading here.
+mkdir /tmp/clone
+cp -R /weft/{Kbuild,LICENSE,VERSION,Makefile,CMakeLists.txt,dkms.conf} \
+	/weft/{kmod,uapi,cpp-tools,userspace,packaging,fio-jobs} /tmp/clone/
+
+ok "the modules are installed by DKMS" make -C /tmp/clone dkms-install KVER="$kernel"
+is "DKMS has them" "$(dkms status "weft/$version" -k "$kernel" | grep -c ': installed')" 1
+for module in weft weft_rdma weft_p2p; do
+	is "$module: its version" "$(modinfo -k "$kernel" -F version $module)" "$version"
+	ok "$module: for that kernel" sh -c "modinfo -k $kernel -F vermagic $module | grep -q '^$kernel '"
+done
+if [ -z "${LAB_LONG:-}" ]; then
+	note "'make check-all' installs them a second time, and the tools"
+	done_testing
+	exit
+fi
+ok "a second time replaces the first" make -C /tmp/clone dkms-install KVER="$kernel"
+is "and DKMS has one" "$(dkms status "weft/$version" -k "$kernel" | grep -c ': installed')" 1
+ok "the tools are built and installed" make -C /tmp/clone install-tools BUILD=/tmp/build
+is "weftctl has the version" "$(weftctl --version)" "weftctl $version"
+ok "a program can link libweft by pkg-config" sh -c '
+	echo "#include <weft/weft.h>" >/tmp/program.c
+	echo "int main(void) { return 0; }" >>/tmp/program.c
+	export PKG_CONFIG_PATH=/usr/local/lib/pkgconfig:/usr/local/lib/x86_64-linux-gnu/pkgconfig
+	cc /tmp/program.c -o /tmp/program $(pkg-config --cflags --libs weft)'
+done_testing

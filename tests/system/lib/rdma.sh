@@ -1,0 +1,87 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# RDMA devices: soft-RoCE and the test adapter.
+
+# soft_roce ADDRESS: makes a soft-RoCE device on a dummy interface.
+soft_roce() {
+	modprobe rdma_rxe
+	ip link show dummy0 >/dev/null 2>&1 || ip link add dummy0 type dummy
+	ip address add "$1/24" dev dummy0
+	# One RDMA packet for 4096 bytes; an MTU of 1500 would need four.
+	ip link set dummy0 mtu 9000 up
+	rdma link add rxe0 type rxe netdev dummy0
+}
+
+no_soft_roce() {
+	rdma link delete rxe0
+	ip link delete dummy0
+}
+
+# losses: the lines since the mark in which weft_rdma reports why an association ended.
+losses() { log_since | grep 'weft_rdma: weft-rdma.*; recovering'; }
+
+# softhca [COUNT]: two or more test adapters (tests/hardware/softhca, topology hca) with the addresses 10.9.0.1,
+# 10.9.1.1 and so on. Skips the test if the kernel does not have them.
+softhca() {
+	local n names='' last=$((${1:-2} - 1))
+	if [ ! -d /sys/bus/pci/devices ]; then
+		skip "the test adapter" "it is a PCI device, and this machine has no PCI"
+		done_testing
+	fi
+	if ! modprobe -qn weft_softhca; then
+		skip "the test adapter" "it is written to the newest kernel alone"
+		done_testing
+	fi
+	for n in $(seq 0 $last); do
+		ip link add "hca$n" type dummy
+		ip address add "10.9.$n.1/24" dev "hca$n"
+		ip link set "hca$n" up
+		names=$names${names:+,}hca$n
+	done
+	mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug
+	ok "the adapters are there" modprobe weft_softhca netdevs="$names"
+	is "and their links" "$(rdma link | grep -c '^link softhca')" $((last + 1))
+	(cd /sys/bus/pci/drivers/weft_softhca && ls -d 0*) >/tmp/adapters
+}
+
+no_softhca() {
+	local link
+	for link in /sys/class/net/hca*; do ip link delete "${link##*/}"; done
+}
+
+# adapter N: its PCI address.
+adapter() { sed -n "$(($1 + 1))p" /tmp/adapters; }
+
+# pull_adapter N [SECONDS]: removes the PCI function, and rescans the bus after that many seconds times LAB_SLOW.
+pull_adapter() {
+	echo 1 >"/sys/bus/pci/devices/$(adapter "$1")/remove"
+	sleep "$(slow "${2:-2}")"
+	echo 1 >/sys/bus/pci/rescan
+}
+
+# knob ADAPTER NAME [VALUE]: sets or reads a fault switch of the test adapter.
+knob() {
+	local file=/sys/kernel/debug/weft_softhca/softhca$1/$2
+	[ $# -eq 3 ] && echo "$3" >"$file" || cat "$file"
+}
+
+# bind DRIVER DEVICE: binds the PCI device to that driver.
+bind() {
+	echo "$1" >"/sys/bus/pci/devices/$2/driver_override"
+	echo "$2" >/sys/bus/pci/drivers_probe
+	test -e "/sys/bus/pci/drivers/$1/$2"
+}
+
+# peer_bars: sets near and far (ivshmem devices below the adapters' switch and below another root port) and switch.
+# shellcheck disable=SC2034 # The caller uses them.
+peer_bars() {
+	local device
+	switch=$(realpath "/sys/bus/pci/devices/$(adapter 0)" | cut -d/ -f5)
+	for device in $(lspci -Dn -d 1af4:1110 | cut -d' ' -f1); do
+		case $(realpath "/sys/bus/pci/devices/$device") in
+		*/"$switch"/*) near=$device ;;
+		*) far=$device ;;
+		esac
+	done
+}

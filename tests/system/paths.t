@@ -1,0 +1,65 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# Several paths to local members, by device-mapper: a path is removed, and its
+# device with it, while a flush of all members waits for another member.
+# lab-kernel: uml
+. "${0%/*}/lib.sh"
+
+load_weft 2000
+modprobe dm_mod
+# A disk with one tag, which each command has for 0.3 seconds; it holds up those that come behind it.
+make_null slow 64 hw_queue_depth=1 submit_queues=1 irqmode=2 completion_nsec=300000000 cache_size=16
+members=(/dev/slow)
+for n in 1 2 3 4; do
+	make_null "disk$n" 64 cache_size=16
+	for path in a b; do
+		dmsetup create "$path$n" --table "0 $((64 * 2048)) linear $(readlink -f "/dev/disk$n") 0"
+	done
+	members+=("/dev/mapper/a$n")
+done
+# Both lead to the fourth disk, which promises more than one of them keeps.
+dmsetup create lesser --table "0 $((64 * 2048)) delay $(readlink -f /dev/disk4) 0 0"
+dmsetup mknodes
+ok "a volume whose first member is slow" weftctl create v "${members[@]}" --chunk 64K
+# A path that does not answer, as a target that hangs: whoever asks for something else is not kept waiting.
+dmsetup suspend b1
+python3 /weft/tests/system/weft_netlink.py path-add v 1 /dev/mapper/b1 >/tmp/added & adder=$!
+claimed() { dmsetup info -c --noheadings -o open b1 | grep -q 1; }
+ok "a path is added that does not answer" until_true 10 claimed
+ok "status answers meanwhile, of all volumes and of this one" timeout "$(slow 10)" weftctl status
+refused "other commands on the volume are refused" 3 "worked on by another command" timeout "$(slow 10)" weftctl stop v
+dmsetup resume b1
+wait $adder
+is "it answers, and is added" "$(cat /tmp/added)" "done"
+ok "each other member has two paths" weftctl path add v /dev/mapper/b2 /dev/mapper/b3 /dev/mapper/b4
+out=$(python3 /weft/tests/system/weft_netlink.py path-add v 4 /dev/mapper/lesser)
+case $out in
+"refused: "*"requests that may not wait"*) result 0 "a path that does less than the volume promises is refused" ;;
+*) note "$out"; result 1 "a path that does less than the volume promises is refused" ;;
+esac
+dmsetup remove lesser
+is "both usable" "$(status_of v '[.members[1:][].paths | length] | unique | join(" ")')" 2
+is "the volume has a cache to flush" "$(cat '/sys/block/weft!v/queue/write_cache')" "write back"
+
+busy() { awk '{ exit !$9 }' "/sys/block/$(basename "$(readlink -f /dev/slow)")/stat"; }
+dd if=/dev/zero of=/dev/weft/v bs=4k count=1 oflag=direct status=none & writer=$!
+ok "the slow member is busy" until_true 10 busy
+python3 -c 'import os; os.fsync(os.open("/dev/weft/v", os.O_RDWR))' & flusher=$!
+sleep 0.2
+for n in 1 2 3 4; do
+	ok "path a$n is removed" weftctl path remove v "/dev/mapper/a$n"
+	ok "and its device" dmsetup remove "a$n"
+done
+wait $flusher
+result $? "the flush succeeds by the other paths"
+wait $writer
+result $? "as does the write before it"
+is "no member failed" "$(cat '/sys/block/weft!v/members/'*/errors | sort -u)" 0
+ok "stopped" weftctl stop v
+for n in 1 2 3 4; do
+	dmsetup remove "b$n"
+	remove_null "disk$n"
+done
+remove_null slow
+ok_unload
+done_testing

@@ -1,0 +1,104 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# The README's own commands on two nodes, a storage node (host0, here) and a
+# compute node (host1), both booted by systemd. Then faults between two nodes:
+# exports that come late, a storage node that is switched off and on, an export
+# that is missing, one with another volume's data.
+# lab-own: --hosts 2 --topology nvme --systemd --memory 1536M
+# lab-kernel: debian13
+. "${0%/*}/lib.sh"
+
+compute() { on_host host1 "$@"; }
+in_background() { compute "($1) >/dev/null 2>&1 &"; }
+# What a compute node has after it booted: soft-RoCE over the lab's network, where a node has adapters.
+rail="modprobe rdma_rxe; nic=\$(ip -br link | awk '/52:54:00/ { print \$1; exit }')
+	rdma link add rxe0 type rxe netdev \$nic && ip address add 10.0.0.2/24 dev \$nic"
+# Loss of the first packet to a new neighbour is seconds to RDMA CM.
+greeting="ping -c 3 -i 0.3 10.0.0.1"
+assemble='weftctl assemble data $(weftctl discover rdma://10.0.0.1)'
+exports() { weftctl exports --json | json ".exports | $1"; }
+# The commands below a heading of the README, less those that install packages (the packages' own test has those).
+readme() {
+	awk -v head="$1" '/^#/ { on = ($0 ~ head) } on && /^    / { print substr($0, 5) }' /weft/README.md |
+		sed -e ':a;/\\$/N;s/\\\n *//;ta' | grep -v '^apt-get'
+}
+run_readme() { # NODE HEADING
+	local node=$1 line
+	while IFS= read -r line; do
+		if [ "$node" = compute ]; then
+			ok "compute: $line" compute "$line"
+		else
+			ok "storage: $line" bash -c "$line"
+		fi
+	done < <(readme "$2")
+}
+
+nic=$(ip -br link | awk '/52:54:00/ { print $1; exit }')
+modprobe rdma_rxe && rdma link add rxe0 type rxe netdev "$nic" && ip address add 10.0.0.1/24 dev "$nic"
+compute "$rail"
+result $? "both nodes have an RDMA device"
+compute "$greeting" >/dev/null
+COMPUTE_NQN=$(compute cat /etc/nvme/hostnqn)
+export COMPUTE_NQN
+ok "the disks are there" until_true 60 test -b /dev/nvme2n1
+
+run_readme storage "storage node"
+run_readme compute "compute node"
+is "it is mounted" "$(compute "findmnt -no SOURCE,FSTYPE /mnt" | tr -s ' ')" "/dev/weft/data xfs"
+compute "udevadm settle"
+is "lsblk shows a volume above its members" \
+	"$(compute "lsblk -no NAME,FSTYPE /dev/weft/data" | tr -s ' ')" "weft/data xfs"
+is "blkid knows what is on it" "$(compute "blkid -s TYPE -o value /dev/weft/data")" xfs
+is "and udev what a member is" "$(compute "lsblk -dno FSTYPE /dev/weft-rdma0n1")" weft_member
+is "iostat has a line for it" "$(compute "iostat -d /dev/weft/data | grep -c '^weft'")" 1
+is "systemd has a device for it" "$(compute "systemctl is-active dev-weft-data.device")" active
+compute "weftctl doctor --quiet" | indented
+ok "a file is written" compute "head -c 20000000 /dev/urandom >/mnt/file; sync; sha256sum /mnt/file >/root/sum"
+
+# --- The storage node is switched off and on under it: here, its exports go and come
+compute "sha256sum -c /root/sum" >/dev/null
+ok "the unit restores exports" sh -c "systemctl enable --now weft-exports && systemctl is-active weft-exports"
+systemctl stop weft-exports
+is "stopped, nothing is served" "$(exports 'map(select(.serving)) | length')" 0
+is "and all is still saved" "$(exports 'map(select(.saved)) | length')" 2
+in_background "echo 3 >/proc/sys/vm/drop_caches; sha256sum -c /root/sum >/root/result 2>&1; echo done >>/root/result"
+sleep "$(slow 3)"
+ok "started, they are served again" systemctl start weft-exports
+ok "the compute node's read waited and is right" until_true 90 compute "grep -q 'file: OK' /root/result"
+ok "unmounted" compute "umount /mnt"
+ok "stopped" compute "weftctl stop data"
+ok "disconnected" compute "weftctl disconnect --all"
+
+# --- The compute node is switched off without warning and boots
+ok "assembled by what discovery shows" compute "$assemble"
+compute sync
+lab-peer host1 kill
+lab-peer host1 boot
+compute "$rail; $greeting" >/dev/null
+ok "it has its volume back" compute "$assemble && mount /dev/weft/data /mnt && sha256sum -c /root/sum"
+compute "umount /mnt; weftctl stop data; weftctl disconnect --all" >/dev/null
+
+# --- Exports that come up late, in the wrong order, one missing, one with other data
+u0=$(exports '.[0].uri')
+u1=$(exports '.[1].uri')
+weftctl unexport --all --keep-saved >/dev/null
+refused "no export is up" 1 "cannot be connected" compute "weftctl assemble data $u0 $u1"
+in_background "weftctl assemble data $u1 $u0 --wait $(slow 60) >/root/out 2>&1; echo \$? >/root/rc"
+sleep "$(slow 3)"
+weftctl export --saved >/dev/null
+ok "late exports, named in the wrong order, are waited for" until_true 70 compute "grep -x 0 /root/rc"
+compute "weftctl stop data; weftctl disconnect --all" >/dev/null
+refused "one missing is named" 4 "member 1 of 2 is missing" compute "weftctl assemble data $u0"
+is "and nothing stays connected" "$(compute "weftctl connect")" "nothing is connected"
+d1=$(exports '.[1].device')
+weftctl unexport "$d1" >/dev/null
+weftctl create foreign /dev/nvme2n1 --no-assemble >/dev/null
+ok "another volume's member is exported under the old name" \
+	weftctl export /dev/nvme2n1 --address 10.0.0.1 --host "$COMPUTE_NQN" --subnqn "${u1##*/}"
+refused "it is refused by name" 5 "is member 0 of volume foreign" compute "weftctl assemble data $u0 $u1"
+is "and nothing stays connected of that" "$(compute "weftctl connect")" "nothing is connected"
+weftctl unexport /dev/nvme2n1 >/dev/null
+weftctl export "$d1" --address 10.0.0.1 --host "$COMPUTE_NQN" >/dev/null
+ok "the volume is whole again" compute "$assemble && weftctl stop data && weftctl disconnect --all"
+ok "all is unexported" weftctl unexport --all
+done_testing

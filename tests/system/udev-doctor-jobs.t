@@ -1,0 +1,123 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# A node booted by systemd: udev, and the tools that list disks; the doctor; the
+# report; the fio jobs, and the tool that runs them.
+# lab-own: --systemd
+# lab-kernel: debian13
+. "${0%/*}/lib.sh"
+
+load_weft
+for n in 1 2 3 4; do make_null e$n 384; ln -s "$(readlink -f /dev/e$n)" /dev/nvme${n}n1; done
+make_null e0 64; ln -s "$(readlink -f /dev/e0)" /dev/nvme0n1
+# DKMS installs the modules that are here already. A build takes minutes in a guest; dkms-install.t has one.
+dkms_knows_weft() {
+	local version sources installed
+	version=$(cat /weft/VERSION)
+	sources=/usr/src/weft-$version
+	installed=/lib/modules/$(uname -r)/updates/dkms
+	mkdir -p "$sources"/kmod/{weft,rdma,p2p}
+	sed -e "s/#MODULE_VERSION#/$version/" -e '/^PRE_BUILD/d' -e 's/^MAKE\[0\]=.*/MAKE[0]="true"/' \
+		-e 's/^CLEAN=.*/CLEAN="true"/' /weft/dkms.conf >"$sources/dkms.conf"
+	mv "$installed/weft.ko" "$sources/kmod/weft/" && mv "$installed/weft_rdma.ko" "$sources/kmod/rdma/" &&
+		mv "$installed/weft_p2p.ko" "$sources/kmod/p2p/" && dkms install "weft/$version" --no-depmod
+}
+property() { udevadm info -q property --property="$1" --value /dev/weft/data; }
+
+# --- udev, and the tools that list disks
+ok "a volume" weftctl create data /dev/nvme1n1 /dev/nvme2n1 /dev/nvme3n1 /dev/nvme4n1
+ok "XFS on it" mkfs.xfs -q -L feed /dev/weft/data
+# udev hears by inotify that the device was closed: there may be nothing to settle yet.
+is_xfs() { [ "$(property ID_FS_TYPE)" = xfs ]; }
+until_true 60 is_xfs
+udevadm settle
+is "udev knows the filesystem" "$(property ID_FS_TYPE)" xfs
+uuid=$(cat '/sys/block/weft!data/weft/uuid')
+links() { cd /dev/disk && readlink -f "by-id/weft-$uuid" by-label/feed "by-uuid/$(property ID_FS_UUID)"; }
+is "by-id, by-label and by-uuid lead to it" "$(links | uniq -c | tr -s ' ')" " 3 /dev/weft/data"
+is "and what a member is" "$(lsblk -dno FSTYPE,LABEL /dev/e1 | tr -s ' ')" "weft_member data"
+is "lsblk draws it over its members" "$(lsblk -no NAME /dev/e1 | tail -n 1)" "└─weft/data"
+is "blkid knows it" "$(blkid -s LABEL -o value /dev/weft/data)" feed
+printf '/dev/weft/data /mnt xfs noauto 0 0\n' >>/etc/fstab
+systemctl daemon-reload
+ok "systemd mounts it by its device" systemctl start mnt.mount
+is "findmnt shows it" "$(findmnt -no SOURCE,FSTYPE /mnt | tr -s ' ')" "/dev/weft/data xfs"
+is "iostat shows it" "$(iostat -d /dev/weft/data | grep -c '^weft/data')" 1
+refused "a mounted volume does not stop" 3 "mounted on /mnt" weftctl stop data
+ok "systemd unmounts it" systemctl stop mnt.mount
+failed=0
+for n in 1 2 3 4 5 6 7 8; do
+	mkfs.xfs -q -f /dev/weft/data && weftctl stop data && weftctl assemble data /dev/nvme[1-4]n1 >/dev/null ||
+		failed=$((failed + 1))
+done
+is "eight times made, stopped at once, assembled: udev is never in the way" $failed 0
+
+# --- The doctor
+# findings FILTER: what jq makes of the doctor's list. finding CHECK: that check's severities.
+findings() { weftctl doctor --json | json ".findings | $1"; }
+finding() { findings ".[] | select(.check == \"$1\") | .severity" | sort -u | tr '\n' ' '; }
+ok "DKMS has the modules of this guest" dkms_knows_weft
+weftctl doctor >/tmp/doctor
+is "memory limits are the one warning here" "$? $(grep -c '^warning' /tmp/doctor)" "8 1"
+bad='map(select(.severity == "warning" or .severity == "problem"))'
+is "every warning says why, and what mends it" \
+	"$(findings "$bad | map(select(.mend == \"\" or .why == \"\")) | length")" 0
+ulimit -l unlimited
+ok "without it there is nothing to mend" weftctl doctor --quiet
+is "and quiet is quiet" "$(weftctl doctor --quiet)" "nothing to mend"
+is "kernel, headers, DKMS, module are found good" "$(finding headers)$(finding dkms)$(finding weft)" "good good good "
+if [ -e /proc/sys/kernel/io_uring_disabled ]; then
+	sysctl -q kernel.io_uring_disabled=2
+	weftctl doctor --quiet >/tmp/doctor
+	is "io_uring disabled is a problem" "$? $(grep -c 'PROBLEM  io_uring' /tmp/doctor)" "9 1"
+	sysctl -q kernel.io_uring_disabled=0
+fi
+mv "/lib/modules/$(uname -r)/build" /tmp/build
+is "headers missing are a warning" "$(finding headers)" "warning "
+mv /tmp/build "/lib/modules/$(uname -r)/build"
+mv /etc/nvme/hostnqn /tmp/hostnqn
+is "no host NQN is noted" "$(finding host-nqn)" "note "
+mv /tmp/hostnqn /etc/nvme/hostnqn
+soft_roce 10.0.0.1
+ip address add 10.0.0.2/24 dev dummy0
+ip link set dummy0 mtu 1500
+is "a small MTU below an RDMA device is noted" "$(weftctl doctor | grep -c 'rxe0/1: dummy0 has an MTU of 1500')" 1
+ip link set dummy0 mtu 9000
+ip link set dummy0 down
+is "a link that is down is a warning" \
+	"$(findings 'map(select(.check == "rdma" and .severity == "warning")) | length')" 1
+ip link set dummy0 up
+
+# --- The report
+key=DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:
+echo "<6>weft test: password=hunter2 $key" >/dev/kmsg
+ok "a report" weftctl report --output /tmp/report.tar.gz
+mkdir /tmp/report && tar -C /tmp/report --strip-components=1 -xzf /tmp/report.tar.gz
+is "has the volume" "$(jq -r '.volumes[0].name' /tmp/report/status.json)" data
+is "the kernel's log" "$(grep -c 'weft test: password=\[redacted\] DHHC-1:\[redacted\]' /tmp/report/dmesg.txt)" 1
+is "and no secrets" "$(grep -rcE 'hunter2|ia6zGodOr4' /tmp/report | grep -cv ':0$')" 0
+refused "a report that cannot be written" 1 "cannot be written" weftctl report --output /nowhere/x.tar.gz
+
+# --- fio jobs, each of which models something and says so
+jobs=/usr/share/weft/fio-jobs
+for job in "$jobs"/*.fio; do
+	is "$(basename "$job") says what it models and what is good" \
+		"$(grep -cE '^; [a-z0-9-]+: |[Aa] good|What counts|good mean' "$job" | awk '{print ($1 >= 2)}')" 1
+done
+cd /tmp || exit
+refused "what destroys is not run unasked" 1 "--destroy allows it" $jobs/run /dev/weft/data --jobs ingest
+mount /dev/weft/data /mnt
+refused "nor on a device in use" 1 "is in use" $jobs/run /dev/weft/data --destroy
+umount /mnt
+refused "a job that is none" 1 "no job is called nix" $jobs/run /dev/weft/data --jobs nix
+ok "all jobs run, with plots" $jobs/run /dev/weft/data --destroy --runtime 1 --size 8m --output before --plots
+is "all are in the results" "$(jq '[.rows[].job | split(":")[0] | split(" ")[0]] | unique | length' before/run.json)" 10
+is "fio's own output is kept" "$(find before -name '*.json' | wc -l)" 11
+is "plots are SVG" "$(grep -l '<svg' before/*.svg | wc -l)" 3
+ok "a second set" $jobs/run /dev/weft/data --runtime 1 --size 8m --jobs feed-sequential,latency-qd1 --output after
+ok "two sets are compared, with plots" $jobs/run --compare before after --plots
+refused "a set that is none" 1 "holds no results" $jobs/run --compare before /tmp/report
+ok "verified" verify /dev/weft/data size=8m
+weftctl stop data >/dev/null && weftctl assemble data /dev/nvme[1-4]n1 >/dev/null
+ok "and again after a second assembly" verify /dev/weft/data size=8m verify_only=1
+cd /weft || exit
+done_testing
