@@ -5,11 +5,13 @@ import re
 from . import LAB, ROOT, process
 from .result import SKIPPED, Result, Tap, passed_if
 
-# The lab's exit status if Debian does not have a file any more.
-ABSENT = 77
+# The lab's exit status if Debian does not have a file any more, and if a guest's emulation stopped.
+ABSENT, STOPPED = 77, 126
+# Runs of such a guest. Only what stops twice is a failure; each stop is printed and counted.
+RUNS = 2
 
 # A guest's time limit is for one that hangs. Each test in it has its own limit (tests/system/run).
-GUEST_SECONDS, LONG_GUEST_SECONDS = 3600, 9000
+GUEST_SECONDS, LONG_GUEST_SECONDS = 2700, 9000
 
 
 def part(job, name):
@@ -37,6 +39,17 @@ def tests():
 
 def guest(job, kernel, names, flags, everything, show=None):
     """Tests in one guest, one after another."""
+    for _ in range(RUNS):
+        tap, status, errors = _run_guest(job, kernel, names, flags, everything, show)
+        if status != STOPPED:
+            break
+        job.stops += 1
+    job.times = tap.times
+    return tap.end(status, errors, f"the guest of {kernel}")
+
+
+def _run_guest(job, kernel, names, flags, everything, show):
+    """Its results so far, the lab's exit status, and what the lab said."""
     tap, errors = Tap(names, lambda text: setattr(job, "note", text)), []
 
     def line(text):
@@ -51,9 +64,7 @@ def guest(job, kernel, names, flags, everything, show=None):
             show(text)
     argv = [LAB, "run", "--kernel", kernel, "--timeout", LONG_GUEST_SECONDS if everything else GUEST_SECONDS, *flags, "--",
             "env", f"LAB_LONG={'1' if everything else ''}", "tests/system/run", *[f"tests/system/{name}" for name in names]]
-    status = process.follow(argv, line, error)
-    job.times = tap.times
-    return tap.end(status, errors, f"the guest of {kernel}")
+    return tap, process.follow(argv, line, error), errors
 
 
 def tree(job, release, name, everything):
@@ -93,6 +104,9 @@ def lab(job):
     run("a guest that hangs before its first process is booted again",
         lambda d: d.returncode == 125 and d.stderr.count("did not reach its first process") == 3,
         "--append", "lab_hang", "--boot-seconds", "2", "--", "true")
+    run("a guest that stops is killed and told apart from one whose command takes long",
+        lambda d: d.returncode == STOPPED and "no sign of life" in d.stderr,
+        "--life-seconds", "10", "--", "rm /lab/ctl/alive && mkdir /lab/ctl/alive && sleep 1000")
     share = ROOT / "build/share"
     share.mkdir(parents=True, exist_ok=True)
     (share / "in").write_text("from outside\n")

@@ -30,7 +30,8 @@ class Job:
     processor: float = 0    # seconds of it that its programs took
     results: list = None
     times: dict = dataclasses.field(default_factory=dict)   # seconds of the tests in it
-    boots_again: int = 0
+    boots_again: int = 0    # guests that hung before their first process
+    stops: int = 0          # guests that stopped later
 
     def state(self):
         return "done" if self.results is not None else "running" if self.begun else "waiting"

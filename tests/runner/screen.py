@@ -80,6 +80,9 @@ class Screen:
         if again := sum(job.boots_again for job in jobs):
             self._print(f"Guests that died or hung before their first process and were booted again: {again} "
                         f"({', '.join(job.name for job in jobs if job.boots_again)})")
+        if stops := sum(job.stops for job in jobs):
+            self._print(f"Guests that stopped, whose tests ran again from the start: {stops} "
+                        f"({', '.join(job.name for job in jobs if job.stops)})")
         failures = [(job.name, r.sentence) for job in jobs for r in job.results if r.outcome == FAILED]
         if failures:
             self._print("Failed:")

@@ -46,6 +46,9 @@ def _machine_options(parser):
     parser.add_argument("--boot-seconds", type=int, default=60, metavar="SECONDS",
                         help="of its own processor time in which a guest reaches its first process; then it is booted again "
                         "(default 60)")
+    parser.add_argument("--life-seconds", type=int, default=180, metavar="SECONDS",
+                        help="kill the guests if one of them could not write to its folder for so long, which it tries every 5 s "
+                        "(default 180)")
     parser.add_argument("--timeout", type=int, default=600, metavar="SECONDS", help="kill the guests then (default 600)")
 
 
@@ -54,7 +57,8 @@ def _parser():
     verbs = parser.add_subparsers(dest="verb", required=True)
     run = verbs.add_parser("run", help="run a command in a guest",
                            epilog="The checkout is /weft in the guest, and where the command starts. The exit status is "
-                           "the command's; 1 when a kernel complained; 124 after the time limit; 125 when a guest died.")
+                           "the command's; 1 when a kernel complained; 124 after the time limit; 125 when a guest died; 126 "
+                           "when one stopped.")
     _machine_options(run)
     run.add_argument("--keep", action="store_true", help="keep the run's folder also on success")
     run.add_argument("command", nargs="+", metavar="COMMAND", help="after --")

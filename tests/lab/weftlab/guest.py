@@ -20,6 +20,8 @@ from . import LabError, cache, image, kernel, klog, machine, names, payload, top
 BOOTS = 3
 # A machine that hangs without using processor time is killed after so many times its limit in wall clock time.
 BOOT_PATIENCE = 5
+# The exit status if a machine stopped after that: the emulation does so now and then. The command may be run again.
+STOPPED = 126
 
 GUEST = Path(__file__).resolve().parent.parent / "guest"
 
@@ -68,6 +70,8 @@ class Guest:
         self.process = None
         self.boots = 0
         self.next_exec = 1
+        self.paused = False
+        self.on_stop = lambda: None
         folder.mkdir(parents=True)
         self.topology = topology.get(options.topology if index == 0 else options.peer_topology, folder)
         # A host's disk keeps its data when the power is cut, like a node's disk.
@@ -93,7 +97,9 @@ class Guest:
                "LAB_SHARE": "1" if self.options.share and self.index == 0 else "",
                "LAB_UDEV": "1" if self.options.udev else "",
                "LAB_SYSTEMD": "1" if self.options.systemd else "",
-               "LAB_KMEMLEAK": "1" if self.options.kmemleak and self.index == 0 else ""}
+               "LAB_KMEMLEAK": "1" if self.options.kmemleak and self.index == 0 else "",
+               # It would be part of what icount counts.
+               "LAB_LIFE": "" if self.options.icount or self.options.gdb else "1"}
         lines = [f"export {key}={shlex.quote(value)}" for key, value in env.items()]
         (self.ctl / "env").write_text("\n".join(lines + ["PATH=$PATH:/lab/ctl", ""]))
         (self.ctl / "mounts").write_text("\n".join(machine.mounts(self) + [""]))
@@ -107,7 +113,9 @@ class Guest:
         with open(log, "ab") as errors:
             self.process = subprocess.Popen(make(self, terminal), stdin=stdin, stdout=stdout, stderr=errors, env=env,
                                             start_new_session=not terminal, preexec_fn=self._before_exec)
+        self.paused = False
         threading.Thread(target=self._watch_boot, args=(self.process, time.monotonic()), daemon=True).start()
+        threading.Thread(target=self._watch_life, args=(self.process,), daemon=True).start()
 
     def _before_exec(self):
         cache.die_with_parent()
@@ -125,6 +133,22 @@ class Guest:
                 process.kill()
                 return
             time.sleep(0.2)
+
+    def _watch_life(self, process):
+        """Kill a machine that has not touched its file for too long. If QEMU still answers, keep the registers."""
+        seen, since = None, time.monotonic()
+        while process.poll() is None:
+            with contextlib.suppress(FileNotFoundError):
+                now = (self.ctl / "alive").stat().st_mtime_ns
+                if now != seen or self.paused:
+                    seen, since = now, time.monotonic()
+            if seen and time.monotonic() - since > self.options.life_seconds:
+                cache.say(f"{self.name} stopped: no sign of life for {self.options.life_seconds} s; its log is {self.console}")
+                with contextlib.suppress(LabError, OSError, ValueError):
+                    (self.folder / "registers").write_text(self.monitor("info registers -a"))
+                self.on_stop()
+                return
+            time.sleep(1)
 
     def boot_again(self, role, command=None):
         """Boot a machine again that ended before its command began. True if it was booted."""
@@ -159,18 +183,26 @@ class Guest:
             time.sleep(0.05)
         return (self.ctl / f"out.{number}").read_text(errors="replace"), int(status.read_text())
 
-    def qmp(self, *commands):
+    def qmp(self, command, **arguments):
+        """Ask QEMU's monitor; returns its answer. It has 10 s."""
         if self.software.facts.uml:
             raise LabError(f"{self.name} is User Mode Linux, which QEMU's monitor does not know")
+        answer = {}
         with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(10)
             connection.connect(f"{self.folder}/qmp")
             stream = connection.makefile("rw")
             stream.readline()
-            for command in ("qmp_capabilities", *commands):
-                stream.write(json.dumps({"execute": command}) + "\n")
+            for request in ({"execute": "qmp_capabilities"}, {"execute": command, "arguments": arguments}):
+                stream.write(json.dumps(request) + "\n")
                 stream.flush()
-                while "return" not in json.loads(stream.readline() or '{"return": 0}'):
-                    pass
+                answer = {}
+                while "return" not in answer:
+                    answer = json.loads(stream.readline() or '{"return": ""}')
+        return answer["return"]
+
+    def monitor(self, line):
+        return str(self.qmp("human-monitor-command", **{"command-line": line}))
 
     def kill(self):
         if self.process and self.process.poll() is None:
@@ -209,6 +241,8 @@ class Lab:
                 links[i][number] = (ends[0], ends[1])
                 links[j][number] = (ends[1], ends[0])
         self.guests = [Guest(software, folder / f"host{i}", i, options, links[i]) for i in range(options.hosts)]
+        for guest in self.guests:
+            guest.on_stop = self._stop
         self.over = threading.Event()
 
     def run(self, command):
@@ -224,7 +258,7 @@ class Lab:
                     sys.stdout.buffer.write(chunk)
                     sys.stdout.buffer.flush()
                 main.process.wait()
-                if self.late or not main.boot_again("main", command):
+                if self.late or self.stopped or not main.boot_again("main", command):
                     break
             return self._verdict()
         finally:
@@ -252,7 +286,14 @@ class Lab:
             for guest in self.guests:
                 guest.kill()
 
-    late = False
+    late = stopped = False
+
+    def _stop(self):
+        """A guest stopped: what the others would still find is no result."""
+        if not self.over.is_set():
+            self.stopped = True
+            for guest in self.guests:
+                guest.kill()
 
     def _serve_requests(self):
         ctl = self.guests[0].ctl
@@ -278,8 +319,10 @@ class Lab:
         if verb == "run":
             return guest.execute(rest, self.deadline)
         if verb in ("freeze", "thaw"):
+            guest.paused = verb == "freeze"
             guest.qmp("stop" if verb == "freeze" else "cont")
         elif verb in ("halt", "continue"):
+            guest.paused = verb == "halt"
             guest.process.send_signal(signal.SIGSTOP if verb == "halt" else signal.SIGCONT)
         elif verb == "kill":
             guest.kill()
@@ -300,6 +343,8 @@ class Lab:
                 guest.process.wait(timeout=15)
             except subprocess.TimeoutExpired:
                 pass
+        if self.stopped:
+            return STOPPED
         if self.late:
             cache.say(f"killed after {self.options.timeout} s; the log is {main.console}")
             return 124
