@@ -138,26 +138,32 @@ static bool weft_peers_are_none(struct weft_volume *vol)
 	return none;
 }
 
+/* With prepare_lock, a memory that is added meanwhile sets the paths up after this. */
+static void weft_peers_leave_member(struct weft_member *member)
+{
+	u32 i;
+
+	mutex_lock(&member->paths.prepare_lock);
+	for (i = 0; i < WEFT_PATHS_MAX && weft_peers_are_none(member->volume); i++) {
+		struct weft_path *path = weft_route_path(member, i);
+
+		if (path && path->ops->peer_leave)
+			path->ops->peer_leave(path);
+	}
+	mutex_unlock(&member->paths.prepare_lock);
+}
+
 /*
- * If the last memory is gone, the paths undo their setup for peer memory. With
- * prepare_lock, a memory that is added meanwhile sets the path up after this.
+ * If the last memory is gone, the paths undo their setup for peer memory. While
+ * there are others, their preparation may hold prepare_lock for long: do not
+ * wait for it.
  */
 static void weft_peers_leave(struct weft_volume *vol)
 {
-	u32 i, j;
+	u32 i;
 
-	for (i = 0; i < vol->member_count; i++) {
-		struct weft_member *member = vol->members[i];
-
-		mutex_lock(&member->paths.prepare_lock);
-		for (j = 0; j < WEFT_PATHS_MAX && weft_peers_are_none(vol); j++) {
-			struct weft_path *path = weft_route_path(member, j);
-
-			if (path && path->ops->peer_leave)
-				path->ops->peer_leave(path);
-		}
-		mutex_unlock(&member->paths.prepare_lock);
-	}
+	for (i = 0; i < vol->member_count && weft_peers_are_none(vol); i++)
+		weft_peers_leave_member(vol->members[i]);
 }
 
 /**
