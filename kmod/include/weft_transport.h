@@ -12,6 +12,7 @@
 #define WEFT_TRANSPORT_H
 
 #include <linux/blkdev.h>
+#include <linux/jiffies.h>
 #include <linux/list.h>
 #include <linux/llist.h>
 #include <linux/module.h>
@@ -80,8 +81,8 @@ enum weft_path_mem {
  * @mem_bytes: set by the transport: largest operation on peer memory, in bytes
  * @events: set by the transport from the request, before the first event
  * @owner_data: set by the transport from the request, before the first event
- * @lease: set by the transport from the request: writes are sent until then, in
- *	jiffies
+ * @lease: set from the request by a transport that gives bios back: it sends
+ *	writes until then, in jiffies, and later if @events->may_write agrees
  * @usable: it can carry I/O; set by the transport at connect, then by weft.ko
  * @dead: set by weft.ko: @events->gone was called
  *
@@ -101,6 +102,12 @@ struct weft_path {
 	bool				usable;
 	bool				dead;
 };
+
+/* Any context. The lease may be over before a caller that was told false goes on. */
+static inline bool weft_lease_is_over(const unsigned long *lease)
+{
+	return time_after(jiffies, READ_ONCE(*lease));
+}
 
 /**
  * struct weft_path_request - a request to connect a path

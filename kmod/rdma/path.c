@@ -65,7 +65,7 @@ bool weft_rdma_may_write(struct weft_rdma_ns *ns, const struct bio *bio)
 
 	rcu_read_lock();
 	rp = READ_ONCE(ns->path);
-	if (rp && unlikely(time_after(jiffies, READ_ONCE(*rp->path.lease))))
+	if (rp && unlikely(weft_lease_is_over(rp->path.lease)))
 		may = rp->path.events->may_write(&rp->path, bio);
 	rcu_read_unlock();
 	return may;

@@ -88,7 +88,6 @@ static struct weft_path *weft_bdev_connect(const struct weft_path_request *req,
 	/* The device may be removed before this returns. */
 	bp->path.events = req->events;
 	bp->path.owner_data = req->owner_data;
-	bp->path.lease = req->lease;
 	bp->path.usable = true;
 	bp->path.node = NUMA_NO_NODE;
 	ret = weft_path_open(&bp->wb, req, why);

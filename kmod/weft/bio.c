@@ -331,7 +331,7 @@ void weft_submit_part(struct weft_member *member, struct bio *bio,
 	if (io)
 		io = weft_io_start_fragment(vol, bio, io);
 	/* The parts before it may have waited for long: now route.c decides. */
-	if (unlikely(time_after(jiffies, READ_ONCE(vol->lease)))) {
+	if (unlikely(weft_lease_is_over(&vol->lease))) {
 		weft_map_bio(member, bio, sector, io);
 		weft_route_again(member, bio);
 	} else {
@@ -421,7 +421,7 @@ void weft_submit_bio(struct bio *bio)
 	if (!io && blk_queue_io_stat(vol->disk->queue))
 		io = weft_io_start(vol, bio, true);
 	if (op_is_write(bio->bi_opf)) {
-		if (unlikely(time_after(jiffies, READ_ONCE(vol->lease)))) {
+		if (unlikely(weft_lease_is_over(&vol->lease))) {
 			weft_owner_hold(vol, bio);
 			return;
 		}

@@ -55,7 +55,7 @@ static void weft_deferred_work(struct work_struct *work)
 		bio->bi_opf &= ~REQ_NOWAIT;
 		if (!weft_op_is_range(bio))
 			submit_bio_noacct(bio);
-		else if (time_after(jiffies, READ_ONCE(vol->lease)))
+		else if (weft_lease_is_over(&vol->lease))
 			weft_owner_hold(vol, bio);	/* lease has ended */
 		else
 			weft_range_fan_out(vol, bio);

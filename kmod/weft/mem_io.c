@@ -439,12 +439,6 @@ static void weft_mem_part_done(struct weft_mem_op *op, blk_status_t status, unsi
 		weft_mem_part_end(part);
 }
 
-/* Writes pass while the lease lasts, as in weft_submit_bio(). */
-static bool weft_mem_may_write(struct weft_volume *vol)
-{
-	return !time_after(jiffies, READ_ONCE(vol->lease));
-}
-
 static __always_inline void weft_mem_part_send(struct weft_mem_part *part)
 {
 	struct weft_member *member = part->member;
@@ -453,7 +447,7 @@ static __always_inline void weft_mem_part_send(struct weft_mem_part *part)
 	part->sent = ktime_get_ns();
 	/* Count it first: once it is sent, it and its volume may be gone. */
 	weft_mem_part_count(part, true);
-	if (likely(!part->op.write || weft_mem_may_write(member->volume)))
+	if (likely(!part->op.write || !weft_lease_is_over(&member->volume->lease)))
 		ret = weft_route_peer(member, &part->op);
 	if (unlikely(ret))
 		weft_mem_part_unsent(part, ret);
@@ -487,7 +481,7 @@ static int weft_mem_part_gives_up(const struct weft_mem_part *part)
 				    part->member->volume->name, part->losses);
 		return -EIO;
 	}
-	if (part->op.write && !weft_mem_may_write(part->member->volume)) {
+	if (part->op.write && weft_lease_is_over(&part->member->volume->lease)) {
 		ownership = weft_owner_state(part->member->volume);
 		return ownership == WEFT_OWNERSHIP_HELD ||
 		       ownership == WEFT_OWNERSHIP_SUSPENDED ? 0 : -EIO;

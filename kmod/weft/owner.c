@@ -162,7 +162,7 @@ enum weft_ownership weft_owner_state(struct weft_volume *vol)
 {
 	enum weft_ownership state = READ_ONCE(vol->owner.state);
 
-	if (state == WEFT_OWNERSHIP_HELD && time_after(jiffies, READ_ONCE(vol->lease)))
+	if (state == WEFT_OWNERSHIP_HELD && weft_lease_is_over(&vol->lease))
 		return WEFT_OWNERSHIP_SUSPENDED;
 	return state;
 }
@@ -205,7 +205,7 @@ enum weft_admission weft_owner_admit(struct weft_volume *vol)
 	if (vol->read_only)
 		return WEFT_ADMISSION_PASS;
 	spin_lock_irq(&owner->lock);
-	if (!time_after(jiffies, READ_ONCE(vol->lease))) {
+	if (!weft_lease_is_over(&vol->lease)) {
 		admission = WEFT_ADMISSION_PASS;
 	} else if (owner->state == WEFT_OWNERSHIP_HELD ||
 		   owner->state == WEFT_OWNERSHIP_SUSPENDED) {
@@ -253,7 +253,7 @@ void weft_owner_hold(struct weft_volume *vol, struct bio *bio)
 
 	spin_lock_irq(&owner->lock);
 	state = owner->state;
-	expired = time_after(jiffies, READ_ONCE(vol->lease));
+	expired = weft_lease_is_over(&vol->lease);
 	if (state == WEFT_OWNERSHIP_HELD || state == WEFT_OWNERSHIP_SUSPENDED) {
 		if (bio->bi_opf & REQ_NOWAIT) {
 			spin_unlock_irq(&owner->lock);
@@ -463,7 +463,7 @@ static void weft_owner_beat(struct work_struct *work)
 	if (!ret) {
 		WRITE_ONCE(vol->lease, weft_owner_lease_end(vol, start));
 		weft_owner_set(vol, WEFT_OWNERSHIP_HELD, NULL);
-	} else if (time_after(jiffies, READ_ONCE(vol->lease))) {
+	} else if (weft_lease_is_over(&vol->lease)) {
 		weft_owner_set(vol, weft_owner_failure(vol, ret), NULL);
 	}
 	queue_delayed_work(vol->wq, &vol->owner.work, weft_owner_interval(vol));

@@ -357,7 +357,7 @@ static bool weft_route_may_write(struct weft_path *path, const struct bio *bio)
 	struct weft_volume *vol = member->volume;
 
 	return vol->read_only || READ_ONCE(vol->owner.state) == WEFT_OWNERSHIP_NONE ||
-	       !time_after(jiffies, READ_ONCE(vol->lease)) ||
+	       !weft_lease_is_over(&vol->lease) ||
 	       (bio && weft_member_rw_is(bio));
 }
 
