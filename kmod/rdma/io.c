@@ -498,7 +498,7 @@ static noinline blk_status_t weft_queue_block(struct weft_rdma_queue *queue, str
 	int num_sge = 1, ret;
 	blk_status_t status;
 
-	/* What its number leads to may be another disk now, or none. The admin queue has no @ns. */
+	/* Its namespace id may belong to another disk now, or to none. The admin queue has no @ns. */
 	if (ns && unlikely(READ_ONCE(ns->state) != WEFT_NS_READY))
 		return ours ? BLK_STS_TRANSPORT : weft_turned_away(ns, rq);
 	if (!ours && op_is_write(req_op(rq)) && unlikely(!weft_rdma_may_write(ns, rq->bio)))
@@ -721,7 +721,7 @@ static void weft_request_refused(struct request *rq, struct weft_rdma_pdu *pdu)
 		pdu->retries = 0;
 		blk_mq_end_request(rq, BLK_STS_TRANSPORT);
 	} else if (!weft_rdma_failover(rq, false)) {
-		/* A flush of the block layer's own making, or the disk is no path any more. */
+		/* The block layer made this flush itself, or the disk is not a path any more. */
 		blk_mq_end_request(rq, READ_ONCE(ns->path) ? BLK_STS_TRANSPORT :
 							     weft_status(pdu->status));
 	}
@@ -827,7 +827,7 @@ static enum blk_eh_timer_return weft_rdma_timeout(struct request *rq)
 	/* An Asynchronous Event Request has no time limit. */
 	if (!queue->index && pdu->opcode == nvme_admin_async_event)
 		return BLK_EH_RESET_TIMER;
-	/* Who polls may be stopped, while the answer is there. */
+	/* The response may have arrived while the task that polls is stopped. */
 	weft_rdma_queue_poll(queue);
 	if (!blk_mq_request_started(rq) || blk_mq_request_completed(rq))
 		return BLK_EH_DONE;

@@ -3,8 +3,8 @@
 #include "rdma.h"
 
 /*
- * For works that wait for who uses a disk. Its controller's workqueue, which
- * brings the association back, does not wait for them.
+ * For works that wait for the users of a disk. The users may wait for the
+ * controller's own workqueue, which restores the association.
  */
 struct workqueue_struct *weft_rdma_wq;
 

@@ -63,8 +63,8 @@ static void weft_ns_limits(struct weft_rdma_ctrl *ctrl,
 		/* A registration cannot have gaps. */
 		.virt_boundary	= SZ_4K - 1,
 		/*
-		 * Whatever VWC says: a target may come back with a cache that it had
-		 * not, and Flush succeeds where there is none.
+		 * Also without VWC: after a restart the target may have a cache, and
+		 * a Flush succeeds without one.
 		 */
 		.write_cache	= true,
 		.poll		= ctrl->queue_count > ctrl->poll_from,
@@ -258,8 +258,8 @@ static void weft_ns_end(struct weft_rdma_ns *ns)
 }
 
 /*
- * In a scan: what ends a disk waits for who uses it, who may wait for another one
- * that only the scan resumes.
+ * For a scan. Ending a disk waits for its users. A user may wait for a second
+ * disk, which only the scan resumes. So a work ends the disk.
  */
 static void weft_ns_kill(struct weft_rdma_ns *ns)
 {
@@ -719,12 +719,12 @@ void weft_rdma_ns_kill_all(struct weft_rdma_ctrl *ctrl, bool paused_only)
 {
 	struct weft_rdma_ns *ns;
 
-	/* All of them before any: who is on the way to one may wait for another. */
+	/* Doom all disks before ending one: a user of one may wait for another. */
 	while ((ns = weft_ns_alive(ctrl, paused_only)))
 		weft_ns_doom(ns);
-	/* Of all that it waits for nothing is paused now. */
+	/* It waits for users of disks. No disk is paused any more, so they end. */
 	cancel_work_sync(&ctrl->dead_work);
-	/* Nobody else takes any off from here on: the list stays as it is. */
+	/* From here on, nobody else removes a namespace from the list. */
 	list_for_each_entry(ns, &ctrl->namespaces, list)
 		if (ns->state == WEFT_NS_DEAD && !ns->ended)
 			weft_ns_end(ns);

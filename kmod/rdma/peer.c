@@ -222,7 +222,7 @@ static struct weft_domain *weft_peer_domain(struct weft_rdma_ctrl *ctrl, struct 
 	int ret;
 
 	lockdep_assert_held(&ctrl->mem_lock);
-	/* Nothing is made on a device that is being removed: who removes it waits for all domains. */
+	/* Make nothing on a device that is being removed: its removal waits for all domains. */
 	if (weft_rdma_state(ctrl) != WEFT_RDMA_LIVE || !ctrl->pd || !ctrl->mem_users ||
 	    !weft_rdma_ib_usable(ctrl->ib)) {
 		ret = weft_refuse(why, -ENOTCONN, "%s is not connected now", dev_name(&ctrl->dev));
@@ -280,7 +280,7 @@ static void weft_peer_queue_work(struct weft_rdma_ctrl *ctrl, unsigned long dela
 	unsigned long flags;
 
 	spin_lock_irqsave(&ctrl->lock, flags);
-	/* What comes at once does not wait for a retry that was put off. */
+	/* Work that is due now does not wait for a retry that is due later. */
 	if (ctrl->state < WEFT_RDMA_DELETING && !delay)
 		mod_delayed_work(weft_peer_wq, &ctrl->mem_work, 0);
 	else if (ctrl->state < WEFT_RDMA_DELETING)

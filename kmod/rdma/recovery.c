@@ -151,12 +151,12 @@ void weft_rdma_removal_work(struct work_struct *work)
 	weft_rdma_ctrl_put(ctrl);
 }
 
-/* Nothing is allocated here: to free memory may take I/O that waits for just this. */
+/* Allocates nothing: reclaim may need I/O that waits for this function. */
 static void weft_rdma_lost(struct weft_rdma_ctrl *ctrl)
 {
 	weft_ctrl_err(ctrl, "not connected again within %d s, giving it up\n",
 		      ctrl->opts.ctrl_loss_timeout);
-	/* Not taken off the list here: who removes a device holds its lock, and waits for us. */
+	/* Leave it on the list: the removal of a device holds the list's lock and waits for us. */
 	kref_get(&ctrl->ref);
 	if (!queue_work(weft_rdma_wq, &ctrl->removal_work))
 		weft_rdma_ctrl_put(ctrl);
