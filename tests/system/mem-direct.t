@@ -127,13 +127,15 @@ ok "and the volume serves again" until_true 30 weft-memtest v verify exporter
 # Bytes are on their way while queue pairs drain: the target's adapter moves them so long after it began. Memory that is
 # taken away waits a second for commands, and ends their associations then.
 drained=$(knob 0 drained)
-knob 0 dma_ns 20000000
+knob 0 dma_ns "$(slow 20)000000"
 load_while "a connection breaks with bytes on their way: no error" 8 "exporter $moving" knob 1 break_at 100
 ok "they arrived after it broke" test "$(knob 0 drained)" -gt "$drained"
 drained=$(knob 0 drained)
 knob 0 dma_ns 1200000000
-load_while "moved with bytes on their way: no error" 12 "exporter --depth=4 --largest=65536 --move=4000" true
-load_while "registered for good, likewise" 12 "exporter --persistent --depth=4 --largest=65536 --move=4000" true
+# It moves seldom enough for the volume to be back and a command to end in between.
+moving_slowly="--depth=4 --largest=65536 --move=$(slow 4000)"
+load_while "moved with bytes on their way: no error" 12 "exporter $moving_slowly" true
+load_while "registered for good, likewise" 12 "exporter --persistent $moving_slowly" true
 # shellcheck disable=SC2086
 ok "revoked for good, likewise: EFAULT" weft-memtest v load exporter $revoked
 knob 0 dma_ns 0

@@ -122,7 +122,7 @@ common=$(readlink -f "/lib/modules/$newest/source")/include
 build_tree() {
 	rm -rf /tmp/tree
 	mkdir -p /tmp/tree
-	cp -a /weft/Kbuild /weft/kmod /weft/uapi /tmp/tree/ && make -C "$ksrc" M=/tmp/tree modules
+	cp -a /weft/Kbuild /weft/VERSION /weft/kmod /weft/uapi /tmp/tree/ && make -C "$ksrc" M=/tmp/tree modules
 }
 # Debian's newest kernels carry no symbol versions. So the module that a symbol comes from tells which symbols were
 # used, and the compiler's notes tell which headers.
