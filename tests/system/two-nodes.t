@@ -5,7 +5,7 @@
 # exports that come late, a storage node that is switched off and on, an export
 # that is missing, one with another volume's data.
 # lab-own: --hosts 2 --topology nvme --systemd --memory 1536M
-# lab-kernel: debian13
+# lab-kernel: none
 . "${0%/*}/lib.sh"
 
 compute() { on_host host1 "$@"; }
