@@ -148,7 +148,7 @@ static void weft_rdma_event_work(struct work_struct *work)
 					  WEFT_RDMA_ADMIN_TIMEOUT, 0, NULL);
 			kfree(log);
 		}
-		weft_rdma_scan(ctrl);
+		weft_rdma_scan_changed(ctrl);
 	}
 	if (weft_rdma_state(ctrl) == WEFT_RDMA_LIVE)
 		weft_rdma_listen(ctrl);

@@ -6,7 +6,7 @@
 
 /* A namespace in the state UNKNOWN is scanned again after this. */
 #define WEFT_SCAN_AGAIN		(5 * HZ)
-/* The kernel's target announces a namespace before it exists: repeat the scan so often. */
+/* The kernel's target lists a namespace before it exists: repeat the scan so often. */
 #define WEFT_SCAN_TRIES		5
 #define WEFT_SCAN_SOON		(HZ / 2)
 #define WEFT_NSIDS_PER_LIST	(NVME_IDENTIFY_DATA_SIZE / sizeof(__le32))
@@ -549,6 +549,22 @@ void weft_rdma_scan(struct weft_rdma_ctrl *ctrl)
 	ctrl->scan_tries = WEFT_SCAN_TRIES;
 	mutex_unlock(&ctrl->scan_lock);
 	weft_scan(ctrl);
+}
+
+/**
+ * weft_rdma_scan_changed() - scan after the target has announced a change
+ * @ctrl: live
+ *
+ * The kernel's target announces a namespace before it lists it, so the list is
+ * read once more a little later.
+ *
+ * Context: process context, may sleep.
+ */
+void weft_rdma_scan_changed(struct weft_rdma_ctrl *ctrl)
+{
+	weft_rdma_scan(ctrl);
+	WRITE_ONCE(ctrl->scan_owed, true);
+	weft_scan_later(ctrl, WEFT_SCAN_SOON);
 }
 
 /* The next namespace from @nsid in the state UNKNOWN; 0 if there is none. */

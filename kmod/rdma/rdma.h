@@ -565,6 +565,7 @@ void weft_rdma_went_live(struct weft_rdma_ctrl *ctrl);
 
 /* ns.c */
 void weft_rdma_scan(struct weft_rdma_ctrl *ctrl);
+void weft_rdma_scan_changed(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_scan_work(struct work_struct *work);
 void weft_rdma_again_work(struct work_struct *work);
 void weft_rdma_doubt_work(struct work_struct *work);
