@@ -13,8 +13,9 @@ from . import process
 from .result import FAILED, SKIPPED, Result, counts
 
 
-# Jobs at one time, for the memory of their guests; and what may be asked of the processors beyond what they have.
-MOST, SPARE = 5, 0.25
+# Jobs at one time; and what may be asked of the processors beyond what they have. With more jobs, each takes longer, so that
+# it seems to need less of a processor, and still more would run the next time.
+MOST, SPARE = 3, 0.25
 
 
 @dataclasses.dataclass(eq=False)
