@@ -483,6 +483,13 @@ static void weft_scan_later(struct weft_rdma_ctrl *ctrl, unsigned long delay)
 	spin_unlock_irqrestore(&ctrl->lock, flags);
 }
 
+/* Read the whole list again after @delay, in jiffies. */
+static void weft_scan_owe(struct weft_rdma_ctrl *ctrl, unsigned long delay)
+{
+	WRITE_ONCE(ctrl->scan_owed, true);
+	weft_scan_later(ctrl, delay);
+}
+
 /* Resume the disks that were identified; scan the others again. */
 static void weft_scan_end(struct weft_rdma_ctrl *ctrl)
 {
@@ -514,20 +521,19 @@ static void weft_scan(struct weft_rdma_ctrl *ctrl)
 	__le32 *list;
 
 	list = kzalloc(NVME_IDENTIFY_DATA_SIZE, GFP_KERNEL);
-	WRITE_ONCE(ctrl->scan_owed, !list);
+	WRITE_ONCE(ctrl->scan_owed, false);
 	if (list) {
 		mutex_lock(&ctrl->scan_lock);
 		ctrl->scan_missed = false;
 		whole = weft_scan_list(ctrl, list);
 		if (ctrl->scan_missed) {
 			ctrl->scan_tries--;
-			WRITE_ONCE(ctrl->scan_owed, true);
-			weft_scan_later(ctrl, WEFT_SCAN_SOON);
+			weft_scan_owe(ctrl, WEFT_SCAN_SOON);
 		}
 		mutex_unlock(&ctrl->scan_lock);
 		kfree(list);
 	} else {
-		weft_scan_later(ctrl, WEFT_SCAN_AGAIN);
+		weft_scan_owe(ctrl, WEFT_SCAN_AGAIN);
 	}
 	/* A disk that is not identified must not resume. */
 	if (!whole)
@@ -563,8 +569,7 @@ void weft_rdma_scan(struct weft_rdma_ctrl *ctrl)
 void weft_rdma_scan_changed(struct weft_rdma_ctrl *ctrl)
 {
 	weft_rdma_scan(ctrl);
-	WRITE_ONCE(ctrl->scan_owed, true);
-	weft_scan_later(ctrl, WEFT_SCAN_SOON);
+	weft_scan_owe(ctrl, WEFT_SCAN_SOON);
 }
 
 /* The next namespace from @nsid in the state UNKNOWN; 0 if there is none. */
@@ -664,10 +669,8 @@ void weft_rdma_dead_work(struct work_struct *work)
 		if (!ns->ended)
 			weft_ns_end(ns);
 		ns->ended = true;
-		if (ns->lost && weft_ns_remove(ns)) {
-			WRITE_ONCE(ctrl->scan_owed, true);
-			weft_scan_later(ctrl, 0);
-		}
+		if (ns->lost && weft_ns_remove(ns))
+			weft_scan_owe(ctrl, 0);
 	}
 }
 
