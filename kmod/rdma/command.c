@@ -220,8 +220,8 @@ void weft_rdma_abort(struct weft_rdma_queue *queue, u16 cid)
  * weft_rdma_listen() - send an Asynchronous Event Request
  * @ctrl: live
  *
- * Context: process context, may sleep. To free memory may take I/O that waits for
- * the caller.
+ * Context: process context, may sleep. Allocates with GFP_NOIO: reclaim may need
+ * I/O that waits for the caller.
  */
 void weft_rdma_listen(struct weft_rdma_ctrl *ctrl)
 {

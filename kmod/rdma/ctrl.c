@@ -139,7 +139,7 @@ static void weft_rdma_event_work(struct work_struct *work)
 
 	/* Type 2: notice; 0: namespace attributes changed (NVMe base 2.1, 5.1.2). */
 	if ((notice & 7) == 2 && !(notice >> 8 & 0xff)) {
-		/* To free memory may take I/O that waits for the scan which follows. */
+		/* Reclaim may need I/O that waits for the scan below. */
 		log = kmalloc(SZ_4K, GFP_NOIO);
 		if (log) {
 			/* Reading the list re-arms the event. */

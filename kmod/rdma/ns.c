@@ -472,7 +472,7 @@ static bool weft_scan_list(struct weft_rdma_ctrl *ctrl, __le32 *list)
 	return true;
 }
 
-/* Who removes the controller sets its own state, and finds the work queued or never. */
+/* Under the lock: the removal of the controller sets its state, then cancels the work. */
 static void weft_scan_later(struct weft_rdma_ctrl *ctrl, unsigned long delay)
 {
 	unsigned long flags;
@@ -515,7 +515,7 @@ static void weft_scan_end(struct weft_rdma_ctrl *ctrl)
 
 static void weft_scan(struct weft_rdma_ctrl *ctrl)
 {
-	/* To free memory may take I/O that waits for just this. */
+	/* Reclaim may need I/O that waits for this scan. */
 	unsigned int noio = memalloc_noio_save();
 	bool whole = true;
 	__le32 *list;
@@ -639,7 +639,7 @@ void weft_rdma_doubt_work(struct work_struct *work)
 		weft_scan_later(ctrl, WEFT_SCAN_SOON);
 }
 
-/* A disk with which a scan has done, and of which more is to be done. */
+/* A dead disk that has to be ended or removed. */
 static struct weft_rdma_ns *weft_ns_dead(struct weft_rdma_ctrl *ctrl)
 {
 	struct weft_rdma_ns *ns, *found = NULL;
@@ -656,15 +656,15 @@ static struct weft_rdma_ns *weft_ns_dead(struct weft_rdma_ctrl *ctrl)
  * weft_rdma_dead_work() - end the disks that a scan has found dead
  * @work: of a controller
  *
- * As long as who uses them takes. No lock of the controller is held: they may
- * wait for its other disks, and those for a recovery and the scan after it.
+ * Waits for the users of the disks. It holds no lock of the controller, because
+ * a user may wait for another of its disks, which needs a recovery and a scan.
  */
 void weft_rdma_dead_work(struct work_struct *work)
 {
 	struct weft_rdma_ctrl *ctrl = container_of(work, struct weft_rdma_ctrl, dead_work);
 	struct weft_rdma_ns *ns;
 
-	/* Who removes the controller does it then. */
+	/* After that, the removal of the controller ends them. */
 	while (weft_rdma_state(ctrl) < WEFT_RDMA_DELETING && (ns = weft_ns_dead(ctrl))) {
 		if (!ns->ended)
 			weft_ns_end(ns);
