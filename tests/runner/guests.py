@@ -2,11 +2,12 @@
 """Jobs that need the lab: the parts that it makes, tests in its guests and trees, and tests of the lab itself."""
 import re
 
+from weftlab.cli import ABSENT
+from weftlab.guest import STOPPED
+
 from . import LAB, ROOT, process
 from .result import SKIPPED, Result, Tap, passed_if
 
-# The lab's exit status if Debian does not have a file any more, and if a guest's emulation stopped.
-ABSENT, STOPPED = 77, 126
 # Runs of such a guest. Only what stops twice is a failure; each stop is printed and counted.
 RUNS = 2
 

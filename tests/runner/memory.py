@@ -3,13 +3,11 @@
 import hashlib
 import json
 import os
-import sys
 from pathlib import Path
 
-from . import ROOT
+from weftlab import cache
 
-sys.path.insert(0, str(ROOT / "tests/lab"))
-from weftlab import cache  # noqa: E402
+from . import ROOT
 
 # Times of an idle machine with two processors, for a machine that has no times of its own yet.
 _SHIPPED = ROOT / "tests/runner/times.json"

@@ -2,15 +2,13 @@
 """The jobs of a run: those of `make check`, of check-all, of quick, or tests that the user names."""
 import dataclasses
 import hashlib
-import sys
 from pathlib import Path
 
-from . import ROOT, guests, host, memory, process
+from weftlab import LabError, cli, names
 
-sys.path.insert(0, str(ROOT / "tests/lab"))
-from weftlab import LabError, cli, names  # noqa: E402
-from .job import Job  # noqa: E402
-from .result import FAILED, PASSED, Result  # noqa: E402
+from . import guests, host, memory, process
+from .job import Job
+from .result import FAILED, PASSED, Result
 
 # Seconds (by usual times) of one slot that `make check` spends on tests of check-all, chosen by the commit.
 SHARE_SECONDS = 300
