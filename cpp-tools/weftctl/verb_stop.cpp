@@ -93,7 +93,10 @@ verb add_stop(CLI::App& app)
     auto* command = app.add_subcommand("stop", "take volumes apart that nobody uses");
     command->add_option("NAME", options->names, "of the volumes");
     command->add_flag("--all", options->all, "every volume");
-    command->footer(R"(A volume that is mounted or open is refused, and who uses it is said.
+    command->footer(R"(weftctl refuses to stop a volume that is mounted or open, and names its users.
+
+If a write lost its path, its target may still execute a copy of it for some
+seconds, 16 with the default keep-alive timeout. The stop waits for that time.
 
 Examples:
   weftctl stop data

@@ -4,10 +4,11 @@
  * do not export their functions.
  */
 #include "../weft/map.c"
+#include "../weft/shadow.c"
 #include "../weft/superblock.c"
 #include "../rdma/capsule.c"
 
 #include <linux/module.h>
 
-MODULE_DESCRIPTION("KUnit tests of weft's stripe map, superblocks and capsules");
+MODULE_DESCRIPTION("KUnit tests of weft's stripe map, shadows, superblocks and capsules");
 MODULE_LICENSE("GPL");

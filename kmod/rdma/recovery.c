@@ -20,7 +20,8 @@
  * CQT and a margin after the queue pair was torn down: until @quiet_at
  * (weft_info_quiet_ms()). A target without CQT gives no limit for commands that
  * its disk still executes; the host cannot detect that. Reads, and writes that
- * were never sent, do not wait. A volume holds its own writes until then.
+ * were never sent, do not wait. A volume sends its own writes again at once, and
+ * has newer writes to the same bytes wait until then (kmod/weft/resend.c).
  * Writes of a disk without a volume stay in its queue; if there are any
  * (@keeps_writes), the next association waits.
  */

@@ -82,9 +82,6 @@ struct weft_io {
 	struct bvec_iter	iter;
 };
 
-/* The bi_end_io that bio_chain() sets. It must not be called directly. */
-static bio_end_io_t *weft_chain_end_io __ro_after_init;
-
 static struct kmem_cache *weft_io_cache;
 
 /**
@@ -204,6 +201,8 @@ static void weft_end_io(struct bio *bio)
 {
 	struct weft_io *io = bio->bi_private;
 	struct weft_volume *vol = io->vol;
+	bio_end_io_t *end_io = io->end_io;
+	void *private = io->private;
 
 	if (io->member)
 		weft_member_done(io, bio);
@@ -214,18 +213,8 @@ static void weft_end_io(struct bio *bio)
 	}
 	if (io->flags & WEFT_IO_ACCOUNTED)
 		weft_acct_end(io->bdev, io->sectors, bio_op(bio), io->start);
-	bio->bi_end_io = io->end_io;
-	bio->bi_private = io->private;
 	weft_io_free(io);
-	/*
-	 * bio_endio() has already run for this bio, so only call the
-	 * submitter's function. For a chained bio, call bio_endio() again: it
-	 * continues with the parent, and undoes nothing twice for this bio.
-	 */
-	if (unlikely(bio->bi_end_io == weft_chain_end_io))
-		bio_endio(bio);
-	else if (bio->bi_end_io)
-		bio->bi_end_io(bio);
+	weft_bio_end_before(bio, end_io, private);
 	/* The volume may be freed after this, see weft_volume_drain(). */
 	this_cpu_dec(*vol->in_flight);
 }
@@ -443,19 +432,8 @@ void weft_submit_bio(struct bio *bio)
 	weft_send(vol->members[place.member], bio, place.sector, io);
 }
 
-static void __init weft_learn_chain_end_io(void)
-{
-	struct bio parent, child;
-
-	bio_init(&parent, NULL, NULL, 0, REQ_OP_READ);
-	bio_init(&child, NULL, NULL, 0, REQ_OP_READ);
-	bio_chain(&child, &parent);
-	weft_chain_end_io = child.bi_end_io;
-}
-
 int __init weft_bio_init(void)
 {
-	weft_learn_chain_end_io();
 	weft_io_cache = KMEM_CACHE(weft_io, SLAB_HWCACHE_ALIGN);
 	return weft_io_cache ? 0 : -ENOMEM;
 }

@@ -20,6 +20,7 @@ static int __init weft_init(void)
 	int ret;
 
 	weft_check_sizes();
+	weft_resend_init();
 	ret = weft_bio_init();
 	if (ret)
 		return ret;

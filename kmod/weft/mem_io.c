@@ -23,8 +23,8 @@
  * DOC: parts that wait
  *
  * A part is held while no path can carry it or its memory is being moved. It is
- * tried again every 50 ms. A write that may have reached the target is held at
- * least until the target cannot execute it any more. A held part fails after
+ * tried again every 50 ms. A write that overlaps another one, which a target may
+ * still execute, waits for that (resend.c). A held part fails after
  * the volume's no_path_timeout, or one minute after its submitter exits or a
  * task that waits for it is killed. A part also fails when WEFT_MEM_LOSSES
  * associations have ended with it in flight: such a part breaks them itself,
@@ -59,6 +59,9 @@ struct weft_mem_io;
  * @member: the member
  * @list: in the node's held
  * @not_before: it is held until then, in jiffies
+ * @late: until then its target may execute a copy of it whose path was lost, in
+ *	jiffies; 0 if there is none
+ * @error: it fails with that at @late; 0 if it is sent again
  * @since: when it began to wait, in jiffies; 0 if it does not wait
  * @losses: how often its path was lost while it was in flight
  * @sent: when it was sent, in nanoseconds
@@ -69,6 +72,8 @@ struct weft_mem_part {
 	struct weft_member	*member;
 	struct list_head	list;
 	unsigned long		not_before;
+	unsigned long		late;
+	int			error;
 	unsigned long		since;
 	u32			losses;
 	u64			sent;
@@ -356,17 +361,13 @@ static __always_inline void weft_mem_part_end(struct weft_mem_part *part)
 {
 	struct weft_mem_io *io = part->io;
 
+	if (unlikely(part->late))
+		weft_resend_op_ended(part->member, &part->op);
 	if (part != &io->first)
 		kmem_cache_free(weft_mem_part_cache, part);
 	/* Parts have no bounce buffer, so there is nothing to copy. */
 	if (atomic_dec_and_test(&io->remaining))
 		weft_mem_io_end(io);
-}
-
-static noinline void weft_mem_part_fail(struct weft_mem_part *part, int error)
-{
-	WRITE_ONCE(part->io->error, error);
-	weft_mem_part_end(part);
 }
 
 static void weft_mem_part_hold(struct weft_mem_part *part, unsigned long not_before)
@@ -382,6 +383,18 @@ static void weft_mem_part_hold(struct weft_mem_part *part, unsigned long not_bef
 	/* Under the lock: after it, the part and the file may be gone. */
 	queue_delayed_work(weft_mem_wq, &node->held_work, WEFT_MEM_AGAIN);
 	spin_unlock_irqrestore(&node->held_lock, flags);
+}
+
+static noinline void weft_mem_part_fail(struct weft_mem_part *part, int error)
+{
+	/* After the error, the caller may write something else there. */
+	if (part->late && time_before(jiffies, part->late)) {
+		part->error = error;
+		weft_mem_part_hold(part, part->late);
+		return;
+	}
+	WRITE_ONCE(part->io->error, error);
+	weft_mem_part_end(part);
 }
 
 static __always_inline void weft_mem_part_count(struct weft_mem_part *part, bool sent)
@@ -402,7 +415,10 @@ static __always_inline void weft_mem_part_count(struct weft_mem_part *part, bool
 static noinline void weft_mem_part_unsent(struct weft_mem_part *part, int error)
 {
 	weft_mem_part_count(part, false);
-	if (error == -ENOTCONN)
+	/* It waits for another write, not for a path. */
+	if (error == -EBUSY)
+		part->since = 0;
+	if (error == -ENOTCONN || error == -EBUSY)
 		weft_mem_part_hold(part, jiffies);
 	else
 		weft_mem_part_fail(part, error);
@@ -415,7 +431,12 @@ static noinline void weft_mem_part_undone(struct weft_mem_part *part, blk_status
 	if (status == BLK_STS_TRANSPORT) {
 		part->losses++;
 		part->since = 0;
-		weft_mem_part_hold(part, after);
+		if (part->op.write && time_after(after, jiffies)) {
+			if (!part->late || time_after(after, part->late))
+				part->late = after | 1;
+			weft_route_op_lost(part->member, &part->op, after);
+		}
+		weft_mem_part_hold(part, jiffies);
 		return;
 	}
 	if (status == BLK_STS_AGAIN) {
@@ -534,12 +555,11 @@ void weft_mem_held_work(struct work_struct *work)
 			part->io->waits = true;
 			weft_uring_may_wait(part->io->cmd);
 		}
-		/* Do not fail it earlier either: the caller may write again. */
 		if (time_before(jiffies, part->not_before)) {
 			weft_mem_part_hold(part, part->not_before);
 			continue;
 		}
-		error = weft_mem_part_gives_up(part);
+		error = part->error ?: weft_mem_part_gives_up(part);
 		if (error)
 			weft_mem_part_fail(part, error);
 		else if (!weft_mem_part_cut(part))

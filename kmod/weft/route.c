@@ -6,18 +6,18 @@
  * DOC: paths
  *
  * A member has one or several paths. Each is a disk that leads to the same
- * namespace. While exactly one path can carry I/O, member->route is its device,
- * and bios go there directly. Otherwise member->route is NULL, and
- * weft_route_submit() takes the paths in turn (with the iopolicy numa only the
- * nearest ones), or holds the bio.
+ * namespace. While exactly one path can carry I/O, and no write has to wait,
+ * member->route is its device, and bios go there directly. Otherwise
+ * member->route is NULL, and weft_route_submit() takes the paths in turn (with
+ * the iopolicy numa only the nearest ones), or holds the bio.
  *
  * A transport that owns its requests (rdma) gives bios back when their path
  * fails. They go to another path with the same sector, and not through the map
  * again. For a write that may have reached the target, the transport gives the
- * time after which the target cannot execute it any more. The write is held
- * until then. A write that was held, for this or for lack of a path, is sent
- * only while the lease on the volume lasts (owner.c). Errors of other
- * transports (bdev) are final.
+ * time after which the target cannot execute it any more. Until then, other
+ * writes to its range wait (resend.c). A write that was held, for this or for
+ * lack of a path, is sent only while the lease on the volume lasts (owner.c).
+ * Errors of other transports (bdev) are final.
  *
  * After the last path is lost, I/O waits no_path_timeout seconds and then
  * fails; -1 means that it waits without limit. While a volume is stopped, I/O
@@ -139,10 +139,14 @@ unsigned long weft_route_choose(struct weft_member *member, unsigned long usable
  */
 void weft_route_submit(struct weft_member *member, struct bio *bio)
 {
-	int srcu = srcu_read_lock(&member->volume->route_srcu);
 	struct weft_path *path;
 	unsigned long usable;
+	int srcu;
 
+	if (unlikely(weft_shadows_any(&member->paths.shadows)) && !weft_member_rw_is(bio) &&
+	    weft_resend_stops(member, bio))
+		return;
+	srcu = srcu_read_lock(&member->volume->route_srcu);
 	/* The chosen path was just removed: choose again among the others. */
 	do {
 		usable = READ_ONCE(member->paths.usable);
@@ -165,8 +169,9 @@ static void weft_route_update(struct weft_member *member)
 	unsigned long usable = route->usable;
 
 	lockdep_assert_held(&route->lock);
-	WRITE_ONCE(member->route, usable && !(usable & (usable - 1)) ?
-				  route->path[__ffs(usable)]->bdev : NULL);
+	WRITE_ONCE(member->route,
+		   usable && !(usable & (usable - 1)) && !weft_shadows_any(&route->shadows) ?
+		   route->path[__ffs(usable)]->bdev : NULL);
 	if (usable) {
 		route->stalled = false;
 	} else if (!route->stalled) {
@@ -282,9 +287,8 @@ static void weft_route_gone(struct weft_path *path)
 static void weft_route_give_back(struct weft_member *member, struct bio_list *bios,
 				 unsigned long after)
 {
-	struct bio_list kept = BIO_EMPTY_LIST, refused = BIO_EMPTY_LIST;
+	struct bio_list refused = BIO_EMPTY_LIST;
 	struct weft_route *route = &member->paths;
-	bool quiet = time_after(after, jiffies);
 	unsigned long flags;
 	struct bio *bio;
 
@@ -300,12 +304,10 @@ static void weft_route_give_back(struct weft_member *member, struct bio_list *bi
 		bio_clear_polled(bio);
 		WRITE_ONCE(bio->bi_cookie, BLK_QC_T_NONE);
 		bio->bi_opf &= ~REQ_NOWAIT;
-		bio_list_add(&kept, bio);
+		bio_list_add(weft_resend_lost(member, bio, after) ? &route->held : &route->quiet,
+			     bio);
 	}
-	quiet = quiet && !bio_list_empty(&kept);
-	bio_list_merge(quiet ? &route->quiet : &route->held, &kept);
-	if (quiet && (!route->quiet_until || time_after(after, route->quiet_until)))
-		route->quiet_until = after;
+	weft_route_update(member);
 	route->retried++;
 	spin_unlock_irqrestore(&route->lock, flags);
 	while ((bio = bio_list_pop(&refused)))
@@ -371,24 +373,6 @@ const struct weft_path_events weft_route_events = {
 	.may_write	= weft_route_may_write,
 };
 
-/* Quiet bios must not fail early either: the caller may write again. */
-static unsigned long weft_route_take_kept(struct weft_route *route, struct bio_list *bios)
-{
-	unsigned long now = jiffies;
-
-	lockdep_assert_held(&route->lock);
-	bio_list_merge(bios, &route->held);
-	bio_list_init(&route->held);
-	if (bio_list_empty(&route->quiet))
-		return MAX_JIFFY_OFFSET;
-	if (time_before(now, route->quiet_until))
-		return route->quiet_until - now;
-	bio_list_merge(bios, &route->quiet);
-	bio_list_init(&route->quiet);
-	route->quiet_until = 0;
-	return MAX_JIFFY_OFFSET;
-}
-
 static void weft_route_put_kept(struct weft_member *member, struct bio_list *bios)
 {
 	struct weft_route *route = &member->paths;
@@ -409,23 +393,28 @@ static void weft_route_work(struct work_struct *work)
 {
 	struct weft_route *route = container_of(to_delayed_work(work), struct weft_route, work);
 	struct weft_member *member = container_of(route, struct weft_member, paths);
-	struct bio_list bios = BIO_EMPTY_LIST, wait = BIO_EMPTY_LIST;
-	unsigned long patience = MAX_JIFFY_OFFSET, later = MAX_JIFFY_OFFSET;
+	struct bio_list bios = BIO_EMPTY_LIST, wait = BIO_EMPTY_LIST, failed = BIO_EMPTY_LIST;
+	unsigned long patience = MAX_JIFFY_OFFSET, later;
 	struct bio *bio;
 	bool usable;
 
 	spin_lock_irq(&route->lock);
+	later = weft_resend_over(member, jiffies, &failed);
+	weft_route_update(member);
 	usable = route->usable;
 	if (!usable)
 		patience = weft_route_patience(member, route->stalled_at);
-	if (usable || !patience || weft_owner_refuses(member->volume))
-		later = weft_route_take_kept(route, &bios);
+	if (usable || !patience || weft_owner_refuses(member->volume)) {
+		bio_list_merge(&bios, &route->held);
+		bio_list_init(&route->held);
+	}
 	if (patience)
 		later = min(later, patience);
 	if (later != MAX_JIFFY_OFFSET)
 		queue_delayed_work(member->volume->wq, &route->work, later + 1);
 	spin_unlock_irq(&route->lock);
 
+	weft_resend_fail(&failed);
 	while ((bio = bio_list_pop(&bios))) {
 		enum weft_admission admission = WEFT_ADMISSION_PASS;
 
@@ -533,6 +522,29 @@ int weft_route_peer_others(struct weft_member *member, struct weft_mem_op *op,
 }
 
 /**
+ * weft_route_op_lost() - an operation on peer memory lost its path
+ * @member: the member
+ * @op: a write that its target may execute until @after; the caller sends it
+ *	again, and calls weft_resend_op_ended() when it has ended
+ * @after: in jiffies
+ *
+ * Context: any.
+ */
+void weft_route_op_lost(struct weft_member *member, const struct weft_mem_op *op,
+			unsigned long after)
+{
+	struct weft_route *route = &member->paths;
+	unsigned long flags;
+
+	spin_lock_irqsave(&route->lock, flags);
+	weft_resend_op_lost(member, op, after);
+	weft_route_update(member);
+	spin_unlock_irqrestore(&route->lock, flags);
+	/* It ends the shadow. */
+	weft_route_kick(member);
+}
+
+/**
  * weft_route_patience() - how long I/O may still wait for a path
  * @member: the member
  * @since: when it began to wait, in jiffies
@@ -606,6 +618,7 @@ int weft_route_init(struct weft_member *member)
 	mutex_init(&route->prepare_lock);
 	bio_list_init(&route->held);
 	bio_list_init(&route->quiet);
+	weft_shadows_init(&route->shadows);
 	INIT_DELAYED_WORK(&route->work, weft_route_work);
 	return 0;
 }
@@ -620,7 +633,8 @@ void weft_route_exit(struct weft_member *member)
 	struct bio *bio;
 
 	cancel_delayed_work_sync(&route->work);
-	/* Bios of other programs that read the disk while its path was lost. */
+	weft_resend_exit(member);
+	/* Bios of other programs that used the disk while its path was lost. */
 	bio_list_merge(&route->held, &route->quiet);
 	while ((bio = bio_list_pop(&route->held)))
 		bio_io_error(bio);

@@ -32,16 +32,22 @@ static inline struct weft_path *weft_route_pick(struct weft_member *member, unsi
  * @op: the operation; its sector is relative to the member
  *
  * Context: process context, may sleep.
- * Return: as ->peer_submit().
+ * Return: as ->peer_submit(); -EBUSY if it has to wait for another write, whose
+ * path was lost (resend.c).
  */
 static inline int weft_route_peer(struct weft_member *member, struct weft_mem_op *op)
 {
 	struct srcu_struct *routes = &member->volume->route_srcu;
-	int srcu = srcu_read_lock(routes);
-	unsigned long usable = READ_ONCE(member->paths.usable);
-	struct weft_path *path = weft_route_pick(member, usable & op->near ?: usable);
-	int ret = -ENOTCONN;
+	struct weft_path *path;
+	unsigned long usable;
+	int srcu, ret = -ENOTCONN;
 
+	if (unlikely(op->write && weft_shadows_any(&member->paths.shadows)) &&
+	    weft_resend_op_stops(member, op))
+		return -EBUSY;
+	srcu = srcu_read_lock(routes);
+	usable = READ_ONCE(member->paths.usable);
+	path = weft_route_pick(member, usable & op->near ?: usable);
 	if (likely(path && path->ops->peer_submit))
 		ret = path->ops->peer_submit(path, op);
 	if (unlikely(ret == -ENOTCONN))

@@ -657,6 +657,8 @@ static void weft_volume_take_down(struct weft_volume *vol)
 	weft_volume_drain(vol);
 	/* After the last bio, nothing queues this work. */
 	flush_delayed_work(&vol->event_work);
+	for (i = 0; i < vol->member_count; i++)
+		weft_resend_outlast(vol->members[i]);
 	weft_owner_release(vol);
 	/* Works queued until now; paths may still queue others. */
 	flush_workqueue(vol->wq);
@@ -666,6 +668,8 @@ static void weft_volume_take_down(struct weft_volume *vol)
  * weft_volume_stop() - stop a volume
  * @name: of the volume
  * @why: gets the reason of a failure
+ *
+ * It also waits until no target can execute an older copy of a write.
  *
  * Context: process context, may sleep.
  * Return: 0; -ENOENT; -EBUSY while it is open, or while another command works

@@ -22,6 +22,7 @@
 
 #include "../include/weft_transport.h"
 #include "map.h"
+#include "shadow.h"
 #include "superblock.h"
 
 struct weft_mem_node;
@@ -64,8 +65,8 @@ struct weft_stats {
  * @path: the paths; NULL for a free slot
  * @usable: bitmap of the paths that can carry I/O
  * @held: bios that wait for a path
- * @quiet: bios that wait until @quiet_until and then for a path
- * @quiet_until: in jiffies; 0 if not set
+ * @quiet: writes that wait for the end of a shadow, and then for a path
+ * @shadows: ranges of writes that a target may still execute, see resend.c
  * @stalled: no path can carry I/O
  * @stalled_at: start of the stall, in jiffies
  * @retried: how often a path gave bios back
@@ -79,7 +80,7 @@ struct weft_route {
 	unsigned long		usable;
 	struct bio_list		held;
 	struct bio_list		quiet;
-	unsigned long		quiet_until;
+	struct weft_shadows	shadows;
 	bool			stalled;
 	unsigned long		stalled_at;
 	u64			retried;
@@ -90,7 +91,7 @@ struct weft_route {
 /**
  * struct weft_member - one member of a volume
  * @route: the device that the hot path sends bios to; NULL unless exactly one
- *	path is usable, see route.c
+ *	path is usable and no write has to wait, see route.c
  * @stats: counters, per CPU
  * @volume: the volume
  * @index: place in the stripe
@@ -409,6 +410,48 @@ bool weft_route_write_cache(struct weft_member *member);
 enum weft_path_mem weft_route_mem(struct weft_member *member);
 unsigned long weft_route_patience(struct weft_member *member, unsigned long since);
 bool weft_route_is_patient(struct weft_member *member);
+
+void weft_route_op_lost(struct weft_member *member, const struct weft_mem_op *op,
+			unsigned long after);
+
+/* resend.c */
+void __init weft_resend_init(void);
+void weft_resend_exit(struct weft_member *member);
+bool weft_resend_lost(struct weft_member *member, struct bio *bio, unsigned long after);
+bool weft_resend_stops(struct weft_member *member, struct bio *bio);
+unsigned long weft_resend_over(struct weft_member *member, unsigned long now,
+			       struct bio_list *failed);
+void weft_resend_fail(struct bio_list *failed);
+void weft_resend_op_lost(struct weft_member *member, const struct weft_mem_op *op,
+			 unsigned long after);
+void weft_resend_op_ended(struct weft_member *member, const struct weft_mem_op *op);
+bool weft_resend_op_stops(struct weft_member *member, const struct weft_mem_op *op);
+void weft_resend_outlast(struct weft_member *member);
+
+/* The bi_end_io that bio_chain() sets. It must not be called directly. */
+extern bio_end_io_t *weft_chain_end_io;
+
+/**
+ * weft_bio_end_before() - end a bio with the bi_end_io that it had before ours
+ * @bio: bio_endio() has called our bi_end_io
+ * @end_io: the bi_end_io before; NULL if there was none
+ * @private: the bi_private before
+ *
+ * bio_endio() has already run for this bio, so this only calls the submitter's
+ * function. For a chained bio it calls bio_endio() again, which continues with
+ * the parent, and undoes nothing twice for this bio.
+ *
+ * Context: any.
+ */
+static inline void weft_bio_end_before(struct bio *bio, bio_end_io_t *end_io, void *private)
+{
+	bio->bi_end_io = end_io;
+	bio->bi_private = private;
+	if (unlikely(end_io == weft_chain_end_io))
+		bio_endio(bio);
+	else if (end_io)
+		end_io(bio);
+}
 
 /* bdev.c */
 int weft_bdev_init(void);

@@ -52,6 +52,7 @@ struct options {
     std::string fault = "none";
     unsigned at = 1;
     unsigned keep_seconds = 3; ///< how long a write is withheld
+    bool refuse = false;       ///< late-write: the second copy of the withheld write fails
     bool traffic = false;      ///< any command keeps the association alive (CTRATT.TBKAS)
     bool anonymous = false;    ///< the namespace has no id
     bool cacheless = false;    ///< the controller has no volatile write cache
@@ -522,6 +523,12 @@ private:
             rdma_disconnect(id_);
             return;
         }
+        if (told.refuse && fault_done && length >= 65536 && s.data[0] == 20) {
+            say("refused %llu bytes at %llu", static_cast<unsigned long long>(length),
+                static_cast<unsigned long long>(offset));
+            respond(index, 0x4280); // write fault, do not retry
+            return;
+        }
         std::memcpy(disk.data() + offset, s.data, length);
         if (told.fault == "late-write" && fault_done && length >= 4096)
             say("wrote %llu bytes at %llu, first byte 0x%02x", static_cast<unsigned long long>(length),
@@ -666,6 +673,8 @@ int main(int argc, char** argv)
             told.grant = static_cast<unsigned>(std::atoi(argv[++i]));
         else if (i + 1 < argc && word == "--mdts")
             told.mdts = static_cast<unsigned>(std::atoi(argv[++i]));
+        else if (word == "--refuse")
+            told.refuse = true;
         else if (word == "--traffic")
             told.traffic = true;
         else if (word == "--anonymous")

@@ -306,6 +306,34 @@ int churn(const command_line& line)
     return failed != 0;
 }
 
+/// The writes of rdma-hostile.t's late_writes, from registered memory.
+int late_writes(const command_line& line)
+{
+    mem_file file(line.volume);
+    const block_file block(line.volume);
+    const memory_source source(line.memory, line.largest);
+    const auto target = file.target(block.fd(), WEFT_MEM_MAY_WRITE);
+    const auto memory = file.add(source, 0, line.largest, line.flags);
+    ring io(1);
+    unsigned failed = 0;
+    const auto write = [&](std::uint8_t byte, std::uint64_t offset) {
+        const std::vector<std::uint8_t> bytes(line.largest, byte);
+        source.write(0, bytes.data(), bytes.size());
+        io.prepare(file.fd(), WEFT_MEM_CMD_WRITE, {target, memory.id, offset, 0, line.largest, 0}, 0);
+        const auto result = io.next().second;
+        if (result != static_cast<int>(line.largest)) {
+            std::printf("write %u %s\n", byte, std::strerror(-result));
+            failed++;
+        }
+    };
+    for (unsigned i = 1; i <= line.count; i++) {
+        write(static_cast<std::uint8_t>(i), 0);
+        if (i == 20)
+            write(0xaa, 1 << 20);
+    }
+    return failed != 0;
+}
+
 /// Twice as many bytes at a time as may bounce, which no member answers: prints how many commands are
 /// refused.
 int crowd(const command_line& line)
@@ -415,6 +443,8 @@ int main(int argc, char** argv)
         return bench(line);
     if (line.verb == "crowd")
         return crowd(line);
+    if (line.verb == "late")
+        return late_writes(line);
     if (line.verb == "block")
         return bench_block(line);
     if (line.verb == "load")

@@ -151,39 +151,35 @@ gone
 
 # --- A write that is executed late, but as late as the rules allow: within two keep-alive timeouts, or three where any
 # command keeps the association alive. What no host can know is left: a target that reports no CQT may execute later
-# still what its disk had begun.
-cat >/tmp/writes.py <<'P'
-import mmap, os
-f = os.open("/dev/weft/v", os.O_RDWR | os.O_DIRECT)
-buf = mmap.mmap(-1, 65536)
-for i in range(1, 60):
-    buf[:] = bytes([i]) * len(buf)
-    os.pwrite(f, buf, 0)
-P
-cat >/tmp/late.awk <<'P'
-/withheld a write/ { late = 1 }
-late && /wrote 65536/ && !executed { early = 1; exit }
-/executed the withheld/ { executed = 1; exit }
-END { exit early }
-P
-bytes() { dd if=/dev/weft/v bs=64k count=1 iflag=direct status=none | xxd -p -c 1 | sort | uniq -c | tr -s ' '; }
+# still what its disk had begun. The same write is sent again at once, writes elsewhere go on, and newer writes to the
+# same bytes wait.
 late_write() { # SENTENCE SECONDS [OPTION]
-	local sentence=$1 seconds=$2
-	shift 2
-	hostile late-write --keep "$seconds" "$@"
-	ok "$sentence: a volume of one member by one path" weftctl create v "$uri" --force "${patience[@]}"
-	ok "$sentence: and by another" weftctl path add v "rdma://10.9.0.2/$nqn" "${patience[@]}"
-	ok "$sentence: 59 writes to one place" python3 /tmp/writes.py
-	ok "$sentence: one was withheld and executed late" \
+	late_begin "$@"
+	ok "$1: 59 writes to one place, one elsewhere" python3 /tmp/late.py 59
+	ok "$1: one was withheld and executed late" \
 		until_true 60 grep -q "executed the withheld write" /tmp/hostile.out
 	grep -v 'wrote 4096' /tmp/hostile.out | head -n 8 | indented
-	is "$sentence: the last of 59 writes is what is read" "$(bytes)" " 65536 3b"
-	ok "$sentence: and not sent again before" awk -f /tmp/late.awk /tmp/hostile.out
-	ok "$sentence: stopped" weftctl stop v
-	ok "$sentence: disconnected" weftctl disconnect --all
-	gone
+	is "$1: the last of 59 writes is what is read" "$(bytes)" " 65536 3b"
+	late_order "$1"
+	ok "$1: stopped" weftctl stop v
+	late_end "$1"
 }
 late_write "late" $((2 * keep_alive - 2))
 late_write "late, alive by traffic" $((3 * keep_alive - 2)) --traffic
+
+late_begin "late, refused" $((2 * keep_alive - 2)) --refuse
+is "late, refused: the error comes when the target cannot execute the write any more" \
+	"$(python3 /tmp/late.py 20)" "write 20 No data available late"
+grep -v 'wrote 4096' /tmp/hostile.out | tail -n 8 | indented
+late_refused "late, refused"
+ok "late, refused: stopped" weftctl stop v
+late_end "late, refused"
+
+late_begin "late, stopped" $((2 * keep_alive - 2))
+ok "late, stopped: 20 writes" python3 /tmp/late.py 20
+is "late, stopped: the last one is not executed late yet" "$(grep -c "executed the withheld" /tmp/hostile.out)" 0
+ok "late, stopped: the volume stops" weftctl stop v
+ok "late, stopped: and not before the target executed it" grep -q "executed the withheld" /tmp/hostile.out
+late_end "late, stopped"
 hostile_end
 done_testing

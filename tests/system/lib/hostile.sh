@@ -33,3 +33,64 @@ hostile() {
 	log_mark
 }
 gone() { kill "$target"; wait "$target" 2>/dev/null; }
+
+# --- A write that the target withholds and executes late: the twentieth of the writes of 64 KiB that are numbered by
+# their bytes. /tmp/late.py COUNT sends them to one place, and one to another place after the twentieth. "weft-memtest
+# VOLUME late MEMORY --count=COUNT" does the same from registered memory.
+late_files() {
+	cat >/tmp/late.py <<'P'
+import mmap, os, sys
+f = os.open("/dev/weft/v", os.O_RDWR | os.O_DIRECT)
+buf = mmap.mmap(-1, 65536)
+failed = 0
+for i in range(1, int(sys.argv[1]) + 1):
+    buf[:] = bytes([i]) * len(buf)
+    try:
+        os.pwrite(f, buf, 0)
+    except OSError as error:
+        failed += 1
+        log = open("/tmp/hostile.out").read()
+        print("write", i, error.strerror, "late" if "executed the withheld" in log else "early")
+    if i == 20:
+        buf[:] = bytes([0xaa]) * len(buf)
+        os.pwrite(f, buf, 1 << 20)
+sys.exit(failed > 0)
+P
+	cat >/tmp/late.awk <<'P'
+/withheld a write/ { late = 1 }
+/executed the withheld/ { executed = 1 }
+late && !executed && /refused 65536/ { refused = 1 }
+late && !executed && /wrote 65536/ {
+	if (/0x14/) again = 1
+	else if (/0xaa/) other = 1
+	else early = 1
+}
+END {
+	print (executed ? "executed" : ""), (again ? "again" : ""), (refused ? "refused" : ""), (other ? "other" : ""),
+		(early ? "early" : "")
+}
+P
+}
+
+bytes() { dd if=/dev/weft/v bs=64k count=1 iflag=direct status=none | xxd -p -c 1 | sort | uniq -c | tr -s ' '; }
+late_begin() { # SENTENCE SECONDS [OPTION]
+	local sentence=$1 seconds=$2
+	shift 2
+	late_files
+	hostile late-write --keep "$seconds" "$@"
+	ok "$sentence: a volume of one member by one path" weftctl create v "$uri" --force "${patience[@]}"
+	ok "$sentence: and by another" weftctl path add v "rdma://10.9.0.2/$nqn" "${patience[@]}"
+}
+late_end() { # SENTENCE
+	ok "$1: disconnected" weftctl disconnect --all
+	gone
+}
+# late_order SENTENCE: what the target executed between the loss of the path and the late execution.
+late_order() {
+	is "$1: before, the same write and one elsewhere were executed, and no newer one" \
+		"$(awk -f /tmp/late.awk /tmp/hostile.out)" "executed again  other "
+}
+late_refused() { # SENTENCE
+	is "$1: before the target executed it, the second copy was refused" \
+		"$(awk -f /tmp/late.awk /tmp/hostile.out)" "executed  refused  "
+}
