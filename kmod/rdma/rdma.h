@@ -51,6 +51,8 @@
 /* Queue pairs that are being connected at once: a target takes one after the other. */
 #define WEFT_RDMA_CONNECTS	8
 #define WEFT_RDMA_RETRIES	5
+/* Before the first attempt to reconnect; a link that lost packets is back at once. */
+#define WEFT_RDMA_FIRST_DELAY_MS 250U
 /* A namespace whose commands a target refused so long ago is trusted as before. */
 #define WEFT_RDMA_DOUBT_FORGET	(60 * HZ)
 /* Attempts to reconnect with all queues, before those are enough that the target took. */

@@ -68,7 +68,7 @@ static unsigned long weft_backoff(struct weft_rdma_ctrl *ctrl)
 	u32 ms = ctrl->opts.reconnect_delay * 1000;
 
 	if (!ctrl->attempts)
-		ms = min(ms, 1000U);
+		ms = min(ms, WEFT_RDMA_FIRST_DELAY_MS);
 	else
 		ms <<= min(ctrl->attempts - 1, 3U);
 	return msecs_to_jiffies(ms - ms / 10 + get_random_u32_below(ms / 5 + 1));
