@@ -430,17 +430,20 @@ static unsigned long weft_quiet_time(const struct weft_rdma_ctrl *ctrl)
 				WEFT_RDMA_QUIET_MARGIN_MS);
 }
 
-static void weft_shutdown(struct weft_rdma_ctrl *ctrl)
+/* Returns true if the target has confirmed that all commands have ended. */
+static bool weft_shutdown(struct weft_rdma_ctrl *ctrl)
 {
 	u32 cc = NVME_CC_CSS_NVM | NVME_CC_IOSQES | NVME_CC_IOCQES |
 		 NVME_CC_ENABLE | NVME_CC_SHN_NORMAL;
 	struct weft_why why = {};
 
 	if (weft_rdma_property_write(ctrl, NVME_REG_CC, cc))
-		return;
-	if (weft_wait_ready(ctrl, NVME_CSTS_SHST_MASK, NVME_CSTS_SHST_CMPLT,
-			    ctrl->info.shutdown_ms, &why))
-		weft_ctrl_warn(ctrl, "shutting down: %s\n", why.text);
+		return false;
+	if (!weft_wait_ready(ctrl, NVME_CSTS_SHST_MASK, NVME_CSTS_SHST_CMPLT,
+			     ctrl->info.shutdown_ms, &why))
+		return true;
+	weft_ctrl_warn(ctrl, "shutting down: %s\n", why.text);
+	return false;
 }
 
 /* Wait until no timeout handler is running. */
@@ -465,10 +468,9 @@ static void weft_sync_timeouts(struct weft_rdma_ctrl *ctrl)
  */
 void weft_rdma_teardown(struct weft_rdma_ctrl *ctrl, bool shutdown)
 {
+	bool ended = shutdown && weft_shutdown(ctrl);
 	u32 i;
 
-	if (shutdown)
-		weft_shutdown(ctrl);
 	/* Wait for a thread that connects queues for peer memory; no other starts. */
 	mutex_lock(&ctrl->mem_lock);
 	WRITE_ONCE(ctrl->mem_ready, false);
@@ -482,7 +484,7 @@ void weft_rdma_teardown(struct weft_rdma_ctrl *ctrl, bool shutdown)
 		if (ctrl->queues[i].cm_id)
 			weft_rdma_queue_stop(&ctrl->queues[i]);
 	/* From here on nothing keeps the association alive. Set before requests look at it. */
-	if (weft_rdma_state(ctrl) == WEFT_RDMA_RECOVERING)
+	if (weft_rdma_state(ctrl) >= WEFT_RDMA_RECOVERING && !ended)
 		ctrl->quiet_at = jiffies + weft_quiet_time(ctrl);
 
 	/* Wait for handlers of the requests that are ended next. */
