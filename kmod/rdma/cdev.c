@@ -205,6 +205,24 @@ static ssize_t rail_show(struct device *dev, struct device_attribute *attr, char
 }
 static DEVICE_ATTR_RO(rail);
 
+/* Associations that ended by an error, by reason. The numbers are of one moment. */
+static ssize_t ends_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct weft_rdma_ctrl *ctrl = container_of(dev, struct weft_rdma_ctrl, dev);
+	u32 ends[WEFT_RDMA_ENDS];
+	unsigned long flags;
+	int len = 0;
+	u32 i;
+
+	spin_lock_irqsave(&ctrl->lock, flags);
+	memcpy(ends, ctrl->ends, sizeof(ends));
+	spin_unlock_irqrestore(&ctrl->lock, flags);
+	for (i = 0; i < WEFT_RDMA_ENDS; i++)
+		len += sysfs_emit_at(buf, len, "%s %u\n", weft_rdma_end_text(i), ends[i]);
+	return len;
+}
+static DEVICE_ATTR_RO(ends);
+
 static struct attribute *weft_ctrl_attrs[] = {
 	&dev_attr_state.attr,
 	&dev_attr_transport.attr,
@@ -227,6 +245,7 @@ static struct attribute *weft_ctrl_attrs[] = {
 	&dev_attr_fast_io_fail_tmo.attr,
 	&dev_attr_reconnects.attr,
 	&dev_attr_errors.attr,
+	&dev_attr_ends.attr,
 	&dev_attr_reason.attr,
 	NULL
 };

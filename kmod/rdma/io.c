@@ -99,11 +99,11 @@ static void weft_wc_failed(struct weft_rdma_queue *queue, struct ib_wc *wc,
 	if (weft_queue_aside(queue))
 		return;
 	if (wc->status != IB_WC_WR_FLUSH_ERR)
-		weft_rdma_error(queue->ctrl, "queue %u: %s failed: %s",
+		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_QUEUE_PAIR, "queue %u: %s failed: %s",
 				queue->index, what, ib_wc_status_msg(wc->status));
 	else
-		weft_rdma_error(queue->ctrl, "queue %u: the queue pair went into error",
-				queue->index);
+		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_QUEUE_PAIR,
+				"queue %u: the queue pair went into error", queue->index);
 }
 
 /* A work request that a slot waits for. */
@@ -160,14 +160,16 @@ static struct weft_rdma_slot *weft_response_slot(struct weft_rdma_queue *queue,
 	struct weft_rdma_slot *slot;
 
 	if (unlikely(tag >= queue->size)) {
-		weft_rdma_error(queue->ctrl, "queue %u: the target answered command 0x%x, which does not exist",
+		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_PROTOCOL,
+				"queue %u: the target answered command 0x%x, which does not exist",
 				queue->index, cid);
 		return NULL;
 	}
 	slot = &queue->slots[tag];
 	if (unlikely(!slot->rq || !(slot->pending & WEFT_SLOT_RESPONSE) ||
 		     cid != WEFT_CID(tag, slot->generation))) {
-		weft_rdma_error(queue->ctrl, "queue %u: the target answered command 0x%x, which it does not owe an answer",
+		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_PROTOCOL,
+				"queue %u: the target answered command 0x%x, which it does not owe an answer",
 				queue->index, cid);
 		return NULL;
 	}
@@ -197,15 +199,16 @@ static void weft_response(struct weft_rdma_queue *queue, struct ib_wc *wc,
 	if (wc->wc_flags & IB_WC_WITH_INVALIDATE) {
 		if (unlikely(!slot->mapped ||
 			     wc->ex.invalidate_rkey != slot->mr->rkey)) {
-			weft_rdma_error(queue->ctrl, "queue %u: the target invalidated key 0x%x, which is not command 0x%x's",
+			weft_rdma_error(queue->ctrl, WEFT_RDMA_END_PROTOCOL,
+					"queue %u: the target invalidated key 0x%x, which is not command 0x%x's",
 					queue->index, wc->ex.invalidate_rkey,
 					cqe->command_id);
 			weft_keys_invalidated(queue, wc);
 			return;
 		}
 	} else if (slot->mapped && weft_slot_invalidate(queue, slot)) {
-		weft_rdma_error(queue->ctrl, "queue %u: LOCAL_INV cannot be posted",
-				queue->index);
+		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_QUEUE_PAIR,
+				"queue %u: LOCAL_INV cannot be posted", queue->index);
 		return;
 	}
 	pdu = blk_mq_rq_to_pdu(slot->rq);
@@ -227,7 +230,8 @@ void weft_rdma_recv_done(struct ib_cq *cq, struct ib_wc *wc)
 		return;
 	}
 	if (unlikely(wc->byte_len != sizeof(struct nvme_completion))) {
-		weft_rdma_error(queue->ctrl, "queue %u: the target sent a capsule of %u bytes, not %zu",
+		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_PROTOCOL,
+				"queue %u: the target sent a capsule of %u bytes, not %zu",
 				queue->index, wc->byte_len,
 				sizeof(struct nvme_completion));
 		weft_keys_invalidated(queue, wc);
@@ -235,8 +239,8 @@ void weft_rdma_recv_done(struct ib_cq *cq, struct ib_wc *wc)
 	}
 	weft_response(queue, wc, recv->nvme);
 	if (unlikely(weft_rdma_post_recv(queue, recv)))
-		weft_rdma_error(queue->ctrl, "queue %u: a receive cannot be posted",
-				queue->index);
+		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_QUEUE_PAIR,
+				"queue %u: a receive cannot be posted", queue->index);
 }
 
 static void weft_unmap_data(struct weft_rdma_queue *queue, struct request *rq,
@@ -391,7 +395,8 @@ static inline void weft_slot_send(struct weft_rdma_queue *queue, struct weft_rdm
 	 * back: recovery ends it with the others.
 	 */
 	if (unlikely(ret))
-		weft_rdma_error(queue->ctrl, "queue %u: a command cannot be posted (error %d)",
+		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_QUEUE_PAIR,
+				"queue %u: a command cannot be posted (error %d)",
 				queue->index, -ret);
 }
 
@@ -816,6 +821,14 @@ static void weft_slot_forget_key(struct weft_rdma_slot *slot)
 	slot->mapped = false;
 }
 
+/* The timeout of a Keep Alive is seen here before its sender sees it. */
+static enum weft_rdma_end weft_timeout_end(const struct weft_rdma_queue *queue,
+					   const struct weft_rdma_pdu *pdu)
+{
+	return !queue->index && pdu->opcode == nvme_admin_keep_alive ?
+	       WEFT_RDMA_END_KEEP_ALIVE : WEFT_RDMA_END_TIMEOUT;
+}
+
 static enum blk_eh_timer_return weft_rdma_timeout(struct request *rq)
 {
 	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
@@ -844,8 +857,8 @@ static enum blk_eh_timer_return weft_rdma_timeout(struct request *rq)
 			weft_rdma_abort(queue, WEFT_CID(pdu->slot, slot->generation));
 			return BLK_EH_RESET_TIMER;
 		}
-		weft_rdma_error(ctrl, "queue %u: command 0x%x timed out", queue->index,
-				WEFT_CID(pdu->slot, slot->generation));
+		weft_rdma_error(ctrl, weft_timeout_end(queue, pdu), "queue %u: command 0x%x timed out",
+				queue->index, WEFT_CID(pdu->slot, slot->generation));
 		return BLK_EH_RESET_TIMER;
 	case WEFT_RDMA_RECOVERING:
 		return BLK_EH_RESET_TIMER;

@@ -153,7 +153,8 @@ static void weft_domain_fence(struct weft_domain *domain)
 	mutex_lock(&weft_rdma_ctrls_lock);
 	list_for_each_entry(ctrl, &weft_rdma_ctrls, list)
 		if (READ_ONCE(ctrl->domain) == domain)
-			weft_rdma_error(ctrl, "peer memory is taken away, and a command on it does not end");
+			weft_rdma_error(ctrl, WEFT_RDMA_END_MEMORY,
+					"peer memory is taken away, and a command on it does not end");
 	/* Also wait for running recoveries: their domain may be released already. */
 	list_for_each_entry(ctrl, &weft_rdma_ctrls, list)
 		flush_work(&ctrl->recover_work);
@@ -389,7 +390,8 @@ static int weft_regions_post(struct weft_mapping *mapping, struct weft_rdma_queu
 	/* They wait behind earlier work requests, which a target may delay without limit. */
 	if (!atomic_dec_and_test(&r.pending) &&
 	    !wait_for_completion_timeout(&r.done, WEFT_PEER_REGISTER)) {
-		weft_rdma_error(queue->ctrl, "queue %u: a registration does not end", queue->index);
+		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_TIMEOUT,
+				"queue %u: a registration does not end", queue->index);
 		/* The error state flushes them. Recovery cannot: it waits for a lock held here. */
 		rdma_disconnect(queue->cm_id);
 		wait_for_completion(&r.done);

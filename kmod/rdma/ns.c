@@ -537,7 +537,7 @@ static void weft_scan(struct weft_rdma_ctrl *ctrl)
 	}
 	/* A disk that is not identified must not resume. */
 	if (!whole)
-		weft_rdma_error(ctrl, "its namespaces cannot be read");
+		weft_rdma_error(ctrl, WEFT_RDMA_END_SCAN, "its namespaces cannot be read");
 	else if (list)
 		weft_scan_end(ctrl);
 	memalloc_noio_restore(noio);

@@ -74,7 +74,9 @@ static int weft_rdma_cm_handler(struct rdma_cm_id *id, struct rdma_cm_event *eve
 			break;
 		/* Read when the association is up, where that is not the case yet. */
 		WRITE_ONCE(queue->ctrl->lost, true);
-		weft_rdma_error(queue->ctrl, "queue %u: %s", queue->index,
+		weft_rdma_error(queue->ctrl, event->event == RDMA_CM_EVENT_DISCONNECTED ?
+				WEFT_RDMA_END_CONNECTION : WEFT_RDMA_END_DEVICE,
+				"queue %u: %s", queue->index,
 				event->event == RDMA_CM_EVENT_DISCONNECTED ?
 				"the target ended the connection" :
 				event->event == RDMA_CM_EVENT_DEVICE_REMOVAL ?
@@ -111,8 +113,8 @@ static void weft_queue_qp_event(struct ib_event *event, void *context)
 	if (event->event == IB_EVENT_QP_FATAL ||
 	    event->event == IB_EVENT_QP_REQ_ERR ||
 	    event->event == IB_EVENT_QP_ACCESS_ERR)
-		weft_rdma_error(queue->ctrl, "queue %u: %s", queue->index,
-				ib_event_msg(event->event));
+		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_QUEUE_PAIR, "queue %u: %s",
+				queue->index, ib_event_msg(event->event));
 }
 
 /* Software RDMA devices have no NUMA node; their network interface has. */

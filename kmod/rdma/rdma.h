@@ -252,6 +252,38 @@ enum weft_rdma_state {
 };
 
 /**
+ * enum weft_rdma_end - why an association ended; the first error counts
+ * @WEFT_RDMA_END_TIMEOUT: a command was not answered, or a work request did not
+ *	complete, in time
+ * @WEFT_RDMA_END_KEEP_ALIVE: a Keep Alive command was not answered in time, or it
+ *	failed
+ * @WEFT_RDMA_END_QUEUE_PAIR: a work request failed or could not be posted, or the
+ *	queue pair went into error
+ * @WEFT_RDMA_END_CONNECTION: the target ended a connection, or a connection was
+ *	lost while the others were made
+ * @WEFT_RDMA_END_DEVICE: the RDMA device is being removed, or the address moved to
+ *	another device
+ * @WEFT_RDMA_END_PROTOCOL: the target broke a rule of the protocol
+ * @WEFT_RDMA_END_SCAN: the namespaces could not be read
+ * @WEFT_RDMA_END_MEMORY: an exporter revoked peer memory, and a command on it did
+ *	not end in time
+ * @WEFT_RDMA_ENDS: number of reasons
+ *
+ * weft_rdma_end_text() has their names.
+ */
+enum weft_rdma_end {
+	WEFT_RDMA_END_TIMEOUT,
+	WEFT_RDMA_END_KEEP_ALIVE,
+	WEFT_RDMA_END_QUEUE_PAIR,
+	WEFT_RDMA_END_CONNECTION,
+	WEFT_RDMA_END_DEVICE,
+	WEFT_RDMA_END_PROTOCOL,
+	WEFT_RDMA_END_SCAN,
+	WEFT_RDMA_END_MEMORY,
+	WEFT_RDMA_ENDS,
+};
+
+/**
  * struct weft_rdma_options - options of a controller
  * @subnqn: subsystem
  * @host_nqn: this host
@@ -290,7 +322,7 @@ struct weft_rdma_options {
 /**
  * struct weft_rdma_ctrl - a controller
  * @state: changed by weft_rdma_set_state_locked() alone, under @lock
- * @lock: @state
+ * @lock: @state, @errors, @ends, @end
  * @ref: put by weft_rdma_ctrl_put()
  * @list: protected by weft_rdma_ctrls_lock
  * @dev: /dev/weft-rdmaN
@@ -348,6 +380,9 @@ struct weft_rdma_options {
  * @attempts: to reconnect since the loss
  * @reconnects: that succeeded
  * @errors: recoveries that were begun
+ * @ends: the same by reason; changed under @lock, as @errors
+ * @end: reason of the last recovery, if @errors is not 0; changed under @lock, before
+ *	@recover_work is queued
  * @lost_at: when the last association ended, jiffies
  * @quiet_at: from then on, no command of an ended association can execute
  * @keeps_writes: a disk without a volume holds writes that the target may still
@@ -368,7 +403,7 @@ struct weft_rdma_options {
  */
 struct weft_rdma_ctrl {
 	enum weft_rdma_state	state;
-	spinlock_t		lock;	/* @state */
+	spinlock_t		lock;	/* @state, @errors, @ends, @end */
 	struct kref		ref;
 	struct list_head	list;
 	struct device		dev;
@@ -426,6 +461,8 @@ struct weft_rdma_ctrl {
 	u32			attempts;
 	u32			reconnects;
 	u32			errors;
+	u32			ends[WEFT_RDMA_ENDS];
+	enum weft_rdma_end	end;
 	unsigned long		lost_at;
 	unsigned long		quiet_at;
 	bool			keeps_writes;
@@ -556,8 +593,9 @@ void weft_rdma_map_hctxs(struct weft_rdma_ctrl *ctrl, struct request_queue *q);
 void weft_rdma_cancel_peers(struct blk_mq_tag_set *set);
 
 /* recovery.c */
-__printf(2, 3)
-void weft_rdma_error(struct weft_rdma_ctrl *ctrl, const char *fmt, ...);
+__printf(3, 4)
+void weft_rdma_error(struct weft_rdma_ctrl *ctrl, enum weft_rdma_end end, const char *fmt, ...);
+const char *weft_rdma_end_text(enum weft_rdma_end end);
 void weft_rdma_recover_work(struct work_struct *work);
 void weft_rdma_connect_work(struct work_struct *work);
 void weft_rdma_fail_fast_work(struct work_struct *work);

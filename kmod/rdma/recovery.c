@@ -5,8 +5,8 @@
  * DOC: recovery
  *
  * weft_rdma_error() may be called in any context and several times. The first
- * call sets the controller from LIVE to RECOVERING and stores the reason. The
- * work then pauses the disks, drains the queue pairs, and only then ends the
+ * call sets the controller from LIVE to RECOVERING, and stores and counts the
+ * reason. The work then pauses the disks, drains the queue pairs, and only then ends the
  * requests that were in flight. Requests of a volume's path go back to the
  * volume, which has other paths. Requests of a disk without a volume wait.
  *
@@ -33,11 +33,12 @@
 /**
  * weft_rdma_error() - end an association after an error
  * @ctrl: the controller
+ * @end: the reason, to be counted
  * @fmt: the reason, for messages
  *
  * Context: any.
  */
-void weft_rdma_error(struct weft_rdma_ctrl *ctrl, const char *fmt, ...)
+void weft_rdma_error(struct weft_rdma_ctrl *ctrl, enum weft_rdma_end end, const char *fmt, ...)
 {
 	char reason[sizeof(ctrl->reason)];
 	unsigned long flags;
@@ -55,11 +56,44 @@ void weft_rdma_error(struct weft_rdma_ctrl *ctrl, const char *fmt, ...)
 	if (first) {
 		memcpy(ctrl->reason, reason, sizeof(reason));
 		ctrl->errors++;
+		ctrl->ends[end]++;
+		WRITE_ONCE(ctrl->end, end);
 		queue_work(ctrl->wq, &ctrl->recover_work);
 	}
 	spin_unlock_irqrestore(&ctrl->lock, flags);
 	if (first)
 		weft_ctrl_warn(ctrl, "%s; recovering\n", reason);
+}
+
+/**
+ * weft_rdma_end_text() - the name of a reason, for sysfs
+ * @end: the reason
+ *
+ * Return: a word.
+ */
+const char *weft_rdma_end_text(enum weft_rdma_end end)
+{
+	switch (end) {
+	case WEFT_RDMA_END_TIMEOUT:
+		return "timeout";
+	case WEFT_RDMA_END_KEEP_ALIVE:
+		return "keep-alive";
+	case WEFT_RDMA_END_QUEUE_PAIR:
+		return "queue-pair";
+	case WEFT_RDMA_END_CONNECTION:
+		return "connection";
+	case WEFT_RDMA_END_DEVICE:
+		return "device";
+	case WEFT_RDMA_END_PROTOCOL:
+		return "protocol";
+	case WEFT_RDMA_END_SCAN:
+		return "scan";
+	case WEFT_RDMA_END_MEMORY:
+		return "memory";
+	case WEFT_RDMA_ENDS:
+		break;
+	}
+	return "?";
 }
 
 /* The delay doubles, with 10 % random variation, so that hosts do not reconnect together. */
@@ -229,7 +263,8 @@ void weft_rdma_connect_work(struct work_struct *work)
 void weft_rdma_went_live(struct weft_rdma_ctrl *ctrl)
 {
 	if (READ_ONCE(ctrl->lost)) {
-		weft_rdma_error(ctrl, "a connection was lost while the others were made");
+		weft_rdma_error(ctrl, WEFT_RDMA_END_CONNECTION,
+				"a connection was lost while the others were made");
 		return;
 	}
 	/* An error that the target answered while this came up has stopped it. */
@@ -254,7 +289,8 @@ void weft_rdma_keep_alive_work(struct work_struct *work)
 				msecs_to_jiffies(ctrl->opts.kato_ms),
 				BLK_MQ_REQ_RESERVED | BLK_MQ_REQ_NOWAIT, NULL);
 	if (ret) {
-		weft_rdma_error(ctrl, "the keep-alive was not answered (%d)", ret);
+		weft_rdma_error(ctrl, WEFT_RDMA_END_KEEP_ALIVE,
+				"the keep-alive was not answered (%d)", ret);
 		return;
 	}
 	queue_delayed_work(ctrl->wq, &ctrl->keep_alive_work,
