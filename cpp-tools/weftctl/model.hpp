@@ -17,6 +17,12 @@ struct io_counter {
     std::uint64_t nsecs = 0;
 };
 
+/// How many associations of a controller ended for one reason.
+struct end_count {
+    std::string reason; ///< a word of weft_rdma.ko, such as "timeout"
+    std::uint32_t count = 0;
+};
+
 /// A path to a member of an assembled volume.
 struct path_status {
     std::string disk; ///< as in /sys/block
@@ -31,7 +37,8 @@ struct path_status {
     std::string rail;   ///< local RDMA device and port
     std::uint32_t queues = 0;
     std::uint32_t reconnects = 0;
-    std::uint32_t errors = 0; ///< number of associations that ended by an error
+    std::uint32_t errors = 0;    ///< number of associations that ended by an error
+    std::vector<end_count> ends; ///< the same by reason; only reasons that occurred
 };
 
 /// A member of an assembled volume.

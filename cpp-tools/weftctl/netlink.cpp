@@ -283,6 +283,10 @@ void read_controller(path_status& path)
     path.queues -= path.queues ? 1 : 0; // the admin queue
     std::ifstream(dir / "reconnects") >> path.reconnects;
     std::ifstream(dir / "errors") >> path.errors;
+    std::ifstream ends(dir / "ends");
+    for (end_count end; ends >> end.reason >> end.count;)
+        if (end.count)
+            path.ends.push_back(end);
 }
 
 } // namespace

@@ -17,6 +17,14 @@ json to_json(const io_counter& counter)
     return {{"ios", counter.ios}, {"bytes", counter.bytes}, {"nsecs", counter.nsecs}};
 }
 
+json to_json(const std::vector<end_count>& ends)
+{
+    json counts = json::object();
+    for (const auto& end : ends)
+        counts[end.reason] = end.count;
+    return counts;
+}
+
 json to_json(const path_status& path)
 {
     return {{"disk", path.disk},
@@ -31,7 +39,8 @@ json to_json(const path_status& path)
             {"rail", path.rail},
             {"queues", path.queues},
             {"reconnects", path.reconnects},
-            {"errors", path.errors}};
+            {"errors", path.errors},
+            {"ends", to_json(path.ends)}};
 }
 
 json to_json(const member_status& member)

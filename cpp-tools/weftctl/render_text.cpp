@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <set>
 
 namespace weft
 {
@@ -53,6 +54,18 @@ std::string format_mean(const io_counter& counter)
         return "-";
     return fmt::format("{:.1f} us",
                        static_cast<double>(counter.nsecs) / static_cast<double>(counter.ios) / 1000);
+}
+
+// "associations ended: 3 (queue-pair 2, keep-alive 1)"
+std::string describe_ends(const std::vector<end_count>& ends)
+{
+    std::uint64_t sum = 0;
+    std::string reasons;
+    for (const auto& end : ends) {
+        sum += end.count;
+        reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", end.reason, end.count);
+    }
+    return fmt::format("associations ended: {} ({})", sum, reasons);
 }
 
 class text_renderer final : public renderer
@@ -261,6 +274,17 @@ private:
             return;
         fmt::print("  paths       {}\n", volume.iopolicy);
         rows.print();
+        print_ends(volume);
+    }
+
+    // Once for each controller: several members can be namespaces of one.
+    static void print_ends(const volume_status& volume)
+    {
+        std::set<std::string> printed;
+        for (const auto& member : volume.members)
+            for (const auto& path : member.paths)
+                if (!path.ends.empty() && printed.insert(path.controller).second)
+                    fmt::print("  {:<11} {}\n", path.controller, describe_ends(path.ends));
     }
 };
 

@@ -43,6 +43,18 @@ verb add_status(CLI::App& app)
     command->add_option("NAME", *names, "of the volumes; all otherwise");
     command->footer(R"(Counters are of this assembly, and zero with --no-iostats.
 
+A controller of weft_rdma counts since it was created: how often it reconnected, and for which reasons its
+associations ended by an error (/sys/class/weft-rdma/weft-rdmaN/ends):
+
+  timeout     a command was not answered, or a work request did not complete
+  keep-alive  a Keep Alive was not answered, or it failed
+  queue-pair  a work request failed, or the queue pair went into error
+  connection  the target ended a connection
+  device      the RDMA device was removed, or the address moved to another device
+  protocol    the target broke a rule of the protocol
+  scan        the namespaces could not be read
+  memory      memory was revoked, and a command on it did not end
+
 Examples:
   weftctl status
   weftctl status data --json)");

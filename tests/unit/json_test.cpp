@@ -46,19 +46,25 @@ private:
         for (const auto& name : rule.value("required", json::array()))
             if (!value.contains(name))
                 return where + " has no " + name.get<std::string>();
-        if (value.is_object() && rule.contains("properties"))
-            for (const auto& [name, member] : value.items()) {
-                if (!rule["properties"].contains(name))
-                    return where + " has " + name;
-                if (auto wrong = mismatch(member, rule["properties"][name], where + "." + name);
-                    !wrong.empty())
+        if (value.is_object())
+            for (const auto& [name, member] : value.items())
+                if (auto wrong = mismatch(member, name, rule, where); !wrong.empty())
                     return wrong;
-            }
         if (value.is_array() && rule.contains("items"))
             for (const auto& item : value)
                 if (auto wrong = mismatch(item, rule["items"], where + "[]"); !wrong.empty())
                     return wrong;
         return {};
+    }
+    /// Of a member of an object that `rule` is for.
+    [[nodiscard]] std::string mismatch(const json& member, const std::string& name, const json& rule,
+                                       const std::string& where) const
+    {
+        const auto properties = rule.value("properties", json::object());
+        const auto own = properties.value(name, rule.value("additionalProperties", json(true)));
+        if (own.is_boolean())
+            return own ? std::string() : where + " has " + name;
+        return mismatch(member, own, where + "." + name);
     }
     static bool has_type(const json& value, const json& type)
     {
@@ -92,6 +98,7 @@ TEST(json, is_one_document_and_fits_its_schema)
     volume.name = "data";
     volume.members.resize(2);
     volume.members[0].paths.resize(2);
+    volume.members[0].paths[0].ends = {{"queue-pair", 2}, {"keep-alive", 1}};
     const found_volume stopped{"old", "uuid", 1 << 20, 2, {"/dev/a", "/dev/b"}};
     const found_volume incomplete{"half", "uuid", 1 << 20, 2, {"/dev/a", ""}};
     topology drawn;
@@ -118,6 +125,9 @@ TEST(json, is_one_document_and_fits_its_schema)
     EXPECT_EQ(document["errors"].size(), 2U);
     EXPECT_EQ(document["errors"][1], (json{{"code", 4}, {"text", "another is not there"}}));
     EXPECT_EQ(document["volumes"].size(), 4U);
+    const auto& paths = document["volumes"][0]["members"][0]["paths"];
+    EXPECT_EQ(paths[0]["ends"], (json{{"queue-pair", 2}, {"keep-alive", 1}}));
+    EXPECT_EQ(paths[1]["ends"], json::object());
     EXPECT_EQ(document["actions"].size(), 2U);
     EXPECT_EQ(document["findings"].size(), 2U);
 }
