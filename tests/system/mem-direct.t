@@ -157,9 +157,11 @@ ok "it serves on" until_true 30 weft-memtest v verify exporter
 # A target that is silent: the memory goes back in bounded time all the same.
 knob 0 latency_ns "$(slow 2)000000000"
 start=$SECONDS
+before=$(ends memory)
 weft-memtest v load exporter --depth=64 --largest=65536 --revoke=500 --seconds="$(slow 2)" >/tmp/load.out 2>&1
 indented </tmp/load.out
 ok "revoked while the target does not answer: at once" test $((SECONDS - start)) -lt "$(slow 25)"
+ok "and the association's end is counted as that of memory" test "$(ends memory)" -gt "$before"
 knob 0 latency_ns 0
 no_strays "silent"
 ok "it serves again" until_true 30 weft-memtest v verify exporter

@@ -48,6 +48,8 @@ all_usable() { [ "$(usable 0)$(usable 1)" = "$1" ]; }
 
 # shellcheck disable=SC2086
 ok "a volume by the first rail" weftctl create v "$(uri 0 0)" "$(uri 1 0)" --chunk 64K --force $quick
+is "no association has ended" "$(status_of v '[.members[].paths[].ends] | add')" "{}"
+is "the text of the status has none, either" "$(weftctl status v | grep -c 'associations ended')" 0
 # shellcheck disable=SC2086
 ok "the second rail is added" weftctl path add v "$(uri 0 1)" "$(uri 1 1)" $quick
 ok "two paths each" until_true 20 all_usable 22
@@ -68,6 +70,8 @@ ok "both carry I/O" test "$d1" -ge 10 -a "$d2" -ge 10
 ok "a memory of many regions is registered for good" \
 	weft-memtest v verify pages --persistent --size=$((96 << 20))
 
+# ended PORT REASON: of each path to that port, how many associations of its controller ended for it.
+ended() { status_of v "[.members[].paths[] | select(.target | endswith(\":$1\")) | .ends.\"$2\" // 0] | join(\" \")"; }
 events_begin
 
 # --- One rail of two
@@ -80,11 +84,22 @@ verify_while "a target's port removed and restored: no error" /dev/weft/v 12 150
 ok "the paths come back by themselves" until_true 30 all_usable 22
 ok "an event told of the loss" grep -q '"path-lost"' /tmp/events
 ok "and one of the return" grep -q '"path-restored"' /tmp/events
+weftctl status v | indented
+ok "an association of each path ended with its connection" \
+	grep -qx '[1-9][0-9]* [1-9][0-9]*' <<<"$(ended 4421 connection)"
+is "none on the other rail did" "$(ended 4420 connection)" "0 0"
+ok "the text of the status says so" \
+	grep -q 'weft-rdma2 *associations ended: .*connection [1-9]' <<<"$(weftctl status v)"
 
 # The target loses its port with the device, and has it back when it is told to.
 remove_rail() { rail_gone 1; sleep "$(slow 2)"; drop_port 1; rail_back 1; restore_port 1; }
+before=$(ends 'device|connection')
 verify_while "an RDMA device removed and back: no error" /dev/weft/v 12 1500 remove_rail
 ok "its paths come back" until_true 40 all_usable 22
+ok "the device or the target, which loses it as well, ended an association of each path" \
+	test "$(ends 'device|connection')" -ge $((before + 2))
+is "each association that ended has a reason" "$(ends)" "$(cat /sys/class/weft-rdma/*/errors | paste -sd+ | bc)"
+grep . /sys/class/weft-rdma/*/ends | indented
 
 # --- Both rails: I/O waits
 both_ports() { drop_port 0; drop_port 1; sleep "$(slow 4)"; restore_port 0; restore_port 1; }

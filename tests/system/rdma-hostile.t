@@ -7,11 +7,12 @@
 . "${0%/*}/lib.sh"
 
 hostile_begin
-logged_once_each() { [ "$(losses | wc -l)" = "$(cat /sys/class/weft-rdma/weft-rdma0/errors)" ]; }
+logged_once_each() { [ "$(losses | wc -l)" = "$(ends)" ]; }
 
-# survives FAULT TEXT: with that fault at the 20th command fio verifies all the same, and the log says why.
+# survives FAULT REASON TEXT: with that fault at the 20th command fio verifies all the same, the log says why, and the
+# reason is counted.
 survives() {
-	local fault=$1 text=$2
+	local fault=$1 reason=$2 text=$3
 	hostile "$fault" --at 20
 	ok "$fault: connected" weftctl connect "$uri" "${patience[@]}"
 	if [ "$fault" = early-response ]; then
@@ -22,6 +23,7 @@ survives() {
 			verify /dev/weft-rdma0n1 size=1m bsrange=16k-64k blockalign=16k
 	fi
 	ok "$fault: the log says why" log_says "$text"
+	ok "$fault: it is counted as $reason" test "$(ends "$reason")" -ge 1
 	is "$fault: in one line" "$(losses | grep -c "$text")" 1
 	is "$fault: no other association ends, except by lateness" "$(losses | grep -v "$text" | grep -vc "$late")" 0
 	ok "$fault: each association that ends is one line" until_true 10 logged_once_each
@@ -30,16 +32,16 @@ survives() {
 	gone
 }
 # --- Answers
-survives unknown-id "answered command 0xff7, which does"
-survives old-id "which it does not owe an answer"
-survives repeated-id "which it does not owe an answer"
-survives short-response "sent a capsule of 8 bytes, not 16"
-survives long-response "RECV failed"
-survives wrong-key "the target invalidated key\\|the queue pair went into error\\|failed"
-survives early-response "QP access error\\|the queue pair went into error\\|failed"
-survives long-data "QP access error\\|the queue pair went into error\\|failed"
-survives vanish "the target ended the connection"
-survives silence "timed out; recovering"
+survives unknown-id protocol "answered command 0xff7, which does"
+survives old-id protocol "which it does not owe an answer"
+survives repeated-id protocol "which it does not owe an answer"
+survives short-response protocol "sent a capsule of 8 bytes, not 16"
+survives long-response queue-pair "RECV failed"
+survives wrong-key 'protocol|queue-pair' "the target invalidated key\\|the queue pair went into error\\|failed"
+survives early-response queue-pair "QP access error\\|the queue pair went into error\\|failed"
+survives long-data queue-pair "QP access error\\|the queue pair went into error\\|failed"
+survives vanish connection "the target ended the connection"
+survives silence timeout "timed out; recovering"
 
 # --- Statuses that a host has to tell from its own
 hostile host-abort
@@ -129,6 +131,17 @@ ok "sick: which is read later" until_true 60 reads 2
 is "sick: it was asked until it answered" "$(grep -c sick: /tmp/hostile.out)" 3
 is "sick: one association ended, with the first target" "$(cat /sys/class/weft-rdma/weft-rdma0/errors)" 1
 ok "sick: disconnected" weftctl disconnect --all
+gone
+
+# --- A target that stops: not even the Keep Alive is answered
+hostile none
+ok "stopped: connected" weftctl connect "$uri" "${patience[@]}"
+keep_alive_ended() { [ "$(ends keep-alive)" -ge 1 ]; }
+kill -STOP "$target"
+ok "stopped: the association ends by its keep-alive" until_true 60 keep_alive_ended
+kill -CONT "$target"
+ok "stopped: it goes on, and is connected again" until_true 60 live
+ok "stopped: disconnected" weftctl disconnect --all
 gone
 
 # --- Another disk at the same address, name and number, where the namespace has no id

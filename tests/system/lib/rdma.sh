@@ -21,6 +21,11 @@ no_soft_roce() {
 # losses: the lines since the mark in which weft_rdma reports why an association ended.
 losses() { log_since | grep 'weft_rdma: weft-rdma.*; recovering'; }
 
+# ends [REASON]: how many associations of all controllers ended by an error; for a reason (an expression), or for all.
+ends() {
+	awk -v reason="${1:-.*}" '$1 ~ "^(" reason ")$" { sum += $2 } END { print sum + 0 }' /sys/class/weft-rdma/*/ends
+}
+
 # softhca [COUNT]: two or more test adapters (tests/hardware/softhca, topology hca) with the addresses 10.9.0.1,
 # 10.9.1.1 and so on. Skips the test if the kernel does not have them.
 softhca() {
