@@ -553,11 +553,15 @@ static WEFT_END_IO(weft_peer_end_io, rq)
 {
 	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
 	struct weft_mem_op *op = rq->end_io_data;
+	struct weft_rdma_ctrl *ctrl = pdu->queue->ctrl;
 	unsigned long after = jiffies;
 
-	/* It may have been sent, now or before. */
-	if (unlikely(error == BLK_STS_TRANSPORT) && op->write && (pdu->status || pdu->retries))
-		after = READ_ONCE(pdu->queue->ctrl->quiet_at);
+	if (unlikely(error == BLK_STS_TRANSPORT)) {
+		op->moved = READ_ONCE(ctrl->end) == WEFT_RDMA_END_MEMORY;
+		/* It may have been sent, now or before. */
+		if (op->write && (pdu->status || pdu->retries))
+			after = READ_ONCE(ctrl->quiet_at);
+	}
 	percpu_ref_put(&pdu->mapping->ref);
 	op->done(op, error, after);
 	return RQ_END_IO_FREE;

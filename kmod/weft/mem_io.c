@@ -27,8 +27,10 @@
  * still execute, waits for that (resend.c). A held part fails after
  * the volume's no_path_timeout, or one minute after its submitter exits or a
  * task that waits for it is killed. A part also fails when WEFT_MEM_LOSSES
- * associations have ended with it in flight: such a part breaks them itself,
- * for example because the adapter cannot reach its memory.
+ * associations have ended with it in flight, over at least WEFT_MEM_LOSING: such
+ * a part breaks them itself, for example because the adapter cannot reach its
+ * memory. An association that ended because an exporter took its memory away
+ * does not count.
  */
 #include "mem.h"
 #include "route.h"
@@ -47,8 +49,10 @@
  */
 #define WEFT_MEM_INLINE_BOUNCE	SZ_64K
 #define WEFT_MEM_INLINE_PARTS	32
-/* A part fails after so many associations have ended with it in flight. */
+/* A part fails after so many associations have ended with it in flight, ... */
 #define WEFT_MEM_LOSSES		16
+/* ... but not before so long after the first: a bad network loses several at once. */
+#define WEFT_MEM_LOSING		(30 * HZ)
 
 struct weft_mem_io;
 
@@ -64,6 +68,7 @@ struct weft_mem_io;
  * @error: it fails with that at @late; 0 if it is sent again
  * @since: when it began to wait, in jiffies; 0 if it does not wait
  * @losses: how often its path was lost while it was in flight
+ * @lost_at: when that was first, in jiffies
  * @sent: when it was sent, in nanoseconds
  */
 struct weft_mem_part {
@@ -76,6 +81,7 @@ struct weft_mem_part {
 	int			error;
 	unsigned long		since;
 	u32			losses;
+	unsigned long		lost_at;
 	u64			sent;
 };
 
@@ -429,7 +435,8 @@ static noinline void weft_mem_part_undone(struct weft_mem_part *part, blk_status
 					  unsigned long after)
 {
 	if (status == BLK_STS_TRANSPORT) {
-		part->losses++;
+		if (!part->op.moved && !part->losses++)
+			part->lost_at = jiffies;
 		part->since = 0;
 		if (part->op.write && time_after(after, jiffies)) {
 			if (!part->late || time_after(after, part->late))
@@ -497,7 +504,8 @@ static int weft_mem_part_gives_up(const struct weft_mem_part *part)
 		return -EFAULT;
 	if (weft_mem_is_abandoned(part->io))
 		return -EIO;
-	if (part->losses >= WEFT_MEM_LOSSES) {
+	if (part->losses >= WEFT_MEM_LOSSES &&
+	    time_after(jiffies, part->lost_at + WEFT_MEM_LOSING)) {
 		pr_warn_ratelimited("%s: I/O on registered memory failed: %u associations ended with it in flight, as where an adapter does not reach the memory\n",
 				    part->member->volume->name, part->losses);
 		return -EIO;
