@@ -69,6 +69,7 @@ struct weft_mem_io;
  * @since: when it began to wait, in jiffies; 0 if it does not wait
  * @losses: how often its path was lost while it was in flight
  * @lost_at: when that was first, in jiffies
+ * @due: it has to be tried again before it gives up for lack of a path
  * @sent: when it was sent, in nanoseconds
  */
 struct weft_mem_part {
@@ -82,6 +83,7 @@ struct weft_mem_part {
 	unsigned long		since;
 	u32			losses;
 	unsigned long		lost_at;
+	bool			due;
 	u64			sent;
 };
 
@@ -422,8 +424,10 @@ static noinline void weft_mem_part_unsent(struct weft_mem_part *part, int error)
 {
 	weft_mem_part_count(part, false);
 	/* It waits for another write, not for a path. */
-	if (error == -EBUSY)
+	if (error == -EBUSY) {
 		part->since = 0;
+		part->due = true;
+	}
 	if (error == -ENOTCONN || error == -EBUSY)
 		weft_mem_part_hold(part, jiffies);
 	else
@@ -438,6 +442,7 @@ static noinline void weft_mem_part_undone(struct weft_mem_part *part, blk_status
 		if (!part->op.moved && !part->losses++)
 			part->lost_at = jiffies;
 		part->since = 0;
+		part->due = true;
 		if (part->op.write && time_after(after, jiffies)) {
 			if (!part->late || time_after(after, part->late))
 				part->late = after | 1;
@@ -473,6 +478,7 @@ static __always_inline void weft_mem_part_send(struct weft_mem_part *part)
 	int ret = -ENOTCONN;
 
 	part->sent = ktime_get_ns();
+	part->due = false;
 	/* Count it first: once it is sent, it and its volume may be gone. */
 	weft_mem_part_count(part, true);
 	if (likely(!part->op.write || !weft_lease_is_over(&member->volume->lease)))
@@ -515,7 +521,7 @@ static int weft_mem_part_gives_up(const struct weft_mem_part *part)
 		return ownership == WEFT_OWNERSHIP_HELD ||
 		       ownership == WEFT_OWNERSHIP_SUSPENDED ? 0 : -EIO;
 	}
-	return weft_route_patience(part->member, part->since) ? 0 : -EIO;
+	return part->due || weft_route_patience(part->member, part->since) ? 0 : -EIO;
 }
 
 /*
