@@ -53,6 +53,9 @@
 #define WEFT_RDMA_RETRIES	5
 /* Before the first attempt to reconnect; a link that lost packets is back at once. */
 #define WEFT_RDMA_FIRST_DELAY_MS 250U
+/* It doubles, this often at most, if an association did not live for so long. */
+#define WEFT_RDMA_FLAPS		2U
+#define WEFT_RDMA_FLAP		HZ
 /* A namespace whose commands a target refused so long ago is trusted as before. */
 #define WEFT_RDMA_DOUBT_FORGET	(60 * HZ)
 /* Attempts to reconnect with all queues, before those are enough that the target took. */
@@ -383,6 +386,8 @@ struct weft_rdma_options {
  * @ends: the same by reason; changed under @lock, as @errors
  * @end: reason of the last recovery, if @errors is not 0; changed under @lock, before
  *	@recover_work is queued
+ * @live_at: when the last association began, jiffies
+ * @flaps: so many associations in turn were short, at most WEFT_RDMA_FLAPS
  * @lost_at: when the last association ended, jiffies
  * @quiet_at: from then on, no command of an ended association can execute
  * @keeps_writes: a disk without a volume holds writes that the target may still
@@ -463,6 +468,8 @@ struct weft_rdma_ctrl {
 	u32			errors;
 	u32			ends[WEFT_RDMA_ENDS];
 	enum weft_rdma_end	end;
+	unsigned long		live_at;
+	u32			flaps;
 	unsigned long		lost_at;
 	unsigned long		quiet_at;
 	bool			keeps_writes;

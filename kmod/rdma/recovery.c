@@ -102,7 +102,7 @@ static unsigned long weft_backoff(struct weft_rdma_ctrl *ctrl)
 	u32 ms = ctrl->opts.reconnect_delay * 1000;
 
 	if (!ctrl->attempts)
-		ms = min(ms, WEFT_RDMA_FIRST_DELAY_MS);
+		ms = min(ms, WEFT_RDMA_FIRST_DELAY_MS << ctrl->flaps);
 	else
 		ms <<= min(ctrl->attempts - 1, 3U);
 	return msecs_to_jiffies(ms - ms / 10 + get_random_u32_below(ms / 5 + 1));
@@ -131,6 +131,8 @@ void weft_rdma_recover_work(struct work_struct *work)
 	mutex_unlock(&ctrl->ns_lock);
 	weft_rdma_teardown(ctrl, false);
 	ctrl->lost_at = jiffies;
+	ctrl->flaps = time_before(jiffies, ctrl->live_at + WEFT_RDMA_FLAP) ?
+		      min(ctrl->flaps + 1, WEFT_RDMA_FLAPS) : 0;
 	ctrl->attempts = 0;
 	ctrl->queues_limit = 0;
 	ctrl->fail_fast = false;
@@ -262,6 +264,7 @@ void weft_rdma_connect_work(struct work_struct *work)
  */
 void weft_rdma_went_live(struct weft_rdma_ctrl *ctrl)
 {
+	ctrl->live_at = jiffies;
 	if (READ_ONCE(ctrl->lost)) {
 		weft_rdma_error(ctrl, WEFT_RDMA_END_CONNECTION,
 				"a connection was lost while the others were made");
