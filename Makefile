@@ -97,8 +97,8 @@ kernel-coverage: ## line coverage of the modules by the tests in User Mode Linux
 	@tests/kernel-coverage
 
 .PHONY: bench
-bench: ## count instructions per I/O against md and dm, into BUILD/bench.json
-	@tests/bench/bench --output $(BUILD)/bench.json
+bench: ## count instructions per I/O against md and dm, into BUILD/bench.json (B: only these suites)
+	@tests/bench/bench --output $(BUILD)/bench.json $(addprefix --suite ,$(B))
 
 .PHONY: clean
 clean: ## remove what was built here (not the lab's cache)

@@ -47,10 +47,10 @@ def serve(address):
         (port / "subsystems" / nqn(index)).symlink_to(subsystem)
 
 
-def weft(*options):
+def weft(*options, members=MEMBERS):
     @contextlib.contextmanager
     def subject(address):
-        uris = [f"rdma://{address}/{nqn(index)}" for index in range(MEMBERS)]
+        uris = [f"rdma://{address}/{nqn(index)}" for index in range(members)]
         run("weftctl", "create", "bench", *uris, "--chunk", f"{CHUNK_KIB}K", "--force", *options)
         yield "/dev/weft/bench"
         run("weftctl", "stop", "bench")
@@ -58,13 +58,13 @@ def weft(*options):
     return subject
 
 
-def stock(stripe):
-    """The stock host's disks under something else that stripes."""
+def stock(stripe, *options, members=MEMBERS):
+    """The stock host's disks under something else that stripes; the options are those of nvme connect."""
     @contextlib.contextmanager
     def subject(address):
         disks = []
-        for index in range(MEMBERS):
-            run("nvme", "connect", "-t", "rdma", "-a", address, "-s", "4420", "-n", nqn(index))
+        for index in range(members):
+            run("nvme", "connect", "-t", "rdma", "-a", address, "-s", "4420", "-n", nqn(index), *options)
             for _ in range(100):
                 found = [f"/dev/{Path(p).name}" for p in glob.glob("/sys/class/nvme-subsystem/*/nvme*n1")
                          if (Path(p).parent / "subsysnqn").read_text().strip() == nqn(index)]
