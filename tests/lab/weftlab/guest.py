@@ -71,6 +71,7 @@ class Guest:
         self.boots = 0
         self.next_exec = 1
         self.paused = False
+        self.resumes = None
         self.on_stop = lambda: None
         folder.mkdir(parents=True)
         self.topology = topology.get(options.topology if index == 0 else options.peer_topology, folder)
@@ -201,6 +202,32 @@ class Guest:
                     answer = json.loads(stream.readline() or '{"return": ""}')
         return answer["return"]
 
+    def pause(self, halt):
+        """Stop the machine with its clocks, or as a stuck hypervisor would."""
+        if self.resumes:  # It stands still for a while: wait for its end.
+            self.resumes.join()
+        self.paused = True
+        if halt:
+            self.process.send_signal(signal.SIGSTOP)
+        else:
+            self.qmp("stop")
+
+    def resume(self, halt):
+        if halt:
+            self.process.send_signal(signal.SIGCONT)
+        else:
+            self.qmp("cont")
+        self.paused = False
+
+    def resume_after(self, seconds, halt):
+        """Resume it from a thread, for nobody in a guest that stands still can ask for it."""
+        def resume():
+            with contextlib.suppress(OSError, ValueError):  # It was killed meanwhile.
+                self.resume(halt)
+        self.resumes = threading.Timer(seconds, resume)
+        self.resumes.daemon = True
+        self.resumes.start()
+
     def monitor(self, line):
         return str(self.qmp("human-monitor-command", **{"command-line": line}))
 
@@ -313,17 +340,20 @@ class Lab:
             time.sleep(0.05)
 
     def _request(self, host, verb, rest):
-        guest = next((g for g in self.guests[1:] if g.name == host), None)
+        # The first host may stand still for a while, and nothing else: it is the one that asks.
+        asker = [self.guests[0]] if verb in ("freeze", "halt") and rest else []
+        guest = next((g for g in [*asker, *self.guests[1:]] if g.name == host), None)
         if guest is None:
             raise LabError(f"no host is called {host}; start the lab with --hosts")
         if verb == "run":
             return guest.execute(rest, self.deadline)
-        if verb in ("freeze", "thaw"):
-            guest.paused = verb == "freeze"
-            guest.qmp("stop" if verb == "freeze" else "cont")
-        elif verb in ("halt", "continue"):
-            guest.paused = verb == "halt"
-            guest.process.send_signal(signal.SIGSTOP if verb == "halt" else signal.SIGCONT)
+        if verb in ("freeze", "halt"):
+            seconds = float(rest) if rest else None
+            guest.pause(verb == "halt")
+            if seconds is not None:
+                guest.resume_after(seconds, verb == "halt")
+        elif verb in ("thaw", "continue"):
+            guest.resume(verb == "continue")
         elif verb == "kill":
             guest.kill()
         elif verb == "boot":
