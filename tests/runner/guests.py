@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Jobs that need the lab: the parts that it makes, tests in its guests and trees, and tests of the lab itself."""
+import os
 import re
 
 from weftlab.cli import ABSENT
@@ -13,6 +14,9 @@ RUNS = 2
 
 # A guest's time limit is for one that hangs. Each test in it has its own limit (tests/system/run).
 GUEST_SECONDS, LONG_GUEST_SECONDS = 2700, 9000
+
+# What the user may tell the tests with faults at random (tests/system/lib/chaos.sh): the seed, and for how long.
+FAULTS = ("FAULTS_SEED", "STARVED_SECONDS")
 
 
 def part(job, name):
@@ -63,8 +67,11 @@ def _run_guest(job, kernel, names, flags, everything, show):
         job.boots_again += "booting it again" in text
         if show:
             show(text)
-    argv = [LAB, "run", "--kernel", kernel, "--timeout", LONG_GUEST_SECONDS if everything else GUEST_SECONDS, *flags, "--",
-            "env", f"LAB_LONG={'1' if everything else ''}", "tests/system/run", *[f"tests/system/{name}" for name in names]]
+    told = {name: os.environ[name] for name in FAULTS if name in os.environ}
+    # A guest that stands still takes more of our time than of its own.
+    limit = (LONG_GUEST_SECONDS if everything else GUEST_SECONDS) + 2 * sum(int(told.get(name, 0)) for name in FAULTS[1:])
+    argv = [LAB, "run", "--kernel", kernel, "--timeout", limit, *flags, "--", "env", f"LAB_LONG={'1' if everything else ''}",
+            *[f"{name}={value}" for name, value in told.items()], "tests/system/run", *[f"tests/system/{name}" for name in names]]
     return tap, process.follow(argv, line, error), errors
 
 

@@ -5,5 +5,5 @@
 # see any *.t beside this file.
 
 set -u
-for lib_part in tap time hosts disks nvmet rdma hostile volume; do . "/weft/tests/system/lib/$lib_part.sh"; done
+for lib_part in tap time hosts disks nvmet rdma hostile volume chaos; do . "/weft/tests/system/lib/$lib_part.sh"; done
 unset lib_part
