@@ -16,7 +16,7 @@ RUNS = 2
 GUEST_SECONDS, LONG_GUEST_SECONDS = 2700, 9000
 
 # What the user may tell the tests with faults at random (tests/system/lib/chaos.sh): the seed, and for how long.
-FAULTS = ("FAULTS_SEED", "STARVED_SECONDS")
+FAULTS = ("FAULTS_SEED", "STARVED_SECONDS", "SOAK_SECONDS")
 
 
 def part(job, name):
