@@ -267,11 +267,13 @@ static int weft_peer_queues_start(struct weft_rdma_ctrl *ctrl, struct weft_why *
 				   "no direct route: the target of %s grants no queues for memory that is registered for good",
 				   dev_name(&ctrl->dev));
 	ret = weft_rdma_start_queues(ctrl, ctrl->mem_first, ctrl->mem_count, &made, why);
-	if (ret)
-		weft_peer_queues_free(ctrl);
-	else
+	if (!ret) {
 		WRITE_ONCE(ctrl->mem_up, true);
-	return ret;
+		return 0;
+	}
+	weft_peer_queues_free(ctrl);
+	/* A target that does not answer will be seen as lost soon, and may come back. */
+	return ret == -ETIMEDOUT ? -ENOTCONN : ret;
 }
 
 /* Who removes the controller sets its own state, and finds the work queued or never. */
