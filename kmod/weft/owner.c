@@ -15,7 +15,7 @@
  * A host that stalls (in a debugger, on a stuck path) does not notice this
  * itself. Therefore a heartbeat is a lease: writes pass for WEFT_LEASE_BEATS
  * intervals from the start of the last heartbeat that succeeded, and then wait
- * for the next one. Writes that are held for a path (route.c) are checked again
+ * for the next two (weft_owner_may_renew()). Writes that are held for a path (route.c) are checked again
  * before they are sent. (If the host's clock stopped as well, as in a paused or
  * suspended machine, the next heartbeat detects the loss, at most an interval
  * after the host resumes.)
@@ -424,6 +424,30 @@ static int weft_owner_read_both(struct weft_volume *vol, struct weft_owner_info 
 }
 
 /*
+ * May a heartbeat that succeeded renew the lease? While the old lease lasts,
+ * nobody else can have taken the volume. After its end another host may have
+ * written its claim between our read and our write. That host read the record at
+ * most an interval before it wrote the claim, or it waits for our lease
+ * (weft_owner_take()). So the lease comes back with the first heartbeat that
+ * starts an interval after one that succeeded: its read sees such a claim.
+ */
+static bool weft_owner_may_renew(struct weft_volume *vol, unsigned long start)
+{
+	struct weft_owner_claim *owner = &vol->owner;
+
+	if (!weft_lease_is_over(&vol->lease)) {
+		owner->regained = false;
+		return true;
+	}
+	if (!owner->regained) {
+		owner->regained = true;
+		owner->regained_at = jiffies;
+		return false;
+	}
+	return time_after(start, owner->regained_at + weft_owner_interval(vol));
+}
+
+/*
  * One heartbeat. Only the member's own timeouts limit its duration. If it takes
  * too long, the lease ends and writes wait, as intended.
  */
@@ -460,13 +484,15 @@ static void weft_owner_beat(struct work_struct *work)
 	}
 	if (!ret)
 		ret = weft_owner_write(vol, WEFT_OWNER_HELD, false);
-	if (!ret) {
+	if (ret)
+		vol->owner.regained = false;
+	if (!ret && weft_owner_may_renew(vol, start)) {
 		WRITE_ONCE(vol->lease, weft_owner_lease_end(vol, start));
 		weft_owner_set(vol, WEFT_OWNERSHIP_HELD, NULL);
-	} else if (weft_lease_is_over(&vol->lease)) {
+	} else if (ret && weft_lease_is_over(&vol->lease)) {
 		weft_owner_set(vol, weft_owner_failure(vol, ret), NULL);
 	}
-	queue_delayed_work(vol->wq, &vol->owner.work, weft_owner_interval(vol));
+	queue_delayed_work(vol->wq, &vol->owner.work, weft_owner_interval(vol) + 1);
 }
 
 /* Wait; -EINTR if the user gave up. */
