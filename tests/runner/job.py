@@ -44,7 +44,7 @@ class Run:
     def __init__(self, jobs, times, screen, slots=None):
         self.jobs = {job.name: job for job in jobs}
         self.times, self.screen = times, screen
-        self.slots = slots or max(2, os.cpu_count() or 2)
+        self.slots = slots or max(2, len(os.sched_getaffinity(0)))
         self.start = time.monotonic()
         self._changed = threading.Condition()
         self._weights = {}
