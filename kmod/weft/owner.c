@@ -178,6 +178,11 @@ void weft_owner_kick(struct weft_volume *vol)
 	struct weft_owner_claim *owner = &vol->owner;
 	unsigned long flags;
 
+	/* The next one is due an interval after that, see weft_owner_may_renew(). */
+	if (READ_ONCE(owner->regained) &&
+	    time_before(jiffies, READ_ONCE(owner->regained_at) +
+			msecs_to_jiffies(owner->info.interval_ms)))
+		return;
 	spin_lock_irqsave(&owner->lock, flags);
 	if (!owner->ended && owner->state != WEFT_OWNERSHIP_NONE &&
 	    owner->state != WEFT_OWNERSHIP_LOST)
@@ -426,10 +431,12 @@ static int weft_owner_read_both(struct weft_volume *vol, struct weft_owner_info 
 /*
  * May a heartbeat that succeeded renew the lease? While the old lease lasts,
  * nobody else can have taken the volume. After its end another host may have
- * written its claim between our read and our write. That host read the record at
- * most an interval before it wrote the claim, or it waits for our lease
- * (weft_owner_take()). So the lease comes back with the first heartbeat that
- * starts an interval after one that succeeded: its read sees such a claim.
+ * written its claim between our read and our write. So the lease comes back with
+ * the second of two heartbeats. It starts an interval after the first one ended:
+ * a host that read the record before the first one's write has written its claim
+ * by then, and our read sees the claim, or it waits for our lease
+ * (weft_owner_take()). And it ends within a lease of the first one's start: a
+ * host that read the record after that write has not watched it for long enough.
  */
 static bool weft_owner_may_renew(struct weft_volume *vol, unsigned long start)
 {
@@ -439,12 +446,16 @@ static bool weft_owner_may_renew(struct weft_volume *vol, unsigned long start)
 		owner->regained = false;
 		return true;
 	}
-	if (!owner->regained) {
-		owner->regained = true;
+	if (!owner->regained || weft_lease_is_over(&owner->regained_until)) {
 		owner->regained_at = jiffies;
+		owner->regained_until = weft_owner_lease_end(vol, start);
+		WRITE_ONCE(owner->regained, true);
 		return false;
 	}
-	return time_after(start, owner->regained_at + weft_owner_interval(vol));
+	if (!time_after(start, owner->regained_at + weft_owner_interval(vol)))
+		return false;
+	owner->regained = false;
+	return true;
 }
 
 /*
@@ -484,12 +495,12 @@ static void weft_owner_beat(struct work_struct *work)
 	}
 	if (!ret)
 		ret = weft_owner_write(vol, WEFT_OWNER_HELD, false);
-	if (ret)
-		vol->owner.regained = false;
 	if (!ret && weft_owner_may_renew(vol, start)) {
 		WRITE_ONCE(vol->lease, weft_owner_lease_end(vol, start));
 		weft_owner_set(vol, WEFT_OWNERSHIP_HELD, NULL);
-	} else if (ret && weft_lease_is_over(&vol->lease)) {
+	} else if (!ret) {
+		weft_owner_set(vol, WEFT_OWNERSHIP_SUSPENDED, NULL);
+	} else if (weft_lease_is_over(&vol->lease)) {
 		weft_owner_set(vol, weft_owner_failure(vol, ret), NULL);
 	}
 	queue_delayed_work(vol->wq, &vol->owner.work, weft_owner_interval(vol) + 1);

@@ -170,7 +170,8 @@ struct weft_deferred {
  * @page: buffer for the record and the claim behind it
  * @read_at: start of the last read of the record, in jiffies
  * @regained: the lease has ended, and a heartbeat succeeded since
- * @regained_at: when that first one ended, in jiffies
+ * @regained_at: when that one ended, in jiffies
+ * @regained_until: the end of its lease, if it were one, in jiffies
  * @info: the record as last written
  * @claim: the claim as last read; all zero if there is none
  * @claim_damaged: the claim's block is neither a valid claim nor all zero
@@ -187,6 +188,7 @@ struct weft_owner_claim {
 	unsigned long		read_at;
 	bool			regained;
 	unsigned long		regained_at;
+	unsigned long		regained_until;
 	struct weft_owner_info	info;
 	struct weft_owner_info	claim;
 	bool			claim_damaged;
