@@ -200,8 +200,8 @@ struct weft_peer_request {
  * @sector: first sector on the path's device
  * @write: true to write to the device, false to read from it
  * @near: for weft.ko: bitmap of the paths nearest to the memory; 0 for any path
- * @moved: set by the transport before @done with BLK_STS_TRANSPORT: the path was
- *	lost because an exporter took memory away
+ * @blameless: set by the transport before @done with BLK_STS_TRANSPORT: it was
+ *	not sent, or the path was lost because an exporter took memory away
  * @waiting: for the transport, until @done is called
  * @done: called once, in any context. With BLK_STS_TRANSPORT the path could not
  *	carry it, and from @after (jiffies) on the target cannot execute it any
@@ -216,7 +216,7 @@ struct weft_mem_op {
 	sector_t		sector;
 	bool			write;
 	u8			near;
-	bool			moved;
+	bool			blameless;
 	struct llist_node	waiting;
 	void			(*done)(struct weft_mem_op *op, blk_status_t status,
 					unsigned long after);

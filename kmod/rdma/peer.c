@@ -559,7 +559,8 @@ static WEFT_END_IO(weft_peer_end_io, rq)
 	unsigned long after = jiffies;
 
 	if (unlikely(error == BLK_STS_TRANSPORT)) {
-		op->moved = READ_ONCE(ctrl->end) == WEFT_RDMA_END_MEMORY;
+		op->blameless = !(pdu->status & WEFT_STATUS_HOST) ||
+				READ_ONCE(ctrl->end) == WEFT_RDMA_END_MEMORY;
 		/* It may have been sent, now or before. */
 		if (op->write && (pdu->status || pdu->retries))
 			after = READ_ONCE(ctrl->quiet_at);

@@ -423,8 +423,9 @@ static __always_inline void weft_mem_part_count(struct weft_mem_part *part, bool
 static noinline void weft_mem_part_unsent(struct weft_mem_part *part, int error)
 {
 	weft_mem_part_count(part, false);
-	/* It waits for another write, not for a path. */
-	if (error == -EBUSY) {
+	/* It waits for another write, or for the lease, but not for a path. */
+	if (error == -EBUSY || (error == -ENOTCONN && part->op.write &&
+				weft_lease_is_over(&part->member->volume->lease))) {
 		part->since = 0;
 		part->due = true;
 	}
@@ -439,7 +440,7 @@ static noinline void weft_mem_part_undone(struct weft_mem_part *part, blk_status
 					  unsigned long after)
 {
 	if (status == BLK_STS_TRANSPORT) {
-		if (!part->op.moved && !part->losses++)
+		if (!part->op.blameless && !part->losses++)
 			part->lost_at = jiffies;
 		part->since = 0;
 		part->due = true;
