@@ -390,6 +390,7 @@ int weft_rdma_ctrl_create(const struct weft_controller_request *req,
 	list_add_tail(&ctrl->list, &weft_rdma_ctrls);
 	mutex_unlock(&weft_rdma_ctrls_lock);
 	strscpy(name, dev_name(&ctrl->dev), size);
+	ctrl->live_at = jiffies;
 	weft_rdma_set_state(ctrl, WEFT_RDMA_LIVE);
 	weft_ctrl_info(ctrl, "connected to %s at %s:%s by %s, %u I/O queues of %u\n",
 		       ctrl->opts.subnqn, ctrl->opts.traddr, ctrl->opts.trsvcid,

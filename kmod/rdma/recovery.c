@@ -122,6 +122,7 @@ static void weft_connect_later(struct weft_rdma_ctrl *ctrl)
 void weft_rdma_recover_work(struct work_struct *work)
 {
 	struct weft_rdma_ctrl *ctrl = container_of(work, struct weft_rdma_ctrl, recover_work);
+	bool flap = time_before(jiffies, ctrl->live_at + WEFT_RDMA_FLAP);
 
 	WRITE_ONCE(ctrl->keeps_writes, false);
 	weft_rdma_pause(ctrl);
@@ -131,8 +132,7 @@ void weft_rdma_recover_work(struct work_struct *work)
 	mutex_unlock(&ctrl->ns_lock);
 	weft_rdma_teardown(ctrl, false);
 	ctrl->lost_at = jiffies;
-	ctrl->flaps = time_before(jiffies, ctrl->live_at + WEFT_RDMA_FLAP) ?
-		      min(ctrl->flaps + 1, WEFT_RDMA_FLAPS) : 0;
+	ctrl->flaps = flap ? min(ctrl->flaps + 1, WEFT_RDMA_FLAPS) : 0;
 	ctrl->attempts = 0;
 	ctrl->queues_limit = 0;
 	ctrl->fail_fast = false;
@@ -226,6 +226,7 @@ void weft_rdma_connect_work(struct work_struct *work)
 	/* It may grant more queues than it then takes, also for good. */
 	if (ret == -ECONNREFUSED && ctrl->queues_made && ctrl->attempts >= WEFT_RDMA_ALL_QUEUES)
 		ctrl->queues_limit = ctrl->queues_made;
+	ctrl->live_at = jiffies;
 	live = !ret && weft_rdma_set_state(ctrl, WEFT_RDMA_LIVE);
 	if (!live) {
 		weft_rdma_teardown(ctrl, false);
@@ -264,7 +265,6 @@ void weft_rdma_connect_work(struct work_struct *work)
  */
 void weft_rdma_went_live(struct weft_rdma_ctrl *ctrl)
 {
-	ctrl->live_at = jiffies;
 	if (READ_ONCE(ctrl->lost)) {
 		weft_rdma_error(ctrl, WEFT_RDMA_END_CONNECTION,
 				"a connection was lost while the others were made");
