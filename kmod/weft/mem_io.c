@@ -62,7 +62,6 @@ struct weft_mem_io;
  * @io: the command
  * @member: the member
  * @list: in the node's held
- * @not_before: it is held until then, in jiffies
  * @late: until then its target may execute a copy of it whose path was lost, in
  *	jiffies; 0 if there is none
  * @error: it fails with that at @late; 0 if it is sent again
@@ -77,7 +76,6 @@ struct weft_mem_part {
 	struct weft_mem_io	*io;
 	struct weft_member	*member;
 	struct list_head	list;
-	unsigned long		not_before;
 	unsigned long		late;
 	int			error;
 	unsigned long		since;
@@ -378,12 +376,11 @@ static __always_inline void weft_mem_part_end(struct weft_mem_part *part)
 		weft_mem_io_end(io);
 }
 
-static void weft_mem_part_hold(struct weft_mem_part *part, unsigned long not_before)
+static void weft_mem_part_hold(struct weft_mem_part *part)
 {
 	struct weft_mem_node *node = part->io->mf->node;
 	unsigned long flags;
 
-	part->not_before = not_before;
 	if (!part->since)
 		part->since = jiffies | 1;
 	spin_lock_irqsave(&node->held_lock, flags);
@@ -398,7 +395,7 @@ static noinline void weft_mem_part_fail(struct weft_mem_part *part, int error)
 	/* After the error, the caller may write something else there. */
 	if (part->late && time_before(jiffies, part->late)) {
 		part->error = error;
-		weft_mem_part_hold(part, part->late);
+		weft_mem_part_hold(part);
 		return;
 	}
 	WRITE_ONCE(part->io->error, error);
@@ -430,7 +427,7 @@ static noinline void weft_mem_part_unsent(struct weft_mem_part *part, int error)
 		part->due = true;
 	}
 	if (error == -ENOTCONN || error == -EBUSY)
-		weft_mem_part_hold(part, jiffies);
+		weft_mem_part_hold(part);
 	else
 		weft_mem_part_fail(part, error);
 }
@@ -449,7 +446,7 @@ static noinline void weft_mem_part_undone(struct weft_mem_part *part, blk_status
 				part->late = after | 1;
 			weft_route_op_lost(part->member, &part->op, after);
 		}
-		weft_mem_part_hold(part, jiffies);
+		weft_mem_part_hold(part);
 		return;
 	}
 	if (status == BLK_STS_AGAIN) {
@@ -546,7 +543,7 @@ static bool weft_mem_part_cut(struct weft_mem_part *part)
 	rest->op.sector += piece >> SECTOR_SHIFT;
 	part->op.length = piece;
 	atomic_inc(&part->io->remaining);
-	weft_mem_part_hold(rest, jiffies);
+	weft_mem_part_hold(rest);
 	return true;
 }
 
@@ -570,15 +567,11 @@ void weft_mem_held_work(struct work_struct *work)
 			part->io->waits = true;
 			weft_uring_may_wait(part->io->cmd);
 		}
-		if (time_before(jiffies, part->not_before)) {
-			weft_mem_part_hold(part, part->not_before);
-			continue;
-		}
 		error = part->error ?: weft_mem_part_gives_up(part);
 		if (error)
 			weft_mem_part_fail(part, error);
 		else if (!weft_mem_part_cut(part))
-			weft_mem_part_hold(part, jiffies);
+			weft_mem_part_hold(part);
 		else
 			weft_mem_part_send(part);
 	}
