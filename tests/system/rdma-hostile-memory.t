@@ -40,18 +40,9 @@ gone
 
 # A write from registered memory that is executed late.
 late_memory() { # SENTENCE [OPTION...]
-	local sentence=$1
-	shift
-	late_begin "$sentence" $((2 * keep_alive - 2))
-	ok "$sentence: 59 writes to one place, one elsewhere" \
-		weft-memtest v late pages --largest=65536 --count=59 "$@"
-	ok "$sentence: one was withheld and executed late" \
-		until_true 60 grep -q "executed the withheld write" /tmp/hostile.out
-	grep -v 'wrote 4096' /tmp/hostile.out | head -n 8 | indented
-	is "$sentence: the last of 59 writes is what is read" "$(bytes)" " 65536 3b"
-	late_order "$sentence"
-	ok "$sentence: stopped" weftctl stop v
-	late_end "$sentence"
+	late_begin "$1" $((2 * keep_alive - 2))
+	late_writes "$1" weft-memtest v late pages --largest=65536 --count=59 "${@:2}"
+	late_end "$1"
 }
 late_memory "late"
 late_memory "late, registered for good" --persistent

@@ -95,3 +95,13 @@ late_refused() { # SENTENCE
 	is "$1: before the target executed it, the second copy was refused" \
 		"$(awk -f /tmp/late.awk /tmp/hostile.out)" "executed  refused  "
 }
+# late_writes SENTENCE COMMAND...: between late_begin and late_end. The command writes 59 times to one place.
+late_writes() {
+	ok "$1: 59 writes to one place, one elsewhere" "${@:2}"
+	ok "$1: one was withheld and executed late" \
+		until_true 60 grep -q "executed the withheld write" /tmp/hostile.out
+	grep -v 'wrote 4096' /tmp/hostile.out | head -n 8 | indented
+	is "$1: the last of 59 writes is what is read" "$(bytes)" " 65536 3b"
+	late_order "$1"
+	ok "$1: stopped" weftctl stop v
+}
