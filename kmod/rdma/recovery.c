@@ -6,9 +6,9 @@
  *
  * weft_rdma_error() may be called in any context and several times. The first
  * call sets the controller from LIVE to RECOVERING, and stores and counts the
- * reason. The work then pauses the disks, drains the queue pairs, and only then ends the
- * requests that were in flight. Requests of a volume's path go back to the
- * volume, which has other paths. Requests of a disk without a volume wait.
+ * reason. The work then pauses the disks, drains the queue pairs, and only then
+ * ends the requests that were in flight. Requests of a volume's path go back to
+ * the volume, which has other paths. Requests of a disk without a volume wait.
  *
  * DOC: when a write may be sent again
  *

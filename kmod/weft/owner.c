@@ -15,10 +15,10 @@
  * A host that stalls (in a debugger, on a stuck path) does not notice this
  * itself. Therefore a heartbeat is a lease: writes pass for WEFT_LEASE_BEATS
  * intervals from the start of the last heartbeat that succeeded, and then wait
- * for the next two (weft_owner_may_renew()). Writes that are held for a path (route.c) are checked again
- * before they are sent. (If the host's clock stopped as well, as in a paused or
- * suspended machine, the next heartbeat detects the loss, at most an interval
- * after the host resumes.)
+ * for the next two (weft_owner_may_renew()). Writes that are held for a path
+ * (route.c) are checked again before they are sent. (If the host's clock stopped
+ * as well, as in a paused or suspended machine, the next heartbeat detects the
+ * loss, at most an interval after the host resumes.)
  *
  * Each heartbeat first reads the record. If the record names another owner, the
  * volume was taken, and all writes fail from then on. If the read took longer
