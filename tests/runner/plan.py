@@ -37,6 +37,8 @@ def _runs_on(said, kernel):
     """User Mode Linux has one host and no devices of a PC; a guest of one's own is one with something special. The emulated
     kernel with the checkers is for what User Mode Linux cannot run. The test adapter is built for the newest kernel alone."""
     facts = names.kernel(kernel)
+    if kernel in said.get("lab-not", "").split():
+        return False
     if "hca" in said.get("lab-own", ""):
         return facts.newest and not facts.uml
     special = "lab-own" in said or "lab" in said

@@ -4,6 +4,7 @@
 # configured stays, exports after a boot, members by URI.
 # lab: --topology nvme
 # lab-kernel: debian13
+# lab-not: uml
 . "${0%/*}/lib.sh"
 
 cfs=/sys/kernel/config/nvmet

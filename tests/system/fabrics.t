@@ -3,6 +3,7 @@
 # Members behind a fabric, NVMe/RDMA and NVMe/TCP of the stock host and target,
 # alone and mixed, each with fio's verification and a second assembly.
 # lab-kernel: none
+# lab-not: uml
 . "${0%/*}/lib.sh"
 
 # Under the checkers a heartbeat over soft-RoCE takes longer than the shortest interval.
