@@ -269,7 +269,7 @@ static void weft_mapping_go(struct weft_mapping *mapping)
 {
 	reinit_completion(&mapping->idle);
 	percpu_ref_reinit(&mapping->ref);
-	mapping->live = true;
+	mapping->use = WEFT_MAPPING_LIVE;
 }
 
 static void weft_mapping_unregister(struct weft_mapping *mapping)
@@ -289,17 +289,32 @@ static bool weft_mapping_registered(const struct weft_mapping *mapping)
 	return mapping->regions && mapping->region_count == mapping->region_total;
 }
 
+/* No command may begin after this. */
+static void weft_mapping_kill(struct weft_mapping *mapping)
+{
+	if (mapping->use != WEFT_MAPPING_LIVE)
+		return;
+	mapping->use = WEFT_MAPPING_ENDING;
+	percpu_ref_kill(&mapping->ref);
+}
+
+/* Wait for the commands after weft_mapping_kill(). */
+static void weft_mapping_drain(struct weft_mapping *mapping)
+{
+	if (mapping->use != WEFT_MAPPING_ENDING)
+		return;
+	if (!wait_for_completion_timeout(&mapping->idle, WEFT_PEER_GRACE)) {
+		weft_domain_fence(mapping->domain);
+		wait_for_completion(&mapping->idle);
+	}
+	mapping->use = WEFT_MAPPING_UNUSED;
+}
+
 /* Stop all use of the addresses; none is possible after it returns. */
 static void weft_mapping_stop(struct weft_mapping *mapping)
 {
-	if (mapping->live) {
-		mapping->live = false;
-		percpu_ref_kill(&mapping->ref);
-		if (!wait_for_completion_timeout(&mapping->idle, WEFT_PEER_GRACE)) {
-			weft_domain_fence(mapping->domain);
-			wait_for_completion(&mapping->idle);
-		}
-	}
+	weft_mapping_kill(mapping);
+	weft_mapping_drain(mapping);
 	if (!mapping->mapped)
 		return;
 	weft_mapping_unregister(mapping);
@@ -455,7 +470,8 @@ static int weft_regions_alloc(struct weft_mapping *mapping)
 
 	mapping->region_shift = ilog2((pages - 2) * SZ_4K);
 	mapping->region_total = DIV_ROUND_UP_ULL(mapping->req->length, 1U << mapping->region_shift);
-	mapping->regions = kvcalloc(mapping->region_total, sizeof(*mapping->regions), GFP_KERNEL);
+	mapping->regions = kvcalloc(mapping->region_total, sizeof(*mapping->regions),
+				    GFP_KERNEL_ACCOUNT);
 	return mapping->regions ? 0 : -ENOMEM;
 }
 
@@ -551,7 +567,7 @@ static int weft_mapping_start(struct weft_mapping *mapping, struct weft_why *why
 			weft_refuse(why, ret, "the RDMA device %s cannot register the memory for good (error %d)",
 				    dev_name(&mapping->domain->ib->dev), -ret);
 	}
-	if (!ret && !mapping->live)
+	if (!ret && mapping->use == WEFT_MAPPING_UNUSED)
 		weft_mapping_go(mapping);
 	return ret;
 }
@@ -633,13 +649,26 @@ static struct weft_import *weft_mapping_attach(struct weft_mapping *mapping, str
 	return weft_import_attach(&req, why);
 }
 
+/* Readers that found the mapping on the list have seen that it is dead. */
+static void weft_mapping_free_work(struct work_struct *work)
+{
+	struct weft_mapping *mapping = container_of(to_rcu_work(work), struct weft_mapping,
+						    free_work);
+	struct weft_domain *domain = mapping->domain;
+
+	percpu_ref_exit(&mapping->ref);
+	kfree(mapping);
+	weft_domain_put(domain);
+}
+
 /**
  * weft_mapping_make() - make the mapping of a peer memory in a domain
  * @req: the memory; it has to outlive the mapping
  * @domain: the domain; takes a reference
  * @why: gets the reason of a failure
  *
- * Without a queue for persistent registration, that is done later.
+ * Without a queue for persistent registration, that is done later. What it
+ * allocates is charged to the caller's memory cgroup.
  *
  * Context: process context; takes reservation locks.
  * Return: the mapping, or an ERR_PTR; undo by weft_mapping_end().
@@ -656,19 +685,21 @@ struct weft_mapping *weft_mapping_make(const struct weft_peer_request *req,
 				  dev_name(&domain->ib->dev), weft_region_pages(domain->ib));
 		return ERR_PTR(ret);
 	}
-	mapping = kzalloc_obj(*mapping);
+	mapping = kzalloc_obj(*mapping, GFP_KERNEL_ACCOUNT);
 	if (!mapping)
 		return ERR_PTR(-ENOMEM);
 	mutex_init(&mapping->lock);
 	init_completion(&mapping->idle);
 	INIT_DELAYED_WORK(&mapping->remap, weft_mapping_remap);
+	INIT_RCU_WORK(&mapping->free_work, weft_mapping_free_work);
 	mapping->req = req;
 	mapping->domain = domain;
 	mapping->distance = INT_MAX - 1;
 	/* The exporter may call before the attachment is known here. */
 	mapping->closing = true;
 	ret = percpu_ref_init(&mapping->ref, weft_mapping_idle,
-			      PERCPU_REF_INIT_DEAD | PERCPU_REF_ALLOW_REINIT, GFP_KERNEL);
+			      PERCPU_REF_INIT_DEAD | PERCPU_REF_ALLOW_REINIT,
+			      GFP_KERNEL_ACCOUNT);
 	if (ret)
 		goto out_free;
 	mapping->import = weft_mapping_attach(mapping, why);
@@ -706,8 +737,27 @@ out_free:
 }
 
 /**
+ * weft_mapping_close() - let no command begin on a mapping
+ * @mapping: the caller calls weft_mapping_end() for it next
+ *
+ * Close all of several before you end the first: each end waits for an RCU
+ * grace period, and they then share one.
+ *
+ * Context: process context; takes the lock.
+ */
+void weft_mapping_close(struct weft_mapping *mapping)
+{
+	weft_mapping_lock(mapping);
+	mapping->closing = true;
+	weft_mapping_kill(mapping);
+	weft_mapping_unlock(mapping);
+}
+
+/**
  * weft_mapping_end() - undo weft_mapping_make()
  * @mapping: unlinked; readers under RCU may still see it
+ *
+ * The mapping keeps its reference on the domain for one RCU grace period more.
  *
  * Context: process context; waits for its commands, in bounded time.
  */
@@ -720,11 +770,7 @@ void weft_mapping_end(struct weft_mapping *mapping)
 	cancel_delayed_work_sync(&mapping->remap);
 	if (mapping->import)
 		weft_import_detach(mapping->import);
-	/* After this, readers that found it on the list have seen that it is dead. */
-	synchronize_rcu();
-	percpu_ref_exit(&mapping->ref);
-	weft_domain_put(mapping->domain);
-	kfree_rcu(mapping, rcu);
+	queue_rcu_work(weft_peer_wq, &mapping->free_work);
 }
 
 /**

@@ -31,6 +31,18 @@ struct weft_domain {
 };
 
 /**
+ * enum weft_mapping_use - may commands use a mapping?
+ * @WEFT_MAPPING_UNUSED: no, and none does
+ * @WEFT_MAPPING_LIVE: yes
+ * @WEFT_MAPPING_ENDING: no, but some may still do
+ */
+enum weft_mapping_use {
+	WEFT_MAPPING_UNUSED,
+	WEFT_MAPPING_LIVE,
+	WEFT_MAPPING_ENDING,
+};
+
+/**
  * struct weft_mapping - a peer memory in a domain
  * @list: the peer's
  * @req: the peer's
@@ -49,13 +61,13 @@ struct weft_domain {
  * @region_count: how many of them are registered
  * @region_shift: log2 of the bytes from one to the next
  * @mapped: it has addresses; protected by the lock, like the following fields
- * @live: @ref is alive
  * @lost: the exporter has withdrawn the memory permanently
  * @closing: it must not be mapped again
+ * @use: @ref is alive, killed, or idle
  * @distance: from the memory's last place to the RDMA device
  * @key_lost: bit 0: it has to be registered again
  * @remap: maps it again
- * @rcu: delays the release until all lookups under RCU have ended
+ * @free_work: frees it after all lookups under RCU have ended
  */
 struct weft_mapping {
 	struct list_head		list;
@@ -74,13 +86,13 @@ struct weft_mapping {
 	u32				region_count;
 	u32				region_shift;
 	bool				mapped;
-	bool				live;
 	bool				lost;
 	bool				closing;
+	enum weft_mapping_use		use;
 	int				distance;
 	unsigned long			key_lost;
 	struct delayed_work		remap;
-	struct rcu_head			rcu;
+	struct rcu_work			free_work;
 };
 
 /* For peer memory, which may wait for recovery: not on recovery's workqueue. */
@@ -94,6 +106,7 @@ struct weft_mapping *weft_mapping_make(const struct weft_peer_request *req,
 				       struct weft_domain *domain, struct weft_why *why);
 int weft_mapping_try(struct weft_mapping *mapping, struct weft_why *why);
 void weft_mapping_kick(struct weft_mapping *mapping);
+void weft_mapping_close(struct weft_mapping *mapping);
 void weft_mapping_end(struct weft_mapping *mapping);
 void weft_mapping_register_anew(struct weft_mapping *mapping);
 

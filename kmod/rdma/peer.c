@@ -379,7 +379,7 @@ void weft_rdma_peer_kick(struct weft_rdma_ctrl *ctrl)
  */
 struct weft_peer *weft_rdma_peer_add(const struct weft_peer_request *req)
 {
-	struct weft_peer *peer = kzalloc_obj(*peer);
+	struct weft_peer *peer = kzalloc_obj(*peer, GFP_KERNEL_ACCOUNT);
 
 	if (!peer)
 		return ERR_PTR(-ENOMEM);
@@ -472,6 +472,22 @@ void weft_rdma_peer_leave(struct weft_path *path)
 		}
 	}
 	mutex_unlock(&ctrl->mem_lock);
+}
+
+/**
+ * weft_rdma_peer_stop() - begin weft_rdma_peer_remove()
+ * @peer: no command on it is in flight
+ *
+ * Context: process context.
+ */
+void weft_rdma_peer_stop(struct weft_peer *peer)
+{
+	struct weft_mapping *mapping;
+
+	mutex_lock(&weft_peers_lock);
+	list_for_each_entry(mapping, &peer->mappings, list)
+		weft_mapping_close(mapping);
+	mutex_unlock(&weft_peers_lock);
 }
 
 /**

@@ -223,6 +223,7 @@ void weft_mem_sum(struct weft_mem_bytes __percpu *bytes, u64 *sum);
 
 /* peers.c */
 int weft_peers_add(struct weft_memory *mem, struct weft_volume *vol, struct weft_why *why);
+void weft_peers_stop(struct weft_memory *mem);
 void weft_peers_remove(struct weft_memory *mem, struct weft_volume *vol);
 void weft_peers_path_added(struct weft_member *member, struct weft_path *path);
 

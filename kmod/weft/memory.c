@@ -392,8 +392,12 @@ void weft_memory_unregister_all(struct weft_mem_file *mf)
 	xa_for_each(&mf->memories, id, mem)
 		weft_mem_ref_kill(&mem->ref);
 	xa_for_each(&mf->memories, id, mem) {
+		weft_mem_ref_wait(&mem->ref, mf);
+		weft_peers_stop(mem);
+	}
+	xa_for_each(&mf->memories, id, mem) {
 		xa_erase(&mf->memories, id);
-		weft_memory_end(mf, mem);
+		weft_memory_free(mem, mf);
 	}
 	xa_destroy(&mf->memories);
 }

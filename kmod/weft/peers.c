@@ -167,6 +167,20 @@ static void weft_peers_leave(struct weft_volume *vol)
 }
 
 /**
+ * weft_peers_stop() - begin weft_peers_remove()
+ * @mem: a memory without commands in flight; without a peer nothing happens
+ *
+ * Stop all of several before you remove the first: they then share the waiting.
+ *
+ * Context: process context.
+ */
+void weft_peers_stop(struct weft_memory *mem)
+{
+	if (mem->peer)
+		mem->transport->peer_stop(mem->peer);
+}
+
+/**
  * weft_peers_remove() - undo weft_peers_add()
  * @mem: a memory without commands in flight; without a peer nothing happens
  * @vol: the volume
