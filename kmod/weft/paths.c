@@ -1,9 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Adding paths to a member, and removing them, while it is in use. */
+/*
+ * Adding paths to a member, and removing them, while it is in use.
+ *
+ * DOC: disks that are kept
+ *
+ * A bio may refer to a disk that has completed a part of it, until all its parts
+ * have ended: other members may hold these for long. And a disk splits a bio that
+ * is larger than its limits, and allocates the parts from a pool of its own; if it
+ * gave them back, other paths carry them. So the volume keeps the disk of a
+ * removed path in memory until it stops. The disk's controller can be deleted
+ * before.
+ */
 #include "mem.h"
 #include "weft.h"
 
 #include <linux/sched/mm.h>
+
+/* A disk that is kept, with a reference to it and to its driver. */
+struct weft_kept_disk {
+	struct list_head	list;
+	struct gendisk		*disk;
+};
 
 static int weft_path_read(struct weft_path *path, struct weft_sb_info *info,
 			  struct weft_why *why)
@@ -144,6 +161,35 @@ out_restore:
 	return ret;
 }
 
+/* The path's disk is still open. */
+static void weft_path_keep_disk(struct weft_volume *vol, struct weft_path *path,
+				struct weft_kept_disk *kept)
+{
+	kept->disk = path->bdev->bd_disk;
+	__module_get(kept->disk->fops->owner);
+	get_device(disk_to_dev(kept->disk));
+	list_add(&kept->list, &vol->kept_disks);
+}
+
+/**
+ * weft_paths_put_disks() - drop the disks that were kept for bios in flight
+ * @vol: no bio is in flight on it
+ *
+ * Context: process context, may sleep.
+ */
+void weft_paths_put_disks(struct weft_volume *vol)
+{
+	struct weft_kept_disk *kept, *next;
+
+	list_for_each_entry_safe(kept, next, &vol->kept_disks, list) {
+		struct module *owner = kept->disk->fops->owner;
+
+		put_disk(kept->disk);
+		module_put(owner);
+		kfree(kept);
+	}
+}
+
 /**
  * weft_volume_path_remove() - remove a path from a member
  * @change: the path; its address is the name of the path's disk
@@ -156,15 +202,20 @@ int weft_volume_path_remove(const struct weft_path_change *change, struct weft_w
 {
 	unsigned int noio = memalloc_noio_save();
 	struct weft_path *path = NULL, *other;
+	struct weft_kept_disk *kept;
 	struct weft_member *member;
 	u32 i, count = 0;
-	int ret = 0;
+	int ret = -ENOMEM;
 
+	kept = kzalloc_obj(*kept);
+	if (!kept)
+		goto out_restore;
 	member = weft_path_begin(change, why);
 	if (IS_ERR(member)) {
 		ret = PTR_ERR(member);
-		goto out_restore;
+		goto out_free;
 	}
+	ret = 0;
 	for (i = 0; i < WEFT_PATHS_MAX; i++) {
 		other = weft_route_path(member, i);
 		if (!other)
@@ -182,6 +233,8 @@ int weft_volume_path_remove(const struct weft_path_change *change, struct weft_w
 	if (ret)
 		goto out_done;
 	weft_route_remove(member, path);
+	weft_path_keep_disk(member->volume, path, kept);
+	kept = NULL;
 	weft_peers_changed(member->volume);
 	bd_unlink_disk_holder(path->bdev, member->volume->disk);
 	weft_info(member->volume, "member %u has no path %s any more\n", member->index,
@@ -189,6 +242,8 @@ int weft_volume_path_remove(const struct weft_path_change *change, struct weft_w
 	weft_member_drop_path(member, path);
 out_done:
 	weft_volume_done(member->volume);
+out_free:
+	kfree(kept);
 out_restore:
 	memalloc_noio_restore(noio);
 	return ret;

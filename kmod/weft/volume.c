@@ -180,6 +180,7 @@ static void weft_volume_free(struct weft_volume *vol)
 
 	for (i = 0; i < vol->member_count; i++)
 		weft_member_close(vol->members[i]);
+	weft_paths_put_disks(vol);
 	/* After the paths: weft_route_left() uses the disk. */
 	if (vol->disk)
 		put_disk(vol->disk);
@@ -215,6 +216,7 @@ static struct weft_volume *weft_volume_alloc(const struct weft_assemble_request 
 		goto out_free;
 	ret = -ENOMEM;
 	INIT_LIST_HEAD(&vol->peers);
+	INIT_LIST_HEAD(&vol->kept_disks);
 	INIT_DELAYED_WORK(&vol->near_work, weft_peers_near_work);
 	vol->in_flight = alloc_percpu(long);
 	if (!vol->in_flight)

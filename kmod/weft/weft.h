@@ -252,6 +252,7 @@ enum weft_iopolicy {
  * @iopolicy: which of several paths a bio takes
  * @name: its name
  * @uuid: its UUID
+ * @kept_disks: see paths.c; protected by @busy
  * @sysfs_members: parent of the members' sysfs folders
  * @member_count: number of @members; below map.members only during assembly
  * @members: the members, sorted by index once assembled
@@ -286,6 +287,7 @@ struct weft_volume {
 	enum weft_iopolicy	iopolicy;
 	char			name[WEFT_NAME_SIZE];
 	u8			uuid[WEFT_UUID_SIZE];
+	struct list_head	kept_disks;
 	struct kobject		*sysfs_members;
 	u32			member_count;
 	struct weft_member	*members[];
@@ -355,6 +357,7 @@ struct weft_path_change {
 };
 
 /* paths.c */
+void weft_paths_put_disks(struct weft_volume *vol);
 int weft_volume_path_add(const struct weft_path_change *change, struct weft_why *why);
 int weft_volume_path_remove(const struct weft_path_change *change, struct weft_why *why);
 

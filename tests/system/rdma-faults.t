@@ -156,6 +156,37 @@ events_end
 ok "stopped" weftctl stop v
 ok "disconnected" weftctl disconnect --all
 
+# --- A path is removed and its disk is gone, while parts that the disk split off wait for the other path
+# shellcheck disable=SC2086
+ok "a volume with large chunks" weftctl create v "$(uri 0 0)" --chunk 4M --force $quick
+# shellcheck disable=SC2086
+ok "and a second path" weftctl path add v "$(uri 0 1)" $quick
+for disk in $(status_of v '.members[0].paths[].disk'); do echo 64 >"/sys/block/$disk/queue/max_sectors_kb"; done
+one_usable() { [ "$(usable 0)" = 1 ]; }
+none_usable() { [ "$(usable 0)" = 0 ]; }
+rm -f /tmp/enough
+writers=()
+for n in 1 2 3 4; do
+	until [ -e /tmp/enough ]; do
+		dd if=/dev/zero of=/dev/weft/v bs=4M count=14 oflag=direct status=none || exit
+	done &
+	writers+=($!)
+done
+sleep "$(slow 1)"
+for n in 0 1; do nvmet_withdraw "$nqn:d0" "442$n"; done
+ok "both are lost under large writes" until_true 20 none_usable
+ok "and gave back what was in flight" test "$(member 0 .retried)" -gt 0
+ok "one is removed" weftctl path remove v "$(uri 0 0)"
+ok "and its controller" weftctl disconnect "$(uri 0 0)"
+for n in 0 1; do nvmet_offer "$nqn:d0" "442$n"; done
+ok "the other comes back" until_true 30 one_usable
+touch /tmp/enough
+failed=0
+for n in "${writers[@]}"; do wait "$n" || failed=1; done
+result $failed "and the writes succeed"
+ok "stopped" weftctl stop v
+ok "disconnected" weftctl disconnect --all
+
 # --- A target takes the namespace away, and another path leads to the same disk
 twin=$base/subsystems/$nqn:twin
 nvmet_serve "$nqn:twin" "$(readlink -f /dev/rb0)" rdma 10.9.1.1 4421 \
@@ -164,7 +195,6 @@ nvmet_serve "$nqn:twin" "$(readlink -f /dev/rb0)" rdma 10.9.1.1 4421 \
 ok "a volume of one member" weftctl create v "$(uri 0 0)" --force $quick
 # shellcheck disable=SC2086
 ok "a path to it by another subsystem" weftctl path add v "rdma://10.9.1.1:4421/$nqn:twin" $quick
-one_usable() { [ "$(usable 0)" = 1 ]; }
 take_away() { echo 0 >"$twin/namespaces/1/enable"; until_true 20 one_usable; }
 verify_while "its namespace is disabled: no error" /dev/weft/v 12 1500 take_away
 ok "that path is gone" one_usable
