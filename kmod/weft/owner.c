@@ -547,8 +547,10 @@ weft_owner_watch(struct weft_volume *vol, const struct weft_owner_info *first,
 			continue;
 		if (ret)
 			return ret;
-		if (weft_owner_is_free(vol, &seen))
+		if (weft_owner_is_free(vol, &seen)) {
+			vol->owner.others_ms = 0;
 			return 0;
+		}
 		if (seen.sequence != first->sequence ||
 		    memcmp(seen.instance, first->instance, WEFT_UUID_SIZE))
 			return weft_owner_busy(vol, &seen, why);
@@ -590,6 +592,7 @@ weft_owner_may_claim(struct weft_volume *vol, const char *host_nqn,
 	vol->owner.info.generation = holder->generation;
 	if (weft_owner_is_free(vol, &seen))
 		return 0;
+	vol->owner.others_ms = max(seen.interval_ms, vol->owner.claim.interval_ms);
 	ret = weft_owner_watch(vol, &seen, why);
 	if (ret || take_over || !strcmp(holder->host_nqn, host_nqn))
 		return ret;
@@ -613,6 +616,45 @@ static noinline_for_stack int weft_owner_free(struct weft_volume *vol)
 						 weft_owner_write(vol, WEFT_OWNER_FREE, false);
 }
 
+/* Is the claim on the volume still ours? The time of the read is in read_at. */
+static noinline_for_stack int weft_owner_confirm(struct weft_volume *vol, struct weft_why *why)
+{
+	struct weft_owner_info seen;
+	int ret;
+
+	ret = weft_owner_read(vol, &seen, why);
+	if (ret)
+		return ret;
+	if (!weft_owner_claim_is_ours(vol))
+		return weft_owner_busy(vol, &vol->owner.claim, why);
+	/* An older record is a former owner's late heartbeat: the next of ours overwrites it. */
+	return weft_owner_is_taken(vol, &seen) ? weft_owner_busy(vol, &seen, why) : 0;
+}
+
+/*
+ * After a claim that was silent for longer than a lease: two heartbeats, for the
+ * reason of weft_owner_may_renew(). Sets @start to the start of the lease.
+ */
+static int weft_owner_begin(struct weft_volume *vol, unsigned long *start, struct weft_why *why)
+{
+	struct weft_owner_claim *owner = &vol->owner;
+	unsigned long first = owner->read_at;
+	int ret;
+
+	ret = weft_owner_write(vol, WEFT_OWNER_HELD, false);
+	if (!ret)
+		ret = weft_owner_sleep(vol, owner->info.interval_ms + 1);
+	if (!ret)
+		ret = weft_owner_confirm(vol, why);
+	*start = owner->read_at;
+	if (!ret)
+		ret = weft_owner_write(vol, WEFT_OWNER_HELD, false);
+	/* Too late: writes wait for two others. */
+	if (!ret && time_after(jiffies, weft_owner_lease_end(vol, first)))
+		*start = first;
+	return ret;
+}
+
 /**
  * weft_owner_take() - claim a volume and start the heartbeat
  * @vol: the volume; its members are open for writing
@@ -628,9 +670,9 @@ int weft_owner_take(struct weft_volume *vol, const struct weft_assemble_request 
 		    struct weft_why *why)
 {
 	struct weft_owner_claim *owner = &vol->owner;
-	struct weft_owner_info seen;
 	unsigned int beats = 2;
 	unsigned long start;
+	u32 own_ms = READ_ONCE(weft_heartbeat_ms);
 	int ret;
 
 	owner->left = req->left;
@@ -641,7 +683,8 @@ int weft_owner_take(struct weft_volume *vol, const struct weft_assemble_request 
 	memcpy(owner->info.volume_uuid, vol->uuid, WEFT_UUID_SIZE);
 	get_random_bytes(owner->info.instance, WEFT_UUID_SIZE);
 	owner->info.generation++;
-	owner->info.interval_ms = READ_ONCE(weft_heartbeat_ms);
+	/* The former owner may have a longer interval, and may have beaten just now. */
+	owner->info.interval_ms = max(own_ms, owner->others_ms);
 	strscpy(owner->info.host_nqn, req->host_nqn, sizeof(owner->info.host_nqn));
 	start = jiffies;
 	ret = weft_owner_write(vol, WEFT_OWNER_HELD, true);
@@ -656,23 +699,18 @@ int weft_owner_take(struct weft_volume *vol, const struct weft_assemble_request 
 	 * long, it may have overwritten another host's, whose lease still runs:
 	 * wait for the end of that lease.
 	 */
-	if (time_after(jiffies, owner->read_at + weft_owner_interval(vol)))
+	if (time_after(jiffies, owner->read_at +
+		       msecs_to_jiffies(min_not_zero(own_ms, owner->others_ms))))
 		beats = WEFT_LEASE_BEATS + WEFT_OBSERVE_MARGIN;
 	ret = weft_owner_sleep(vol, beats * owner->info.interval_ms);
 	if (!ret)
-		ret = weft_owner_read(vol, &seen, why);
-	if (!ret && !weft_owner_claim_is_ours(vol))
-		return weft_owner_busy(vol, &owner->claim, why);
-	/* An older record is a former owner's late heartbeat: the next of ours overwrites it. */
-	if (!ret && weft_owner_is_taken(vol, &seen))
-		return weft_owner_busy(vol, &seen, why);
-	/* The claim is too old to be a lease, so do a first heartbeat. */
-	if (!ret && beats > 2) {
-		start = owner->read_at;
-		ret = weft_owner_write(vol, WEFT_OWNER_HELD, false);
-	}
+		ret = weft_owner_confirm(vol, why);
+	if (!ret && beats > 2)
+		ret = weft_owner_begin(vol, &start, why);
 	if (ret) {
-		weft_owner_free(vol);
+		/* Another lease may still run: who comes next has to wait for it, too. */
+		if (beats == 2)
+			weft_owner_free(vol);
 		return ret;
 	}
 	WRITE_ONCE(vol->lease, weft_owner_lease_end(vol, start));

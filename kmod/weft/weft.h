@@ -172,6 +172,8 @@ struct weft_deferred {
  * @regained: the lease has ended, and a heartbeat succeeded since
  * @regained_at: when that one ended, in jiffies
  * @regained_until: the end of its lease, if it were one, in jiffies
+ * @others_ms: the former owner's heartbeat interval; 0 if this host found the
+ *	volume free
  * @info: the record as last written
  * @claim: the claim as last read; all zero if there is none
  * @claim_damaged: the claim's block is neither a valid claim nor all zero
@@ -189,6 +191,7 @@ struct weft_owner_claim {
 	bool			regained;
 	unsigned long		regained_at;
 	unsigned long		regained_until;
+	u32			others_ms;
 	struct weft_owner_info	info;
 	struct weft_owner_info	claim;
 	bool			claim_damaged;
