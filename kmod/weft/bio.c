@@ -193,6 +193,7 @@ static void weft_io_retry(struct weft_io *io, struct bio *bio)
 	atomic_set(&bio->__bi_remaining, 1);
 	bio->bi_status = BLK_STS_OK;
 	bio->bi_iter = io->iter;
+	weft_bio_forget_queue(bio);
 	bio_set_dev(bio, io->bdev);
 	weft_defer(io->vol, bio);
 }

@@ -57,8 +57,7 @@ static void weft_resend_end_io(struct bio *bio)
 	if (!over && bio->bi_status) {
 		resend->failed = true;
 		/* Its path may be removed before it ends. */
-		bio_clear_flag(bio, BIO_QOS_THROTTLED);
-		bio_clear_flag(bio, BIO_QOS_MERGED);
+		weft_bio_forget_queue(bio);
 		spin_unlock_irqrestore(&route->lock, flags);
 		return;
 	}

@@ -299,6 +299,7 @@ static void weft_route_give_back(struct weft_member *member, struct bio_list *bi
 			continue;
 		}
 		/* The path and its disk may be removed while the bio waits. */
+		weft_bio_forget_queue(bio);
 		bio_set_dev(bio, member->bdev);
 		/* A poller would poll the wrong queue; the bio waits anyway. */
 		bio_clear_polled(bio);

@@ -444,6 +444,21 @@ void weft_resend_outlast(struct weft_member *member);
 extern bio_end_io_t *weft_chain_end_io;
 
 /**
+ * weft_bio_forget_queue() - forget which queue has accounted a bio
+ * @bio: it ended there, or was given back, and is submitted or ended elsewhere
+ *
+ * bio_endio() would account it once more, at the queue that bi_bdev has then,
+ * which may not account, or be gone.
+ *
+ * Context: any; no other thread uses the bio.
+ */
+static inline void weft_bio_forget_queue(struct bio *bio)
+{
+	bio_clear_flag(bio, BIO_QOS_THROTTLED);
+	bio_clear_flag(bio, BIO_QOS_MERGED);
+}
+
+/**
  * weft_bio_end_before() - end a bio with the bi_end_io that it had before ours
  * @bio: bio_endio() has called our bi_end_io
  * @end_io: the bi_end_io before; NULL if there was none
@@ -459,10 +474,12 @@ static inline void weft_bio_end_before(struct bio *bio, bio_end_io_t *end_io, vo
 {
 	bio->bi_end_io = end_io;
 	bio->bi_private = private;
-	if (unlikely(end_io == weft_chain_end_io))
+	if (unlikely(end_io == weft_chain_end_io)) {
+		weft_bio_forget_queue(bio);
 		bio_endio(bio);
-	else if (end_io)
+	} else if (end_io) {
 		end_io(bio);
+	}
 }
 
 /* bdev.c */
