@@ -298,6 +298,7 @@ static void weft_mem_dev_release(struct device *dev)
 
 	ida_free(&weft_mem_minors, MINOR(dev->devt));
 	xa_destroy(&node->sealed);
+	destroy_workqueue(node->wq);
 	bioset_exit(&node->bios);
 	free_percpu(node->bytes);
 	kfree(node);
@@ -322,13 +323,18 @@ int weft_mem_add(struct weft_volume *vol)
 	node->bytes = alloc_percpu(struct weft_mem_bytes);
 	if (!node->bytes)
 		goto out_free;
-	ret = bioset_init(&node->bios, BIO_POOL_SIZE, 0, BIOSET_NEED_BVECS);
+	ret = bioset_init(&node->bios, BIO_POOL_SIZE, offsetof(struct weft_mem_bio, bio),
+			  BIOSET_NEED_BVECS);
 	if (ret)
 		goto out_percpu;
+	ret = -ENOMEM;
+	node->wq = alloc_workqueue("weft-mem-%s", WQ_UNBOUND, WQ_MAX_ACTIVE, vol->name);
+	if (!node->wq)
+		goto out_bios;
 	minor = ida_alloc_max(&weft_mem_minors, WEFT_MEM_MINORS - 1, GFP_KERNEL);
 	if (minor < 0) {
 		ret = minor;
-		goto out_bios;
+		goto out_wq;
 	}
 	mutex_init(&node->lock);
 	xa_init(&node->sealed);
@@ -356,6 +362,8 @@ int weft_mem_add(struct weft_volume *vol)
 out_put:
 	put_device(&node->dev);
 	return ret;
+out_wq:
+	destroy_workqueue(node->wq);
 out_bios:
 	bioset_exit(&node->bios);
 out_percpu:

@@ -42,6 +42,18 @@ struct weft_mem_bytes {
 };
 
 /**
+ * struct weft_mem_bio - a bio of a command
+ * @start: of the whole bio, on the volume; to submit it again
+ * @again: submits it again
+ * @bio: last, as a bio pool needs it
+ */
+struct weft_mem_bio {
+	struct bvec_iter	start;
+	struct work_struct	again;
+	struct bio		bio;
+};
+
+/**
  * struct weft_mem_node - the device of a volume
  * @dev: /dev/weft/NAME.mem; its release frees this structure
  * @cdev: its character device
@@ -54,7 +66,8 @@ struct weft_mem_bytes {
  *	@writers
  * @sealed: struct weft_sealed by inode number
  * @bytes: bytes moved, per CPU
- * @bios: bio pool for commands
+ * @bios: pool of struct weft_mem_bio for commands
+ * @wq: for bios that wait, for example for a tag, each in a work of its own
  * @held_lock: protects @held
  * @held: parts of commands that wait for a path or for their memory
  * @held_work: sends the parts on @held, or fails them
@@ -71,6 +84,7 @@ struct weft_mem_node {
 	struct xarray			sealed;
 	struct weft_mem_bytes __percpu	*bytes;
 	struct bio_set			bios;
+	struct workqueue_struct		*wq;
 	spinlock_t			held_lock;	/* @held; also taken in interrupts */
 	struct list_head		held;
 	struct delayed_work		held_work;

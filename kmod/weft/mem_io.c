@@ -257,10 +257,38 @@ static void weft_mem_io_put(struct weft_mem_io *io)
 		weft_mem_io_end(io);
 }
 
+static void weft_mem_bio_again_work(struct work_struct *work)
+{
+	submit_bio_noacct(&container_of(work, struct weft_mem_bio, again)->bio);
+}
+
+/*
+ * The submitter must not wait, and the bio has to: nothing of it was issued. It
+ * starts again where it may wait, for example for a tag.
+ */
+static noinline void weft_mem_bio_again(struct weft_mem_io *io, struct bio *bio)
+{
+	struct weft_mem_bio *mem_bio = container_of(bio, struct weft_mem_bio, bio);
+
+	/* As in weft_io_retry(). */
+	atomic_set(&bio->__bi_remaining, 1);
+	bio->bi_status = BLK_STS_OK;
+	bio->bi_iter = mem_bio->start;
+	bio->bi_opf &= ~REQ_NOWAIT;
+	weft_bio_forget_queue(bio);
+	bio_set_dev(bio, io->mf->vol->disk->part0);
+	INIT_WORK(&mem_bio->again, weft_mem_bio_again_work);
+	queue_work(io->mf->node->wq, &mem_bio->again);
+}
+
 static void weft_mem_end_bio(struct bio *bio)
 {
 	struct weft_mem_io *io = bio->bi_private;
 
+	if (unlikely(bio->bi_status == BLK_STS_AGAIN && bio->bi_opf & REQ_NOWAIT)) {
+		weft_mem_bio_again(io, bio);
+		return;
+	}
 	/* Keep any one of several errors. */
 	if (unlikely(bio->bi_status))
 		WRITE_ONCE(io->error, blk_status_to_errno(bio->bi_status));
@@ -308,27 +336,42 @@ static u64 weft_mem_run(const struct weft_mem_io *io, u64 offset, u64 *at)
 	return U64_MAX;
 }
 
+/* How many bytes from there on neither the volume nor a member's queue splits. */
+static u64 weft_mem_piece(const struct weft_volume *vol, u64 at)
+{
+	sector_t sectors = weft_map_contiguous(&vol->map, at >> SECTOR_SHIFT);
+
+	return (u64)min_t(sector_t, sectors, vol->max_sectors) << SECTOR_SHIFT;
+}
+
 /*
- * Submit by bios, and drop the submitter's count in @io->remaining. Not inline,
- * so that other commands do not pay for the plug on the stack.
+ * Submit by bios, and drop the submitter's count in @io->remaining. Unless the
+ * submitter may wait, for example for a tag, a bio that has to wait goes to
+ * weft_mem_bio_again(). Not inline, so that other commands do not pay for the
+ * plug on the stack.
  */
-static noinline void weft_mem_submit(struct weft_mem_io *io, u64 offset)
+static noinline void weft_mem_submit(struct weft_mem_io *io, u64 offset, bool may_wait)
 {
 	blk_opf_t opf = io->op == REQ_OP_WRITE ? REQ_SYNC | REQ_IDLE : REQ_SYNC;
 	struct page **pages = io->pages ?: io->memory->pages;
 	u64 from = io->pages ? 0 : io->memory->first + io->at;
+	struct weft_volume *vol = io->mf->vol;
 	struct blk_plug plug;
 	u32 done = 0;
 
+	if (!may_wait && bdev_nowait(vol->disk->part0))
+		opf |= REQ_NOWAIT;
 	blk_start_plug(&plug);
 	while (done < io->length) {
 		u64 at = from + done, place;
-		u32 left = min_t(u64, io->length - done, weft_mem_run(io, offset + done, &place));
+		u64 run = weft_mem_run(io, offset + done, &place);
+		u32 left = min3((u64)(io->length - done), run, weft_mem_piece(vol, place));
 		u32 vecs = min_t(u32, DIV_ROUND_UP(offset_in_page(at) + left, PAGE_SIZE),
 				 BIO_MAX_VECS);
 		struct bio *bio = weft_mem_bio(io, place >> SECTOR_SHIFT, vecs, opf);
 
 		done += weft_mem_fill(bio, pages, at, left);
+		container_of(bio, struct weft_mem_bio, bio)->start = bio->bi_iter;
 		submit_bio(bio);
 	}
 	blk_finish_plug(&plug);
@@ -725,15 +768,23 @@ static int weft_mem_bind(struct weft_mem_io *io, const struct weft_mem_cmd *c)
 	return 0;
 }
 
-/* Does its submission take long? A part is at most a chunk, or a path's largest operation. */
+/*
+ * Does its submission take long, or wait? A part is at most a chunk, or a path's
+ * largest operation. A queue refuses a bio with REQ_NOWAIT that has too many
+ * segments.
+ */
 static bool weft_mem_is_long(const struct weft_mem_io *io)
 {
-	u32 part = 1U << (io->mf->vol->map.chunk_shift + SECTOR_SHIFT);
+	const struct weft_volume *vol = io->mf->vol;
+	u32 part = vol->member_count > 1 ? 1U << (vol->map.chunk_shift + SECTOR_SHIFT) : U32_MAX;
 
 	if (io->memory && io->memory->route == WEFT_MEM_ROUTE_BOUNCE)
 		return io->length > WEFT_MEM_INLINE_BOUNCE;
 	if (io->memory && io->memory->peer)
 		part = min(part, READ_ONCE(io->memory->piece));
+	else if ((min_t(u64, min(io->length, part), (u64)vol->max_sectors << SECTOR_SHIFT) >>
+		  PAGE_SHIFT) + 2 > queue_max_segments(vol->disk->queue))
+		return true;
 	return io->length / WEFT_MEM_INLINE_PARTS > part;
 }
 
@@ -778,7 +829,8 @@ static void weft_mem_cancel(struct io_uring_cmd *cmd)
  * @cmd: the command
  * @issue_flags: io_uring's
  *
- * Context: the submitter's task or its io_uring worker; may wait for requests.
+ * Context: the submitter's task, or its io_uring worker, which may wait for
+ * requests.
  * Return: -EIOCBQUEUED if it was started. -EAGAIN makes io_uring start it again
  * in a worker, where it may wait. Otherwise -EINVAL for a field that is out of
  * range or not aligned, -ENOENT for an unknown id, -ERANGE beyond the end of a
@@ -827,7 +879,7 @@ int weft_mem_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	if (io->memory && io->memory->peer)
 		weft_mem_submit_parts(io, c.offset);
 	else if (io->memory)
-		weft_mem_submit(io, c.offset);
+		weft_mem_submit(io, c.offset, !(issue_flags & IO_URING_F_NONBLOCK));
 	else
 		weft_mem_submit_flush(io);
 	return -EIOCBQUEUED;

@@ -73,7 +73,7 @@ command_line parse(int argc, char** argv)
             words.push_back(word);
     }
     if (words.size() < 2)
-        die("usage: weft-memtest VOLUME verify|load|file|bad|register [MEMORY] [PATH] [OPTION...]");
+        die("usage: weft-memtest VOLUME verify|load|submit|file|bad|register [MEMORY] [PATH] [OPTION...]");
     line.volume = words[0];
     line.verb = words[1];
     if (words.size() > 2)
@@ -362,6 +362,28 @@ int crowd(const command_line& line)
     return done + busy != count;
 }
 
+/// Reads of --largest bytes, --depth at a time: prints how many milliseconds their submission took.
+int submit_reads(const command_line& line)
+{
+    mem_file file(line.volume);
+    const block_file block(line.volume, O_RDONLY);
+    const memory_source source(line.memory, line.largest);
+    const auto target = file.target(block.fd(), WEFT_MEM_MAY_READ);
+    const auto memory = file.add(source, 0, line.largest, line.flags);
+    ring io(line.depth);
+    unsigned failed = 0;
+    for (unsigned i = 0; i < line.depth; i++)
+        io.prepare(file.fd(), WEFT_MEM_CMD_READ, {target, memory.id, 0, 0, line.largest, 0}, 0);
+    const auto start = std::chrono::steady_clock::now();
+    io.submit();
+    const auto took = std::chrono::steady_clock::now() - start;
+    for (unsigned i = 0; i < line.depth; i++)
+        failed += io.next().second != static_cast<int>(line.largest);
+    std::printf("%lld\n",
+                static_cast<long long>(std::chrono::duration_cast<std::chrono::milliseconds>(took).count()));
+    return failed != 0;
+}
+
 /// Random reads of --largest bytes at --depth, --count of them; `prepare` begins one.
 template <typename Prepare>
 int time_reads(const command_line& line, ring& io, std::uint64_t size, Prepare prepare)
@@ -443,6 +465,8 @@ int main(int argc, char** argv)
         return bench(line);
     if (line.verb == "crowd")
         return crowd(line);
+    if (line.verb == "submit")
+        return submit_reads(line);
     if (line.verb == "late")
         return late_writes(line);
     if (line.verb == "block")

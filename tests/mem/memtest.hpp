@@ -108,6 +108,8 @@ public:
     ring(const ring&) = delete;
     ring& operator=(const ring&) = delete;
     void prepare(int fd, std::uint32_t op, const weft_mem_cmd& command, std::uint64_t tag);
+    /// Submits what was prepared, and waits for nothing.
+    void submit();
     /// The next completion's tag and result; submits what was prepared.
     std::pair<std::uint64_t, int> next();
     /// Results of all that is there, one at least; submits what was prepared.

@@ -394,6 +394,16 @@ void ring::prepare(int fd, std::uint32_t op, const weft_mem_cmd& command, std::u
     std::memcpy(sqe->cmd, &command, ring_.flags & IORING_SETUP_SQE128 ? sizeof(command) : 16);
 }
 
+void ring::submit()
+{
+    int ret = 0;
+    do {
+        ret = io_uring_submit(&ring_);
+    } while (ret == -EINTR);
+    if (ret < 0)
+        die("io_uring: %s", std::strerror(-ret));
+}
+
 std::pair<std::uint64_t, int> ring::next()
 {
     io_uring_cqe* cqe = nullptr;

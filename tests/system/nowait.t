@@ -10,6 +10,8 @@ for n in 0 1 2; do make_null "w$n" 64 hw_queue_depth=2 submit_queues=1 irqmode=2
 ok "a volume of members with two tags each" weftctl create v /dev/w0 /dev/w1 /dev/w2 --chunk 16K
 for iostats in 1 0; do
 	echo $iostats >'/sys/block/weft!v/queue/iostats'
+	ok "registered memory verified, iostats $iostats" \
+		weft-memtest v verify pages --largest=524288 --size=4194304 --count=32
 	ok "verified, each I/O in many fragments, iostats $iostats" fio_verify --ioengine=io_uring \
 		--rw=randwrite --bsrange=4k-512k --blockalign=4k --iodepth=16 --size="$(mib 24)"
 	ok "and read by several at once, iostats $iostats" fio --name=read --filename=/dev/weft/v --direct=1 \
@@ -22,9 +24,14 @@ for n in 0 1 2; do remove_null "w$n"; done
 # The outer volume's first chunk is on a disk whose one tag is taken; its second on a volume that splits once more.
 make_null tag 64 hw_queue_depth=1 submit_queues=1 irqmode=2 completion_nsec=1500000000
 for n in 0 1; do make_null "f$n" 64; done
+ok "a volume of a disk with one tag" weftctl create v /dev/tag --force
+took=$(weft-memtest v submit pages --depth=4 --largest=4096) || took=99999
+note "submitted in $took ms"
+ok "a ring that has more to read than there are tags does not wait" test "$took" -lt 1000
+ok "stopped" weftctl stop v
 ok "a volume that splits" weftctl create inner /dev/f0 /dev/f1 --chunk 16K
 # Its members' superblocks are written and read by one tag, a command each 1.5 s.
-ok "a volume of it and of a disk with one tag" weftctl create outer /dev/tag /dev/weft/inner --chunk 64K
+ok "a volume of it and of a disk with one tag" weftctl create outer /dev/tag /dev/weft/inner --chunk 64K --force
 nowait_write() {
 	python3 - <<-'PY'
 	import errno, mmap, os, sys, threading, time
