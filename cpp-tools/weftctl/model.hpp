@@ -112,6 +112,37 @@ struct check_finding {
     bool repaired = false;
 };
 
+/// A copy of a superblock, or an owner record, as `examine` found it.
+struct examined_block {
+    std::uint64_t offset = 0;
+    bool valid = false;
+    std::string why; ///< unless it is valid
+};
+
+/// What `examine` read from a member's device.
+struct examined_member {
+    std::string device;
+    std::vector<examined_block> superblocks; ///< the first and its copy
+    /// From the valid superblock, if there is one; else all zero.
+    std::string volume, volume_uuid, member_uuid;
+    std::uint32_t index = 0, member_count = 0, chunk_size = 0, block_size = 0;
+    std::uint64_t data_offset = 0, data_size = 0, generation = 0;
+    std::uint64_t created = 0; ///< seconds since 1970 UTC
+};
+
+/// The owner record of a volume, or its claim, on member 0.
+struct examined_owner {
+    std::string device;
+    std::string record; ///< "owner" or "claim"
+    examined_block block;
+    /// Unless it is valid, all zero.
+    bool held = false;
+    std::string host_nqn, instance;
+    std::uint64_t generation = 0, sequence = 0;
+    std::uint64_t beat_time = 0; ///< by the owner's clock, seconds since 1970 UTC
+    std::uint32_t interval_ms = 0;
+};
+
 /// The severity of a finding of doctor.
 enum class severity { good, note, warning, problem };
 

@@ -23,6 +23,9 @@ public:
     virtual void status(const std::vector<volume_status>& volumes) = 0;
     virtual void actions(const std::vector<action>& actions) = 0;
     virtual void findings(const std::vector<check_finding>& findings) = 0;
+    virtual void examined(const std::vector<examined_member>& members,
+                          const std::vector<examined_owner>& owners) = 0;
+    virtual void host(const std::string& nqn) = 0;
     virtual void exports(const std::vector<export_status>& exports) = 0;
     virtual void discovered(const std::vector<weft::discovered>& found) = 0;
     virtual void connections(const std::vector<connection>& connections) = 0;
@@ -30,7 +33,8 @@ public:
     virtual void drawn(const topology& topology) = 0;
     virtual void event(const event_report& event) = 0;
     virtual void failure(const error& error) = 0;
-    virtual void end() = 0; ///< called once, at the end
+    virtual void next() = 0; ///< what follows is another document
+    virtual void end() = 0;  ///< called once, at the end
 };
 
 [[nodiscard]] std::unique_ptr<renderer> make_text_renderer();

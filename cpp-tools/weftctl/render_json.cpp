@@ -108,6 +108,11 @@ json to_json(const nvme_address& at)
     return {{"transport", at.transport}, {"address", at.address}, {"port", at.port}};
 }
 
+json to_json(const examined_block& block)
+{
+    return {{"offset", block.offset}, {"valid", block.valid}, {"why", block.why}};
+}
+
 constexpr const char* severity_names[] = {"good", "note", "warning", "problem"};
 
 // Names may not be valid UTF-8, but JSON has to be.
@@ -160,6 +165,47 @@ public:
                            {"text", finding.text}});
         add("findings", std::move(all));
     }
+
+    void examined(const std::vector<examined_member>& members,
+                  const std::vector<examined_owner>& owners) override
+    {
+        json all = json::array(), records = json::array();
+        for (const auto& member : members) {
+            json blocks = json::array();
+            for (const auto& block : member.superblocks)
+                blocks.push_back(to_json(block));
+            all.push_back({{"device", member.device},
+                           {"superblocks", std::move(blocks)},
+                           {"volume", member.volume},
+                           {"volume_uuid", member.volume_uuid},
+                           {"member_uuid", member.member_uuid},
+                           {"index", member.index},
+                           {"member_count", member.member_count},
+                           {"chunk_size", member.chunk_size},
+                           {"block_size", member.block_size},
+                           {"data_offset", member.data_offset},
+                           {"data_size", member.data_size},
+                           {"generation", member.generation},
+                           {"created", member.created}});
+        }
+        for (const auto& owner : owners) {
+            json line = to_json(owner.block);
+            line.update({{"device", owner.device},
+                         {"record", owner.record},
+                         {"held", owner.held},
+                         {"host_nqn", owner.host_nqn},
+                         {"instance", owner.instance},
+                         {"generation", owner.generation},
+                         {"sequence", owner.sequence},
+                         {"beat_time", owner.beat_time},
+                         {"interval_ms", owner.interval_ms}});
+            records.push_back(std::move(line));
+        }
+        add("members", std::move(all));
+        add("owners", std::move(records));
+    }
+
+    void host(const std::string& nqn) override { document_["host_nqn"] = nqn; }
 
     void exports(const std::vector<export_status>& exports) override
     {
@@ -263,6 +309,14 @@ public:
         document_["errors"].push_back({{"code", static_cast<int>(error.code)}, {"text", error.text}});
     }
 
+    void next() override
+    {
+        lines_ = true;
+        fmt::print("{}\n", dump(document_, -1));
+        std::fflush(stdout);
+        document_ = empty();
+    }
+
     void end() override
     {
         // After events this is one more line, only if there is a message.
@@ -279,7 +333,9 @@ private:
         for (auto& row : rows)
             all.push_back(std::move(row));
     }
-    json document_ = {{"schema", 1}, {"errors", json::array()}};
+    static json empty() { return {{"schema", 1}, {"errors", json::array()}}; }
+
+    json document_ = empty();
     bool lines_ = false;
 };
 

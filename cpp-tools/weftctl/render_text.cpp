@@ -111,6 +111,21 @@ public:
             fmt::print("{}: {}{}\n", finding.device, finding.text, finding.repaired ? "; repaired" : "");
     }
 
+    void examined(const std::vector<examined_member>& members,
+                  const std::vector<examined_owner>& owners) override
+    {
+        for (const auto& member : members) {
+            if (&member != &members.front())
+                fmt::print("\n");
+            print_examined(member);
+            for (const auto& owner : owners)
+                if (owner.device == member.device)
+                    print_examined(owner);
+        }
+    }
+
+    void host(const std::string& nqn) override { fmt::print("{}\n", nqn); }
+
     void exports(const std::vector<export_status>& exports) override
     {
         if (exports.empty()) {
@@ -213,9 +228,41 @@ public:
 
     void failure(const error& error) override { fmt::print(stderr, "weftctl: {}\n", error.text); }
 
+    void next() override { std::fflush(stdout); }
+
     void end() override {}
 
 private:
+    static std::string describe(const examined_block& block)
+    {
+        return fmt::format("at byte {}: {}", block.offset, block.valid ? "valid" : block.why);
+    }
+
+    static void print_examined(const examined_member& member)
+    {
+        fmt::print("{}:\n", member.device);
+        for (const auto& block : member.superblocks)
+            fmt::print("  superblock  {}\n", describe(block));
+        if (!member.member_count)
+            return;
+        fmt::print("  member      {} of {}, {}\n", member.index, member.member_count, member.member_uuid);
+        fmt::print("  volume      {}, {}\n", member.volume, member.volume_uuid);
+        fmt::print("  data        {} at byte {}, chunks of {}, blocks of {}\n", format_size(member.data_size),
+                   member.data_offset, format_size(member.chunk_size), format_size(member.block_size));
+        fmt::print("  created     {} (generation {})\n", format_time(member.created), member.generation);
+    }
+
+    static void print_examined(const examined_owner& owner)
+    {
+        fmt::print("  {:<11} {}\n", owner.record, describe(owner.block));
+        if (!owner.block.valid)
+            return;
+        fmt::print("    host      {}, {}\n", owner.host_nqn, owner.held ? "owns the volume" : "released it");
+        fmt::print("    assembly  {}, {}\n", owner.generation, owner.instance);
+        fmt::print("    heartbeat {}, {} ms apart, last at {}\n", owner.sequence, owner.interval_ms,
+                   format_time(owner.beat_time));
+    }
+
     /// Prints the bridges that are not above the previous device.
     static void draw_bridges(const std::vector<std::string>& before, const std::vector<std::string>& bridges)
     {

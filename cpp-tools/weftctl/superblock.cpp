@@ -93,9 +93,10 @@ result<void> erase_superblocks(const block_device& device, const sb_pair& copies
     return {};
 }
 
-result<std::optional<weft_owner_info>> read_owner(const block_device& device)
+result<owner_copy> read_owner(const block_device& device, std::uint64_t offset)
 {
-    auto block = device.read_block(WEFT_OWNER_OFFSET);
+    owner_copy copy;
+    auto block = device.read_block(offset);
     if (!block)
         return std::unexpected(block.error());
     weft_owner record{};
@@ -103,9 +104,12 @@ result<std::optional<weft_owner_info>> read_owner(const block_device& device)
     std::memcpy(&record, block->data(), sizeof(record));
     weft_owner_info info{};
     weft_why why{};
-    if (weft_owner_decode(&record, &info, &why))
-        return std::nullopt;
-    return info;
+    copy.err = weft_owner_decode(&record, &info, &why);
+    if (copy.err)
+        copy.why = why.text;
+    else
+        copy.info = info;
+    return copy;
 }
 
 std::string format_uuid(const std::uint8_t (&uuid)[WEFT_UUID_SIZE])

@@ -50,8 +50,19 @@ struct sb_pair {
 /// Writes zeroes over the owner record: a new volume has no owner.
 [[nodiscard]] result<void> erase_owner(const block_device& device);
 
-/// The owner record of a volume, from its member 0; unset if there is no valid one.
-[[nodiscard]] result<std::optional<weft_owner_info>> read_owner(const block_device& device);
+/// An owner record, or the claim: `info` if it is valid, else the reason.
+struct owner_copy {
+    std::optional<weft_owner_info> info;
+    int err = 0;     ///< otherwise the negative errno of weft_owner_decode()
+    std::string why; ///< the sentence for `err`
+    [[nodiscard]] bool absent() const { return !info && err == -ENODATA; }
+    /// A host has the volume assembled read-write, or had it when it crashed.
+    [[nodiscard]] bool held() const { return info && info->state == WEFT_OWNER_HELD; }
+};
+
+/// The owner record of a volume, or at WEFT_CLAIM_OFFSET the claim, from its member 0.
+[[nodiscard]] result<owner_copy> read_owner(const block_device& device,
+                                            std::uint64_t offset = WEFT_OWNER_OFFSET);
 
 [[nodiscard]] std::string format_uuid(const std::uint8_t (&uuid)[WEFT_UUID_SIZE]);
 

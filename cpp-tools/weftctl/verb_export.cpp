@@ -94,7 +94,7 @@ result<void> check_options(const export_options& options)
         return fail(exit_code::usage, "--host and --any-host contradict each other");
     if (!options.any_host && options.hosts.empty())
         return fail(exit_code::usage,
-                    "who may connect? --host NQN names a host (its /etc/nvme/hostnqn), --any-host lets "
+                    "who may connect? --host NQN names a host ('weftctl host-nqn' there), --any-host lets "
                     "everybody in");
     for (const auto& host : options.hosts)
         if (auto good = check_nqn(host); !good)
@@ -283,7 +283,7 @@ Exports are kept in /etc/weft/exports.json and served again at boot by weft-expo
 that is mounted, held by another or exported already is refused. What others configured in the
 kernel's target is left alone.
 
-A host's own NQN is in its /etc/nvme/hostnqn.
+A host's own NQN is what 'weftctl host-nqn' prints there.
 
 Examples:
   weftctl export /dev/nvme0n1 /dev/nvme1n1 --address 10.0.0.1 \

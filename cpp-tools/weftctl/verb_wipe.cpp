@@ -37,9 +37,9 @@ result<wipe_plan> plan(const std::string& path, const wipe_options& options)
     const auto owner = read_owner(*device);
     if (!owner)
         return std::unexpected(owner.error());
-    if (*owner && (*owner)->state == WEFT_OWNER_HELD && !options.force)
+    if (owner->held() && !options.force)
         return fail(exit_code::busy, "{} is {}, which host {} owns; --force wipes it all the same", path,
-                    what, (*owner)->host_nqn);
+                    what, owner->info->host_nqn);
     return wipe_plan{std::move(*device), *copies, what};
 }
 

@@ -27,6 +27,8 @@ struct verb {
 [[nodiscard]] verb add_status(CLI::App& app);
 [[nodiscard]] verb add_events(CLI::App& app);
 [[nodiscard]] verb add_check(CLI::App& app);
+[[nodiscard]] verb add_examine(CLI::App& app);
+[[nodiscard]] verb add_host_nqn(CLI::App& app);
 [[nodiscard]] verb add_wipe(CLI::App& app);
 [[nodiscard]] verb add_export(CLI::App& app);
 [[nodiscard]] verb add_unexport(CLI::App& app);

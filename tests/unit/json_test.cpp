@@ -106,6 +106,8 @@ TEST(json, is_one_document_and_fits_its_schema)
     drawn.pairs.resize(2);
     drawn.pairs[0].bridges = 2;
     drawn.pairs[0].possible = true;
+    examined_owner claim;
+    claim.record = "claim";
     const auto text = printed([&](renderer& out) {
         out.failure({exit_code::busy, "one is in use"});
         out.list({volume}, {stopped, incomplete});
@@ -113,6 +115,8 @@ TEST(json, is_one_document_and_fits_its_schema)
         out.actions({{"stop", "data", "stopped data"}});
         out.actions({{"stop", "more", "stopped more"}});
         out.findings({{"/dev/a", "ok", "both copies are good", true, false}});
+        out.examined({examined_member{}}, {claim});
+        out.host("nqn.2014-08.org.example:host");
         out.exports({export_status{}});
         out.discovered({weft::discovered{}});
         out.connections({connection{}});
@@ -154,6 +158,23 @@ TEST(json, of_events_is_a_line_each)
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);)
         EXPECT_EQ(schema().mismatch(json::parse(line)), "");
+}
+
+TEST(json, of_a_status_that_is_watched_is_a_line_each)
+{
+    const auto text = printed([&](renderer& out) {
+        for (int i = 0; i < 2; i++) {
+            out.status({volume_status{}});
+            out.next();
+        }
+    });
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        const auto document = json::parse(line);
+        EXPECT_EQ(schema().mismatch(document), "");
+        EXPECT_EQ(document["volumes"].size(), 1U);
+    }
 }
 
 TEST(json, the_schema_refuses_what_is_not_in_it)

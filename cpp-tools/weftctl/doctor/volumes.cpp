@@ -64,22 +64,22 @@ void diagnose_owner(diagnoses& found, const member_set& set)
     const auto device = block_device::open(first->path, block_device::access::read);
     const auto record = device ? read_owner(*device) : std::unexpected(device.error());
     const auto ours = host_nqn();
-    if (!record || !*record || (*record)->state != WEFT_OWNER_HELD || (ours && *ours == (*record)->host_nqn))
+    if (!record || !record->held() || (ours && *ours == record->info->host_nqn))
         return;
-    const auto ahead =
-        static_cast<long long>((*record)->beat_time) - static_cast<long long>(std::time(nullptr));
+    const auto& owner = *record->info;
+    const auto ahead = static_cast<long long>(owner.beat_time) - static_cast<long long>(std::time(nullptr));
     if (ahead > clock_slack)
         found.push_back(
             {severity::warning, "clock",
              fmt::format("the clock of {}, owner of volume {}, is {} seconds ahead of this host's",
-                         (*record)->host_nqn, set.name, ahead),
+                         owner.host_nqn, set.name, ahead),
              "times in owner records and logs of the two do not fit together",
              "keep both clocks right: apt-get install chrony"});
     else
         found.push_back(
             {severity::note, "volumes",
              fmt::format("volume {} is owned by {}, last heard of {} seconds ago by the two clocks", set.name,
-                         (*record)->host_nqn, -ahead),
+                         owner.host_nqn, -ahead),
              "only its owner writes to a volume", ""});
 }
 
