@@ -16,8 +16,14 @@ struct process_result {
     std::string output; ///< standard output and standard error
 };
 
-/// Runs a program found on PATH and waits for it.
-[[nodiscard]] process_result run_process(const std::vector<std::string>& arguments);
+/// Runs a program found on PATH and waits for it. `more` is added to its environment, as NAME=VALUE.
+[[nodiscard]] process_result run_process(const std::vector<std::string>& arguments,
+                                         const std::vector<std::string>& more = {});
+
+/// From now on SIGINT and SIGTERM end a system call that waits (EINTR) instead of the program.
+void end_waits_at_signals();
+/// Has one come since?
+[[nodiscard]] bool a_signal_came() noexcept;
 
 /// Loads a kernel module with its dependencies. Succeeds if it is loaded or built in.
 [[nodiscard]] result<void> load_module(const std::string& name);

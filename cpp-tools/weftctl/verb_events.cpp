@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "netlink.hpp"
+#include "process.hpp"
 #include "verbs.hpp"
-
-#include <csignal>
 
 namespace weft
 {
@@ -10,43 +9,73 @@ namespace weft
 namespace
 {
 
-result<exit_code> run_events(unsigned int count, renderer& out)
+struct events_options {
+    unsigned int count = 0;
+    std::string command;
+};
+
+/// Runs the user's command for an event. If it fails, that is reported and false is returned.
+bool run_command(const std::string& command, const event_report& event, renderer& out)
+{
+    std::vector<std::string> environment = {"WEFT_TIME=" + event.time,
+                                            "WEFT_VOLUME=" + event.volume,
+                                            "WEFT_TYPE=" + event.type,
+                                            "WEFT_TEXT=" + event.text,
+                                            fmt::format("WEFT_ERRNO={}", event.errnum),
+                                            "WEFT_OWNERSHIP=" + event.ownership};
+    if (event.member)
+        environment.push_back(fmt::format("WEFT_MEMBER={}", *event.member));
+    const auto done = run_process({"/bin/sh", "-c", command}, environment);
+    fmt::print(stderr, "{}", done.output);
+    if (!done.status)
+        return true;
+    out.failure({exit_code::failure, fmt::format("the command for event {} of volume {} ended with status {}",
+                                                 event.type, event.volume, done.status)});
+    return false;
+}
+
+result<exit_code> run_events(const events_options& options, renderer& out)
 {
     auto connection = netlink::open();
     if (!connection)
         return std::unexpected(connection.error());
     if (auto done = connection->subscribe(); !done)
         return std::unexpected(done.error());
-    // No SA_RESTART: a signal ends the wait, and with it the command.
-    struct sigaction action {
-    };
-    action.sa_handler = [](int) {};
-    sigaction(SIGINT, &action, nullptr);
-    sigaction(SIGTERM, &action, nullptr);
-
+    end_waits_at_signals();
     unsigned int seen = 0;
+    auto worst = exit_code::ok;
     auto done = connection->receive_events([&](const event_report& event) {
         out.event(event);
-        return !count || ++seen < count;
+        if (!options.command.empty() && !run_command(options.command, event, out))
+            worst = exit_code::failure;
+        return !a_signal_came() && (!options.count || ++seen < options.count);
     });
     if (!done)
         return std::unexpected(done.error());
-    return exit_code::ok;
+    return worst;
 }
 
 } // namespace
 
 verb add_events(CLI::App& app)
 {
-    auto count = std::make_shared<unsigned int>(0);
+    auto options = std::make_shared<events_options>();
     auto* command = app.add_subcommand("events", "print what happens to volumes, as it happens");
-    command->add_option("--count", *count, "end after that many");
+    command->add_option("--count", options->count, "end after that many");
+    command->add_option("--exec", options->command, "shell command to run for each event, one after another");
     command->footer(R"(With --json each event is one line. Ends at a signal.
+
+The command of --exec has the event in its environment: WEFT_TYPE, WEFT_VOLUME, WEFT_TEXT, WEFT_TIME,
+WEFT_ERRNO, WEFT_OWNERSHIP and, for an event of a member, WEFT_MEMBER. What it prints goes to standard
+error. If it fails, that is reported, the next event is handled, and the exit status is 1 in the end.
+Events that come while it runs wait; those for which the kernel has no room are lost, and an event
+of type overrun tells so.
 
 Examples:
   weftctl events
+  weftctl events --exec 'logger -t weft "$WEFT_VOLUME: $WEFT_TEXT"'
   weftctl events --count 1 --json)");
-    return {command, [count](renderer& out) { return run_events(*count, out); }};
+    return {command, [options](renderer& out) { return run_events(*options, out); }};
 }
 
 } // namespace weft

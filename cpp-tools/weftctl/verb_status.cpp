@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "device.hpp"
 #include "netlink.hpp"
+#include "process.hpp"
 #include "verbs.hpp"
+
+#include <ctime>
+#include <unistd.h>
 
 namespace weft
 {
@@ -9,14 +13,16 @@ namespace weft
 namespace
 {
 
-result<exit_code> run_status(const std::vector<std::string>& wanted, renderer& out)
+struct status_options {
+    std::vector<std::string> names;
+    unsigned int interval = 0; ///< seconds; 0 for once
+};
+
+result<std::vector<volume_status>> read_status(netlink& connection, const std::vector<std::string>& wanted)
 {
-    auto connection = netlink::open();
-    if (!connection)
-        return std::unexpected(connection.error());
     auto names = wanted;
     if (names.empty()) {
-        const auto all = connection->volumes();
+        const auto all = connection.volumes();
         if (!all)
             return std::unexpected(all.error());
         for (const auto& volume : *all)
@@ -24,24 +30,49 @@ result<exit_code> run_status(const std::vector<std::string>& wanted, renderer& o
     }
     std::vector<volume_status> volumes;
     for (const auto& name : names) {
-        auto volume = connection->volume(name);
+        auto volume = connection.volume(name);
         if (!volume)
             return std::unexpected(volume.error());
         volume->users = users_of("/dev/weft/" + name).value_or(std::vector<std::string>());
         volumes.push_back(std::move(*volume));
     }
-    out.status(volumes);
-    return exit_code::ok;
+    return volumes;
+}
+
+result<exit_code> run_status(const status_options& options, renderer& out)
+{
+    auto connection = netlink::open();
+    if (!connection)
+        return std::unexpected(connection.error());
+    if (options.interval)
+        end_waits_at_signals();
+    for (;;) {
+        const auto volumes = read_status(*connection, options.names);
+        if (!volumes)
+            return std::unexpected(volumes.error());
+        if (options.interval && isatty(STDOUT_FILENO))
+            fmt::print("\x1b[H\x1b[2J"); // the top of an empty screen
+        out.status(*volumes);
+        if (!options.interval)
+            return exit_code::ok;
+        out.next();
+        timespec left{static_cast<std::time_t>(options.interval), 0};
+        if (a_signal_came() || nanosleep(&left, nullptr))
+            return exit_code::ok;
+    }
 }
 
 } // namespace
 
 verb add_status(CLI::App& app)
 {
-    auto names = std::make_shared<std::vector<std::string>>();
+    auto options = std::make_shared<status_options>();
     auto* command = app.add_subcommand("status", "show assembled volumes with their members and counters");
-    command->add_option("NAME", *names, "of the volumes; all otherwise");
-    command->footer(R"(Counters are of this assembly, and zero with --no-iostats.
+    command->add_option("NAME", options->names, "of the volumes; all otherwise");
+    command->add_option("--watch", options->interval, "show them again each so many seconds, until a signal")
+        ->check(CLI::Range(1, 3600));
+    command->footer(
+        R"(Counters are of this assembly, and zero with --no-iostats. With --watch and --json each sample is one line.
 
 A controller of weft_rdma counts since it was created: how often it reconnected, and for which reasons its
 associations ended by an error (/sys/class/weft-rdma/weft-rdmaN/ends):
@@ -57,8 +88,9 @@ associations ended by an error (/sys/class/weft-rdma/weft-rdmaN/ends):
 
 Examples:
   weftctl status
+  weftctl status data --watch 5
   weftctl status data --json)");
-    return {command, [names](renderer& out) { return run_status(*names, out); }};
+    return {command, [options](renderer& out) { return run_status(*options, out); }};
 }
 
 } // namespace weft

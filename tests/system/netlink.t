@@ -17,6 +17,23 @@ ok "a listener ends after two events" until_true 60 events_over
 events_end
 is "two events come for an assembly and a stop" \
 	"$(json '"\(.volume) \(.type)"' </tmp/events | paste -sd,)" "ev assembled,ev stopped"
+# A command for each event; what it prints is no part of the events.
+# shellcheck disable=SC2016 # The shell of the event expands it.
+on_event='echo "$WEFT_VOLUME $WEFT_TYPE" >>/tmp/run; echo noise; [ "$WEFT_TYPE" = assembled ]'
+weftctl events --count 2 --json --exec "$on_event" >/tmp/events 2>/dev/null & listener=$!
+sleep "$(slow 1)"
+weftctl create ev /dev/e0 /dev/e1 --force >/dev/null && weftctl stop ev >/dev/null
+wait $listener
+is "a command is run for each event" "$(paste -sd, /tmp/run)" "ev assembled,ev stopped"
+is "the events are as without it, and a command that fails is an error" \
+	"$(json '.type // .errors[0].text' </tmp/events | paste -sd,)" \
+	"assembled,stopped,the command for event stopped of volume ev ended with status 1"
+weftctl status --watch 1 --json >/tmp/watch & watcher=$!
+two_lines() { [ "$(wc -l </tmp/watch)" -ge 2 ]; }
+ok "a status is shown again and again" until_true 10 two_lines
+kill $watcher
+wait $watcher
+is "until a signal, which is no error" "$? $(jq -s -r 'map(.schema) | unique | length' /tmp/watch)" "0 1"
 for n in 0 1; do remove_null "e$n"; done
 
 # A command that waits for heartbeats is in the way of no other family of generic netlink, and ends with its caller.
