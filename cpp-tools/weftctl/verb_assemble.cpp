@@ -4,6 +4,7 @@
 #include "members.hpp"
 #include "netlink.hpp"
 #include "verbs.hpp"
+#include "waiting.hpp"
 
 #include <chrono>
 #include <thread>
@@ -19,6 +20,7 @@ struct verb_options {
     std::vector<std::string> devices;
     bool all = false;
     unsigned int wait = 0;
+    bool dry_run = false;
     connect_options connecting;
     assemble_options assembly;
 };
@@ -31,19 +33,20 @@ bool is_assembled(const std::vector<volume_status>& volumes, const std::string& 
     return false;
 }
 
-result<void> assemble_set(const member_set& set, const assemble_options& options,
-                          std::vector<action>& actions)
+result<void> assemble_set(const member_set& set, const verb_options& options, std::vector<action>& actions)
 {
     auto devices = set.complete();
     if (!devices)
         return std::unexpected(devices.error());
-    if (auto done = assemble_volume(set.name, *devices, options); !done)
-        return done;
+    if (!options.dry_run)
+        if (auto done = assemble_volume(set.name, *devices, options.assembly); !done)
+            return done;
     actions.push_back({"assemble", set.name,
                        fmt::format("assembled volume {} {}of {} members as /dev/weft/{}", set.name,
-                                   options.read_only ? "read-only " : "", devices->size(), set.name)});
+                                   options.assembly.read_only ? "read-only " : "", devices->size(), set.name),
+                       options.dry_run});
     const auto further = set.further_paths();
-    if (further.empty())
+    if (further.empty() || options.dry_run)
         return {};
     auto kernel = netlink::open();
     if (!kernel)
@@ -85,8 +88,8 @@ result<void> assemble_one(const verb_options& options, std::vector<action>& acti
     if (!options.devices.empty())
         if (auto done = check_foreign(*sets, *set); !done)
             return done;
-    auto done = assemble_set(*set, options.assembly, actions);
-    if (done)
+    auto done = assemble_set(*set, options, actions);
+    if (done && !options.dry_run)
         links->keep();
     return done;
 }
@@ -130,7 +133,7 @@ result<exit_code> run_all(const verb_options& options, renderer& out)
     for (const auto& set : *sets) {
         if (is_assembled(*assembled, set.uuid))
             continue;
-        if (auto done = assemble_set(set, options.assembly, actions); !done) {
+        if (auto done = assemble_set(set, options, actions); !done) {
             out.failure(done.error());
             worst = done.error().code;
         }
@@ -169,6 +172,8 @@ result<void> assemble_volume(const std::string& name, const std::vector<std::str
     auto connection = netlink::open();
     if (!connection)
         return std::unexpected(connection.error());
+    const waiting telling(
+        fmt::format("assembling volume {}: waiting to see whether another host owns it", name));
     return connection->assemble(request);
 }
 
@@ -190,6 +195,8 @@ verb add_assemble(CLI::App& app)
                       "claim the volume from a host whose heart stopped; make sure that it is down");
     command->add_flag("--no-iostats", options->assembly.no_iostats,
                       "count nothing, for the least cost per I/O");
+    command->add_flag("--dry-run", options->dry_run,
+                      "connect, find the members, say what would be assembled, and disconnect again");
     add_connect_options(*command, options->connecting);
     command->footer(R"(A volume is written to by one host. While its heart beats another host is refused;
 after it stopped, --take-over is needed.
@@ -199,6 +206,7 @@ Examples:
   weftctl assemble data /dev/nvme1n1 /dev/nvme2n1
   weftctl assemble data rdma://10.0.0.1/nqn.2014-08.org.example:a rdma://10.0.0.2/nqn.2014-08.org.example:b --wait 60
   weftctl assemble data --read-only
+  weftctl assemble data --dry-run
   weftctl assemble --all)");
     return {command, [options](renderer& out) {
                 options->assembly.host_nqn = options->connecting.host_nqn;

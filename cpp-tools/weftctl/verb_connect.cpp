@@ -59,6 +59,7 @@ result<exit_code> run_discover(const discover_verb& verb, renderer& out)
 
 struct connect_verb {
     std::vector<std::string> uris;
+    bool dry_run = false;
     connect_options options;
 };
 
@@ -73,6 +74,13 @@ result<exit_code> run_connect(const connect_verb& verb, renderer& out)
     }
     if (uris.empty()) {
         out.connections(connections());
+        return exit_code::ok;
+    }
+    if (verb.dry_run) {
+        std::vector<action> actions;
+        for (const auto& uri : uris)
+            actions.push_back({"connect", uri.text(), fmt::format("connected to {}", uri.text()), true});
+        out.actions(actions);
         return exit_code::ok;
     }
     std::vector<connection> links;
@@ -123,6 +131,8 @@ verb add_connect(CLI::App& app)
         app.add_subcommand("connect", "connect to exports of other hosts, or list what is connected");
     command->add_option("URI", verb->uris,
                         "rdma://ADDRESS[:PORT]/SUBNQN or tcp://...; none lists what is connected");
+    command->add_flag("--dry-run", verb->dry_run,
+                      "check the URIs, say what would be connected, change nothing");
     add_connect_options(*command, verb->options);
     command->footer(
         R"('weftctl create' and 'assemble' connect by themselves when their members are URIs; this is for

@@ -20,6 +20,7 @@ struct path_options {
     std::string volume;
     std::vector<std::string> paths;
     std::string policy;
+    bool dry_run = false;
     connect_options connecting;
 };
 
@@ -52,13 +53,16 @@ result<void> add_paths(netlink& kernel, const volume_status& volume, const path_
         const auto member = member_of(device, volume);
         if (!member)
             return std::unexpected(member.error());
-        if (auto done = kernel.add_path(options.volume, *member, device); !done)
-            return done;
+        if (!options.dry_run)
+            if (auto done = kernel.add_path(options.volume, *member, device); !done)
+                return done;
         actions.push_back({"path add", options.volume,
                            fmt::format("member {} of {} is reached by {} as well", *member, options.volume,
-                                       options.paths[i])});
+                                       options.paths[i]),
+                           options.dry_run});
     }
-    links->keep();
+    if (!options.dry_run)
+        links->keep();
     return {};
 }
 
@@ -72,13 +76,13 @@ bool is_named(const path_status& path, const std::string& name, const std::vecto
     });
 }
 
-result<void> remove_one(netlink& kernel, const volume_status& volume, const std::string& name)
+result<void> remove_one(netlink& kernel, const volume_status& volume, const std::string& name, bool dry_run)
 {
     const auto links = connections();
     for (const auto& member : volume.members)
         for (const auto& path : member.paths)
             if (is_named(path, name, links))
-                return kernel.remove_path(volume.name, member.index, path.disk);
+                return dry_run ? result<void>() : kernel.remove_path(volume.name, member.index, path.disk);
     return fail(exit_code::missing, "volume {} has no path {}; 'weftctl status {}' lists them", volume.name,
                 name, volume.name);
 }
@@ -87,10 +91,11 @@ result<void> remove_paths(netlink& kernel, const volume_status& volume, const pa
                           std::vector<action>& actions)
 {
     for (const auto& name : options.paths) {
-        if (auto done = remove_one(kernel, volume, name); !done)
+        if (auto done = remove_one(kernel, volume, name, options.dry_run); !done)
             return done;
         actions.push_back({"path remove", options.volume,
-                           fmt::format("{} is no path of {} any more", name, options.volume)});
+                           fmt::format("{} is no path of {} any more", name, options.volume),
+                           options.dry_run});
     }
     return {};
 }
@@ -100,15 +105,16 @@ result<void> set_iopolicy(netlink& /*kernel*/, const volume_status& volume, cons
                           std::vector<action>& actions)
 {
     const auto& policy = options.policy;
-    const int status = write_attribute("/sys/block/weft!" + volume.name + "/weft/iopolicy", policy);
+    const int status =
+        options.dry_run ? 0 : write_attribute("/sys/block/weft!" + volume.name + "/weft/iopolicy", policy);
     if (status == -EACCES)
         return fail(exit_code::permission, "volume {}: only root may set how I/O is spread over paths",
                     volume.name);
     if (status)
         return fail(exit_code::failure, "volume {}: the policy {} cannot be set: {}", volume.name, policy,
                     std::strerror(-status));
-    actions.push_back(
-        {"path iopolicy", volume.name, fmt::format("{} takes its paths by {}", volume.name, policy)});
+    actions.push_back({"path iopolicy", volume.name,
+                       fmt::format("{} takes its paths by {}", volume.name, policy), options.dry_run});
     return {};
 }
 
@@ -153,6 +159,8 @@ verb add_path(CLI::App& app)
                      "round-robin: all in turn; numa: those whose RDMA device is nearest to the processor")
         ->required()
         ->check(CLI::IsMember({"round-robin", "numa"}));
+    for (auto* one : {add, remove, iopolicy})
+        one->add_flag("--dry-run", options->dry_run, "check, say what would be done, change nothing");
     command->require_subcommand(1);
     command->footer(R"(Which member a path leads to is read from its superblock. I/O takes a member's paths in
 turn, or with iopolicy numa the nearest in turn; when one is lost it goes on by the others: reads at once,

@@ -2,6 +2,7 @@
 #include "device.hpp"
 #include "netlink.hpp"
 #include "verbs.hpp"
+#include "waiting.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -16,6 +17,7 @@ namespace
 struct stop_options {
     std::vector<std::string> names;
     bool all = false;
+    bool dry_run = false;
 };
 
 // The kernel only reports that a volume is open. Find its users here.
@@ -44,6 +46,7 @@ bool only_udev(const std::string& name)
 
 result<void> stop_patiently(netlink& connection, const std::string& name)
 {
+    const waiting telling(fmt::format("stopping volume {}: waiting for its last I/O", name));
     const auto deadline = std::chrono::steady_clock::now() + udev_patience;
     for (;;) {
         auto done = connection.stop(name);
@@ -52,6 +55,18 @@ result<void> stop_patiently(netlink& connection, const std::string& name)
             return done;
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
+}
+
+/// What a stop would find now.
+result<void> try_stop(netlink& connection, const std::string& name)
+{
+    const auto volume = connection.volume(name);
+    if (!volume)
+        return std::unexpected(volume.error());
+    const auto users = users_of("/dev/weft/" + name);
+    if (users && !users->empty() && !only_udev(name))
+        return fail(exit_code::busy, "volume {} is in use: {}", name, fmt::join(*users, ", "));
+    return {};
 }
 
 result<exit_code> run_stop(const stop_options& options, renderer& out)
@@ -72,13 +87,14 @@ result<exit_code> run_stop(const stop_options& options, renderer& out)
     std::vector<action> actions;
     auto worst = exit_code::ok;
     for (const auto& name : names) {
-        if (auto done = stop_patiently(*connection, name); !done) {
+        auto done = options.dry_run ? try_stop(*connection, name) : stop_patiently(*connection, name);
+        if (!done) {
             const auto refusal = explain(done.error(), name);
             out.failure(refusal);
             worst = refusal.code;
             continue;
         }
-        actions.push_back({"stop", name, fmt::format("stopped volume {}", name)});
+        actions.push_back({"stop", name, fmt::format("stopped volume {}", name), options.dry_run});
     }
     if (!actions.empty())
         out.actions(actions);
@@ -93,6 +109,7 @@ verb add_stop(CLI::App& app)
     auto* command = app.add_subcommand("stop", "take volumes apart that nobody uses");
     command->add_option("NAME", options->names, "of the volumes");
     command->add_flag("--all", options->all, "every volume");
+    command->add_flag("--dry-run", options->dry_run, "say what would be stopped, change nothing");
     command->footer(R"(weftctl refuses to stop a volume that is mounted or open, and names its users.
 
 If a write lost its path, its target may still execute a copy of it for some

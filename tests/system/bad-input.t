@@ -58,14 +58,35 @@ refused "to wipe a member in use" 3 "in use" weftctl wipe /dev/r0
 refused "to repair a member in use" 3 "in use" weftctl check /dev/r0 --repair
 exec 5</dev/weft/v
 refused "to stop a volume that is open" 3 "open in bad-input.t" weftctl stop v
+refused "and a dry run says so" 3 "open in bad-input.t" weftctl stop v --dry-run
 exec 5<&-
+is "a dry run of a stop" "$(weftctl stop v --dry-run)" "would: stopped volume v"
+is "leaves the volume" "$(assembled)" 1
+is "its owner is who says it is" \
+	"$(weftctl examine /dev/r0 --json | json '.owners[] | "\(.record) \(.held) \(.host_nqn)"' | paste -sd,)" \
+	"owner true $(weftctl host-nqn),claim true $(weftctl host-nqn)"
+is "other members have no owner record" "$(weftctl examine /dev/r1 --json | json '.owners | length')" 0
+refused "to add a member to itself, in a dry run" 2 "no superblock of weft's" \
+	weftctl path add v /dev/r2 --dry-run
+is "a dry run of a policy" "$(weftctl path iopolicy v numa --dry-run)" "would: v takes its paths by numa"
+is "sets nothing" "$(cat '/sys/block/weft!v/weft/iopolicy')" round-robin
 ok "stop" weftctl stop v
+is "the owner has released it" "$(weftctl examine /dev/r0 --json | json '.owners[0].held')" false
+is "a dry run of an assembly" "$(weftctl assemble v --dry-run)" \
+	"would: assembled volume v of 2 members as /dev/weft/v"
+ok "assembles nothing" test ! -e /dev/weft/v
+refused "to examine what is no member" 4 "no weft superblock" weftctl examine /dev/r2
 refused "to stop it twice" 4 "no volume is called v" weftctl stop v
 refused "the status of what is not there" 4 "no volume is called w" weftctl status w
 refused "create over a member of another volume" 6 "member 0 of volume v" weftctl create w /dev/r2 /dev/r0
 refused "to wipe what is no member" 4 "no weft superblock" weftctl wipe /dev/r2
 refused "a missing member" 4 "member 0 of 2 is missing" weftctl assemble v /dev/r1
 weftctl create w /dev/r2 /dev/r3 >/dev/null && weftctl stop w >/dev/null
+dd if=/dev/zero of=/dev/r2 bs=4096 count=1 status=none oflag=direct
+weftctl examine /dev/r2 >/tmp/examined
+is "to examine a damaged member is status 5" $? 5
+ok "and shows both superblocks" grep -q "superblock *at byte [1-9][0-9]*: valid" /tmp/examined
+weftctl check w --repair >/dev/null
 refused "a device that is no member" 4 "no weft superblock" weftctl assemble v /dev/r0 /dev/r1 /dev/r4k
 
 # A clone of a member: two devices that say the same of themselves.

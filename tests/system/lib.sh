@@ -5,5 +5,7 @@
 # see any *.t beside this file.
 
 set -u
+# What is printed for people at a terminal is no TAP, and the guest's console is a terminal.
+export TERM=dumb
 for lib_part in tap time hosts disks nvmet rdma hostile volume chaos; do . "/weft/tests/system/lib/$lib_part.sh"; done
 unset lib_part

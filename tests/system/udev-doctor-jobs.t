@@ -117,7 +117,13 @@ ok "a second set" $jobs/run /dev/weft/data --runtime 1 --size 8m --jobs feed-seq
 ok "two sets are compared, with plots" $jobs/run --compare before after --plots
 refused "a set that is none" 1 "holds no results" $jobs/run --compare before /tmp/report
 ok "verified" verify /dev/weft/data size=8m
-weftctl stop data >/dev/null && weftctl assemble data /dev/nvme[1-4]n1 >/dev/null
+weftctl stop data >/dev/null
+heartbeat=/sys/module/weft/parameters/heartbeat_ms
+usual=$(cat $heartbeat)
+echo 2000 >$heartbeat
+ok "a volume is assembled at a terminal" env TERM=linux script -qec "weftctl assemble data" /tmp/typed
+ok "which shows what is waited for" grep -q "waiting to see whether another host owns it, [2-9] s" /tmp/typed
+echo "$usual" >$heartbeat
 ok "and again after a second assembly" verify /dev/weft/data size=8m verify_only=1
 cd /weft || exit
 done_testing

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/// Tells a user at a terminal what a command waits for.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace weft
+{
+
+/// While it lives longer than two seconds, a line on standard error says what is waited for, and for how
+/// long it has been. It is erased at the end. Nothing is printed if standard error is no terminal, or a dumb
+/// one.
+class waiting
+{
+public:
+    explicit waiting(std::string what);
+
+private:
+    void tell(const std::stop_token& stop);
+
+    std::string what_;
+    std::mutex mutex_;
+    std::condition_variable_any changed_;
+    std::jthread thread_;
+};
+
+} // namespace weft
