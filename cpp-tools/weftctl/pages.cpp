@@ -46,38 +46,65 @@ std::string option_words(const CLI::App& app)
 /// The completion of a positional with that name.
 const char* completer_of(const std::string& positional)
 {
-    if (positional == "DEVICE" || positional == "MEMBER")
+    if (positional == "DEVICE" || positional == "MEMBER" || positional == "PATH")
         return "devices";
+    if (positional == "POLICY")
+        return "policies";
     return "volumes";
+}
+
+std::string names_of(const std::vector<const CLI::App*>& commands)
+{
+    std::string names;
+    for (const auto* one : commands)
+        names += (names.empty() ? "" : " ") + one->get_name();
+    return names;
+}
+
+/// Sets what the shell offers after this command.
+void write_operands(std::ostream& out, const CLI::App& command)
+{
+    std::string operands;
+    for (const auto* option : command.get_options())
+        if (option->get_positional())
+            operands += (operands.empty() ? "" : " ") + std::string(completer_of(option->get_name(true)));
+    out << command.get_name() << ") options='" << option_words(command) << "' operands='" << operands
+        << "' ;;\n";
 }
 
 void write_completion(std::ostream& out, const CLI::App& app)
 {
     out << "# bash completion for weftctl, made by weftctl-pages of what 'weftctl --help' says.\n\n"
            "_weftctl()\n{\n"
-           "\tlocal cur prev words cword verb='' options='' operands='' i\n"
+           "\tlocal cur prev words cword verb='' command='' options='' operands='' i\n"
            "\t_init_completion || return\n"
            "\tfor ((i = 1; i < cword; i++)); do\n"
-           "\t\tcase ${words[i]} in -*) ;; *) verb=${words[i]}; break ;; esac\n"
+           "\t\tcase ${words[i]} in\n"
+           "\t\t-*) ;;\n"
+           "\t\t*) if [[ -z $verb ]]; then verb=${words[i]}; else command=${words[i]}; break; fi ;;\n"
+           "\t\tesac\n"
            "\tdone\n"
            "\tcase $verb in\n";
-    std::string verbs;
     for (const auto* verb : shown(app)) {
-        verbs += (verbs.empty() ? "" : " ") + verb->get_name();
-        std::string operands;
-        for (const auto* option : verb->get_options())
-            if (option->get_positional())
-                operands += (operands.empty() ? "" : " ") + std::string(completer_of(option->get_name(true)));
-        out << "\t" << verb->get_name() << ") options='" << option_words(*verb) << "' operands='" << operands
-            << "' ;;\n";
+        const auto commands = shown(*verb);
+        if (commands.empty()) {
+            write_operands(out << "\t", *verb);
+            continue;
+        }
+        out << "\t" << verb->get_name() << ")\n\t\tcase $command in\n";
+        for (const auto* command : commands)
+            write_operands(out << "\t\t", *command);
+        out << "\t\t*) mapfile -t COMPREPLY < <(compgen -W '" << names_of(commands)
+            << "' -- \"$cur\"); return ;;\n\t\tesac\n\t\t;;\n";
     }
     out << "\t'')\n"
-        << "\t\tmapfile -t COMPREPLY < <(compgen -W '" << verbs << ' ' << option_words(app)
+        << "\t\tmapfile -t COMPREPLY < <(compgen -W '" << names_of(shown(app)) << ' ' << option_words(app)
         << "' -- \"$cur\")\n"
         << "\t\treturn\n\t\t;;\n\tesac\n"
            "\tcase $prev in\n"
            "\t--transport) mapfile -t COMPREPLY < <(compgen -W 'rdma tcp' -- \"$cur\"); return ;;\n"
            "\t--p2pmem) mapfile -t COMPREPLY < <(compgen -W 'auto off' -- \"$cur\"); return ;;\n"
+           "\t--exec) mapfile -t COMPREPLY < <(compgen -c -- \"$cur\"); return ;;\n"
            "\t--output) _filedir; return ;;\n"
            "\tesac\n"
            "\tif [[ $cur == -* ]]; then\n"
@@ -87,6 +114,10 @@ void write_completion(std::ostream& out, const CLI::App& app)
            "\tcase $operands in\n"
            "\t*devices*) [[ $cur == /* ]] && mapfile -t COMPREPLY < <(lsblk -lpno NAME 2>/dev/null | grep -F "
            "-- \"$cur\") ;;\n"
+           "\tesac\n"
+           "\tcase $operands in\n"
+           "\t*policies*) mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -W 'round-robin numa' -- "
+           "\"$cur\") ;;\n"
            "\tesac\n"
            "\tcase $operands in\n"
            "\t*volumes*) [[ $cur == /* ]] || mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -W "

@@ -44,12 +44,20 @@ man_pages() {
 	done
 	ls /usr/share/man/man8/weftctl-doctor.8*
 }
-completion() {
+# completes WANTED WORD...: what the shell offers for the last word of a command line.
+completes() {
 	bash -c '. /usr/share/bash-completion/bash_completion
 		. /usr/share/bash-completion/completions/weftctl
-		COMP_WORDS=(weftctl ex) COMP_CWORD=1 COMP_LINE="weftctl ex" COMP_POINT=10
+		wanted=$1; shift
+		COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_LINE="$*" COMP_POINT=${#COMP_LINE}
 		_weftctl
-		[ "${COMPREPLY[*]}" = "export exports" ]'
+		[ "${COMPREPLY[*]}" = "$wanted" ]' - "$@"
+}
+completion() {
+	completes "examine export exports" weftctl ex &&
+		completes "add remove iopolicy" weftctl path '' &&
+		completes "round-robin numa" weftctl path iopolicy data '' &&
+		completes "--dry-run" weftctl path remove --d
 }
 # udevadm may be missing, or too old to verify.
 udev_rules() {
