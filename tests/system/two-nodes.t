@@ -11,17 +11,20 @@
 compute() { on_host host1 "$@"; }
 in_background() { compute "($1) >/dev/null 2>&1 &"; }
 # What a compute node has after it booted: soft-RoCE over the lab's network, where a node has adapters.
-rail="modprobe rdma_rxe; nic=\$(ip -br link | awk '/52:54:00/ { print \$1; exit }')
-	rdma link add rxe0 type rxe netdev \$nic && ip address add 10.0.0.2/24 dev \$nic"
+find_nic="NETDEV=\$(ip -br link | awk '/52:54:00/ { print \$1; exit }')"
+# The commands below a heading of a document.
+commands() {
+	awk -v head="$2" '/^#/ { on = ($0 ~ head) } on && /^    / { print substr($0, 5) }' "/weft/$1" |
+		sed -e ':a;/\\$/N;s/\\\n *//;ta'
+}
+soft_roce_of_docs=$(commands docs/setup.md "Without an adapter")
+rail="$find_nic; $soft_roce_of_docs && ip address add 10.0.0.2/24 dev \$NETDEV"
 # Loss of the first packet to a new neighbour is seconds to RDMA CM.
 greeting="ping -c 3 -i 0.3 10.0.0.1"
 assemble='weftctl assemble data $(weftctl discover rdma://10.0.0.1)'
 exports() { weftctl exports --json | json ".exports | $1"; }
-# The commands below a heading of the README, less those that install packages (the packages' own test has those).
-readme() {
-	awk -v head="$1" '/^#/ { on = ($0 ~ head) } on && /^    / { print substr($0, 5) }' /weft/README.md |
-		sed -e ':a;/\\$/N;s/\\\n *//;ta' | grep -v '^apt-get'
-}
+# The README's, less those that install packages (the packages' own test has those).
+readme() { commands README.md "$1" | grep -v '^apt-get'; }
 run_readme() { # NODE HEADING
 	local node=$1 line
 	while IFS= read -r line; do
@@ -33,12 +36,13 @@ run_readme() { # NODE HEADING
 	done < <(readme "$2")
 }
 
-nic=$(ip -br link | awk '/52:54:00/ { print $1; exit }')
-modprobe rdma_rxe && rdma link add rxe0 type rxe netdev "$nic" && ip address add 10.0.0.1/24 dev "$nic"
+is "the documents make an RDMA device" "$(wc -l <<<"$soft_roce_of_docs")" 2
+eval "$find_nic; $soft_roce_of_docs" && ip address add 10.0.0.1/24 dev "$NETDEV"
 compute "$rail"
 result $? "both nodes have an RDMA device"
+ok "which receives on UDP port 4791" sh -c 'ss -Hlun "sport = :4791" | grep -q .'
 compute "$greeting" >/dev/null
-COMPUTE_NQN=$(compute cat /etc/nvme/hostnqn)
+COMPUTE_NQN=$(compute weftctl host-nqn)
 export COMPUTE_NQN
 ok "the disks are there" until_true 60 test -b /dev/nvme2n1
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <fstream>
 #include <mutex>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -619,6 +620,21 @@ Engine::~Engine()
         impl_->drain();
 }
 
+namespace
+{
+
+/// Why io_uring is not permitted, and what to do.
+std::string why_not_permitted()
+{
+    std::string disabled;
+    if (std::ifstream("/proc/sys/kernel/io_uring_disabled") >> disabled && disabled != "0")
+        return "the sysctl kernel.io_uring_disabled is " + disabled + "; set it to 0";
+    return "a seccomp filter, such as that of a container, refuses it; allow io_uring_setup, io_uring_enter "
+           "and io_uring_register";
+}
+
+} // namespace
+
 Result<Engine> Engine::create(const EngineOptions& options)
 {
     if (!options.entries || options.entries > 32768)
@@ -630,7 +646,7 @@ Result<Engine> Engine::create(const EngineOptions& options)
     auto impl = std::make_shared<Impl>(options);
     if (const int result = impl->start(); result < 0)
         return failure(-result, std::string("io_uring cannot be set up: ") + std::strerror(-result) +
-                                    (result == -EPERM ? " (kernel.io_uring_disabled?)" : ""));
+                                    (result == -EPERM ? ": " + why_not_permitted() : ""));
     return Engine(std::move(impl));
 }
 

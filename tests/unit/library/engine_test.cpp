@@ -3,9 +3,13 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <string_view>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
 
@@ -360,6 +364,33 @@ TEST_F(EngineTest, ARingThatIsLostEndsEverything)
     ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096}, 2));
     EXPECT_LT(one(engine).result, 0);
     EXPECT_EQ(engine.in_flight(), 0U);
+}
+
+/// In a child whose seccomp filter refuses io_uring, as that of a container does.
+TEST_F(EngineTest, AFilterThatRefusesItIsNamed)
+{
+    const auto child = ::fork();
+    ASSERT_GE(child, 0);
+    if (!child) {
+        sock_filter rules[] = {
+            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 0, 1),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        const sock_fprog program = {std::size(rules), rules};
+        if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+            ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+            ::_exit(2);
+        const auto engine = Engine::create();
+        const bool named = !engine && engine.error().code == EPERM &&
+                           engine.error().text.contains("a seccomp filter, such as that of a container");
+        ::_exit(named ? 0 : 1);
+    }
+    int status = -1;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST_F(EngineTest, AChildLeavesItToItsParent)
