@@ -10,9 +10,9 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <libmount/libmount.h>
 #include <linux/fs.h>
 #include <memory>
-#include <sstream>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -208,19 +208,14 @@ std::vector<dev_t> family_of(dev_t number)
 
 void add_mounts(const std::vector<dev_t>& family, std::vector<std::string>& users)
 {
-    std::ifstream mounts("/proc/self/mountinfo");
-    for (std::string line; std::getline(mounts, line);) {
-        std::istringstream words(line);
-        std::string id;
-        std::string parent;
-        std::string dev;
-        std::string root;
-        std::string where;
-        words >> id >> parent >> dev >> root >> where;
-        for (const auto number : family)
-            if (dev == fmt::format("{}:{}", major(number), minor(number)))
-                users.push_back("mounted on " + where);
-    }
+    const std::unique_ptr<libmnt_table, void (*)(libmnt_table*)> mounts(
+        mnt_new_table_from_file("/proc/self/mountinfo"), mnt_unref_table);
+    const std::unique_ptr<libmnt_iter, void (*)(libmnt_iter*)> at(mnt_new_iter(MNT_ITER_FORWARD),
+                                                                  mnt_free_iter);
+    libmnt_fs* mounted = nullptr;
+    while (mounts && at && !mnt_table_next_fs(mounts.get(), at.get(), &mounted))
+        if (std::find(family.begin(), family.end(), mnt_fs_get_devno(mounted)) != family.end())
+            users.push_back(fmt::format("mounted on {}", mnt_fs_get_target(mounted)));
 }
 
 void add_holders(dev_t number, std::vector<std::string>& users)

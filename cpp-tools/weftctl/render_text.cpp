@@ -3,8 +3,12 @@
 #include "size.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <ctime>
+#include <libsmartcols.h>
+#include <memory>
+#include <new>
 #include <set>
 
 namespace weft
@@ -13,29 +17,43 @@ namespace weft
 namespace
 {
 
-/// Columns as wide as their widest cell.
+/// Columns as wide as their widest cell, whatever the width of the terminal: scripts and people cut it.
 class table
 {
 public:
-    explicit table(std::vector<std::string> head) { rows_.push_back(std::move(head)); }
-    void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+    explicit table(const std::vector<std::string>& head) : table_(scols_new_table(), scols_unref_table)
+    {
+        must(table_ ? 0 : -ENOMEM);
+        must(scols_table_set_column_separator(table_.get(), "  "));
+        must(scols_table_enable_minout(table_.get(), 1));
+        must(scols_table_set_termforce(table_.get(), SCOLS_TERMFORCE_NEVER));
+        for (const auto& name : head)
+            must(scols_table_new_column(table_.get(), name.c_str(), 0, 0) ? 0 : -ENOMEM);
+    }
+
+    void add(const std::vector<std::string>& row)
+    {
+        auto* line = scols_table_new_line(table_.get(), nullptr);
+        must(line ? 0 : -ENOMEM);
+        for (std::size_t i = 0; i < row.size(); i++)
+            must(scols_line_set_data(line, i, row[i].c_str()));
+    }
+
     void print() const
     {
-        std::vector<std::size_t> widths(rows_[0].size(), 0);
-        for (const auto& row : rows_)
-            for (std::size_t i = 0; i < row.size(); i++)
-                widths[i] = std::max(widths[i], row[i].size());
-        for (const auto& row : rows_) {
-            std::string line;
-            for (std::size_t i = 0; i < row.size(); i++)
-                line += fmt::format("{:<{}}  ", row[i], widths[i]);
-            line.erase(line.find_last_not_of(' ') + 1);
-            fmt::print("{}\n", line);
-        }
+        std::fflush(stdout);
+        must(scols_print_table(table_.get()));
     }
 
 private:
-    std::vector<std::vector<std::string>> rows_;
+    /// Only memory can be missing.
+    static void must(int problem)
+    {
+        if (problem)
+            throw std::bad_alloc();
+    }
+
+    std::unique_ptr<libscols_table, void (*)(libscols_table*)> table_;
 };
 
 std::string format_time(std::uint64_t seconds)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "archive.hpp"
 #include "doctor/doctor.hpp"
 #include "process.hpp"
 #include "redact.hpp"
@@ -134,10 +135,8 @@ result<exit_code> run_report(const report_options& options, renderer& out)
     // Only root may see the kernel's log and the names of other hosts.
     ::umask(077);
     const auto output = options.output.empty() ? name + ".tar.gz" : options.output;
-    const auto packed = run_process({"tar", "-C", scratch.path(), "-czf", fs::absolute(output), name});
-    if (packed.status)
-        return fail(exit_code::failure, "{} cannot be written: {}", output,
-                    packed.output.substr(0, packed.output.find('\n')));
+    if (auto packed = write_archive(output, folder); !packed)
+        return std::unexpected(packed.error());
     std::vector<action> actions{
         {"report", output,
          fmt::format("wrote {}; secrets are blanked, names and addresses are in it", output)}};

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+
+#include "result.hpp"
+
+#include <filesystem>
+#include <string>
+
+namespace weft
+{
+
+/// Writes a gzip-compressed tar archive with the files of a folder, in a folder of that name. A file that
+/// exists is replaced; after an error there is none.
+[[nodiscard]] result<void> write_archive(const std::string& output, const std::filesystem::path& folder);
+
+} // namespace weft
