@@ -17,7 +17,9 @@
  * A bio that crosses into another member is split at the border. The front
  * goes to its member, and the rest is submitted to the volume again. Each call
  * allocates at most one fragment, which can complete before the next one is
- * needed, so the volume's mempool cannot deadlock.
+ * needed, so the volume's mempool cannot deadlock. The last part is a fragment,
+ * too: the bio itself ends after all of them, when the disk of the last one may
+ * be gone.
  *
  * The fragments of a bio with REQ_NOWAIT have REQ_NOWAIT too. They are cut to
  * the size that a member takes without another split, so the submitter never
@@ -382,6 +384,28 @@ static noinline void weft_split(struct weft_volume *vol, struct bio *bio,
 	weft_send(vol->members[place.member], front, place.sector, front_io);
 }
 
+/* Send the last part of a bio that was split, as a fragment. */
+static noinline void weft_send_last(struct weft_volume *vol, struct bio *bio, struct weft_io *io)
+{
+	bool nowait = bio->bi_opf & REQ_NOWAIT;
+	struct weft_place place = weft_map_sector(&vol->map, bio->bi_iter.bi_sector);
+	struct weft_io *last_io = NULL;
+	struct bio *last;
+
+	bio_clear_polled(bio);
+	last = bio_alloc_clone(bio->bi_bdev, bio, nowait ? GFP_NOWAIT : GFP_NOIO, &vol->bios);
+	if (!last) {
+		weft_end_status(bio, nowait ? BLK_STS_AGAIN : BLK_STS_RESOURCE);
+		return;
+	}
+	bio_chain(last, bio);
+	if (io)
+		last_io = weft_io_start_fragment(vol, last, io);
+	weft_send(vol->members[place.member], last, place.sector, last_io);
+	/* Drops our reference; the last part to complete ends the bio. */
+	bio_endio(bio);
+}
+
 /* How many sectors from the start of a bio go to one member in one piece. */
 static sector_t weft_piece(const struct weft_volume *vol, const struct bio *bio)
 {
@@ -427,6 +451,10 @@ void weft_submit_bio(struct bio *bio)
 			weft_defer(vol, bio);
 		else
 			weft_split(vol, bio, io, piece);
+		return;
+	}
+	if (unlikely(bio_flagged(bio, BIO_CHAIN))) {
+		weft_send_last(vol, bio, io);
 		return;
 	}
 	place = weft_map_sector(&vol->map, bio->bi_iter.bi_sector);
