@@ -76,8 +76,9 @@ void weft_defer(struct weft_volume *vol, struct bio *bio)
 
 	spin_lock_irqsave(&vol->deferred.lock, irqflags);
 	bio_list_add(&vol->deferred.bios, bio);
-	spin_unlock_irqrestore(&vol->deferred.lock, irqflags);
+	/* Under the lock: after it, the bio and the volume may be gone. */
 	queue_work(vol->wq, &vol->deferred.work);
+	spin_unlock_irqrestore(&vol->deferred.lock, irqflags);
 }
 
 /**
