@@ -43,9 +43,9 @@ def _machine_options(parser):
     parser.add_argument("--gdb", action="store_true",
                         help=f"the first host waits for gdb's 'target remote :{machine.GDB_PORT}' before it boots")
     parser.add_argument("--plugin", metavar="PLUGIN", help="a QEMU plugin for the first host, with its arguments")
-    parser.add_argument("--boot-seconds", type=int, default=60, metavar="SECONDS",
+    parser.add_argument("--boot-seconds", type=int, metavar="SECONDS",
                         help="of its own processor time in which a guest reaches its first process; then it is booted again "
-                        "(default 60)")
+                        "(default 60, and 600 for an emulated kernel with checkers)")
     parser.add_argument("--life-seconds", type=int, default=180, metavar="SECONDS",
                         help="kill the guests if one of them could not write to its folder for so long, which it tries every 5 s "
                         "(default 180)")
