@@ -85,8 +85,8 @@ check: ## run the tests
 	@tests/check
 
 .PHONY: check-all
-check-all: ## run each test on each kernel, and the long ones
-	@tests/check --all
+check-all: ## run each test on each kernel, and the long ones (RESUME=1: go on with a run that was interrupted)
+	@tests/check --all $(if $(RESUME),--resume)
 
 .PHONY: coverage
 coverage: ## line coverage of the host's unit tests, into BUILD/coverage (COVERAGE_EXTRA: traces to add)

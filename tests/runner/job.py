@@ -39,12 +39,13 @@ class Job:
 
 
 class Run:
-    """Runs jobs and tells a screen of each that begins and ends. slots: the processors that there are."""
+    """Runs jobs and tells a screen of each that begins and ends. ended(job) is called when one has ended. slots: the
+    processors that there are."""
 
-    def __init__(self, jobs, times, screen, slots=None):
+    def __init__(self, jobs, times, screen, ended=lambda job: None):
         self.jobs = {job.name: job for job in jobs}
-        self.times, self.screen = times, screen
-        self.slots = slots or max(2, len(os.sched_getaffinity(0)))
+        self.times, self.screen, self._ended = times, screen, ended
+        self.slots = max(2, len(os.sched_getaffinity(0)))
         self.start = time.monotonic()
         self._changed = threading.Condition()
         self._weights = {}
@@ -113,6 +114,7 @@ class Run:
             job.results = results
             if results and not counts(results)[FAILED]:
                 self.times.took(job.name, job.seconds, job.processor)
+            self._ended(job)
             self.screen.ended(self, job)
             self._changed.notify()
 
