@@ -170,12 +170,15 @@ static void weft_member_done(struct weft_io *io, struct bio *bio)
 	struct weft_member *member = io->member;
 	u64 nsecs = ktime_get_ns() - io->sent;
 
-	this_cpu_add(member->stats->nsecs[io->group], nsecs);
 	trace_weft_done(member, nsecs, bio->bi_status);
-	if (likely(!bio->bi_status) || READ_ONCE(io->part_failed))
+	/* REQ_NOWAIT caused this: it is no I/O, and not an error of the member. */
+	if (unlikely(bio->bi_status == BLK_STS_AGAIN)) {
+		this_cpu_dec(member->stats->ios[io->group]);
+		this_cpu_sub(member->stats->sectors[io->group], io->sectors);
 		return;
-	/* REQ_NOWAIT caused this: it is not an error of the member. */
-	if (bio->bi_status == BLK_STS_AGAIN)
+	}
+	this_cpu_add(member->stats->nsecs[io->group], nsecs);
+	if (likely(!bio->bi_status) || READ_ONCE(io->part_failed))
 		return;
 	if (io->flags & WEFT_IO_FRAGMENT)
 		WRITE_ONCE(io->whole->part_failed, true);
