@@ -283,6 +283,26 @@ static void weft_route_gone(struct weft_path *path)
 	weft_route_kick(member);
 }
 
+/*
+ * Instead of bio_chain()'s, for a part that a path's disk split off: its parent,
+ * whose own part that disk may have completed long ago, ends here. Then the disk
+ * may be gone.
+ */
+static void weft_route_end_part(struct bio *bio)
+{
+	struct bio *parent = bio->bi_private;
+
+	if (bio->bi_status && !parent->bi_status)
+		parent->bi_status = bio->bi_status;
+	bio_put(bio);
+	if (!atomic_dec_and_test(&parent->__bi_remaining))
+		return;
+	/* Nobody else uses it now. */
+	bio_clear_flag(parent, BIO_CHAIN);
+	weft_bio_forget_queue(parent);
+	bio_endio(parent);
+}
+
 /* Take bios back that a path could not carry, see weft_route_requeue(). */
 static void weft_route_give_back(struct weft_member *member, struct bio_list *bios,
 				 unsigned long after)
@@ -299,6 +319,8 @@ static void weft_route_give_back(struct weft_member *member, struct bio_list *bi
 			continue;
 		}
 		/* The path and its disk may be removed while the bio waits. */
+		if (bio->bi_end_io == weft_chain_end_io)
+			bio->bi_end_io = weft_route_end_part;
 		weft_bio_forget_queue(bio);
 		bio_set_dev(bio, member->bdev);
 		/* A poller would poll the wrong queue; the bio waits anyway. */
