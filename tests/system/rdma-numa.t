@@ -4,6 +4,7 @@
 # is nearest to the processor that submits it, and by the other when that is lost.
 # lab-own: --topology numa
 # lab-kernel: backports
+# lab-not: lab
 . "${0%/*}/lib.sh"
 
 load_weft 500

@@ -57,7 +57,7 @@ def qemu(guest, terminal):
         # page pool lets softirqs run there: Linux 7.2 and 7.3 then hung in rxe_post_recv().
         argv += ["-netdev", f"dgram,id=net{number},local.type=unix,local.path={ours},remote.type=unix,remote.path={theirs}",
                  "-device", f"virtio-net-pci,netdev=net{number},mac={mac},bus=pcie.0,mrg_rxbuf=off,host_mtu=9000"]
-    return [*argv, "-append", " ".join(append), *topo.args]
+    return [*argv, "-append", " ".join(append), *[arg.replace("{memory}", options.memory) for arg in topo.args]]
 
 
 def uml(guest, terminal):

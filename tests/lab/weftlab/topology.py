@@ -58,9 +58,9 @@ def nvme(work):
 
 
 def numa(work):
-    """Two NUMA nodes with a processor and a network interface each; for 2 processors and 2 GiB."""
+    """Two NUMA nodes with a processor and a network interface each, the first with all memory; for 2 processors."""
     topo = Topology(smp=",sockets=2")
-    topo.args += ["-object", "memory-backend-ram,id=ram,size=2G", "-numa", "node,nodeid=0,cpus=0,memdev=ram",
+    topo.args += ["-object", "memory-backend-ram,id=ram,size={memory}", "-numa", "node,nodeid=0,cpus=0,memdev=ram",
                   "-numa", "node,nodeid=1,cpus=1", "-numa", "dist,src=0,dst=1,val=20"]
     for node in range(2):
         topo.args += ["-device", f"pxb-pcie,id=px{node},bus=pcie.0,bus_nr={0x40 + 0x20 * node},numa_node={node}",
