@@ -45,9 +45,8 @@
 #define CREATE_TRACE_POINTS
 #include "trace.h"
 
-#define WEFT_IO_FRAGMENT	BIT(0)	/* @whole is set and not @bdev */
-#define WEFT_IO_ACCOUNTED	BIT(1)	/* counted in the disk's iostats */
-#define WEFT_IO_RETRY		BIT(2)	/* retry from @iter on BLK_STS_AGAIN */
+#define WEFT_IO_ACCOUNTED	BIT(0)	/* counted in the disk's iostats */
+#define WEFT_IO_RETRY		BIT(1)	/* retry from @iter on BLK_STS_AGAIN */
 
 /**
  * struct weft_io - state of a tracked bio until it completes
@@ -55,32 +54,26 @@
  * @end_io: the submitter's bi_end_io
  * @private: the submitter's bi_private
  * @bdev: the device that the bio was submitted to, for its accounting
- * @whole: for a fragment, instead of @bdev: the tracking of the whole bio
  * @start: when it was submitted, in jiffies
- * @member: the member it was sent to; NULL before that
+ * @member: the member it was sent to; NULL before that, and for a bio that was
+ *	split, of which the fragments are sent
  * @sent: when it was sent to @member, in nanoseconds
  * @sectors: size of the bio when it was submitted
  * @group: enum weft_stat_group
  * @flags: WEFT_IO_*
- * @part_failed: a fragment of this bio failed, so an error in the bio's status
- *	may be from another member than @member
  * @iter: start of a retry
  */
 struct weft_io {
 	struct weft_volume	*vol;
 	bio_end_io_t		*end_io;
 	void			*private;
-	union {
-		struct block_device	*bdev;
-		struct weft_io		*whole;
-	};
+	struct block_device	*bdev;
 	unsigned long		start;
 	struct weft_member	*member;
 	u64			sent;
 	u32			sectors;
 	u8			group;
 	u8			flags;
-	bool			part_failed;
 	struct bvec_iter	iter;
 };
 
@@ -178,11 +171,8 @@ static void weft_member_done(struct weft_io *io, struct bio *bio)
 		return;
 	}
 	this_cpu_add(member->stats->nsecs[io->group], nsecs);
-	if (likely(!bio->bi_status) || READ_ONCE(io->part_failed))
-		return;
-	if (io->flags & WEFT_IO_FRAGMENT)
-		WRITE_ONCE(io->whole->part_failed, true);
-	weft_volume_member_failed(member);
+	if (unlikely(bio->bi_status))
+		weft_volume_member_failed(member);
 }
 
 /*
@@ -193,7 +183,6 @@ static void weft_io_retry(struct weft_io *io, struct bio *bio)
 {
 	io->flags &= ~WEFT_IO_RETRY;
 	io->member = NULL;
-	io->part_failed = false;
 	/* It has reached zero, and bio_chain() does not set it again. */
 	atomic_set(&bio->__bi_remaining, 1);
 	bio->bi_status = BLK_STS_OK;
@@ -234,7 +223,10 @@ static struct weft_io *weft_io_of(struct weft_volume *vol, struct bio *bio)
 	return bio->bi_end_io == weft_end_io && io->vol == vol ? io : NULL;
 }
 
-/* Make weft_end_io() a bio's completion. Returns NULL if there is no memory. */
+/*
+ * Make weft_end_io() a bio's completion. A bio is accounted as a whole, and its
+ * fragments are not. Returns NULL if there is no memory.
+ */
 static __always_inline struct weft_io *
 weft_io_start(struct weft_volume *vol, struct bio *bio, bool accounted)
 {
@@ -252,24 +244,10 @@ weft_io_start(struct weft_volume *vol, struct bio *bio, bool accounted)
 	io->sectors = bio_sectors(bio);
 	io->group = weft_stat_group(bio);
 	io->flags = accounted ? WEFT_IO_ACCOUNTED : 0;
-	io->part_failed = false;
 	if (accounted)
 		io->start = weft_acct_start(io->bdev, io->sectors, bio_op(bio));
 	bio->bi_end_io = weft_end_io;
 	bio->bi_private = io;
-	return io;
-}
-
-/* The same for a fragment. The whole bio is accounted, not its fragments. */
-static struct weft_io *weft_io_start_fragment(struct weft_volume *vol,
-					      struct bio *bio, struct weft_io *whole)
-{
-	struct weft_io *io = weft_io_start(vol, bio, false);
-
-	if (io) {
-		io->flags = WEFT_IO_FRAGMENT;
-		io->whole = whole;
-	}
 	return io;
 }
 
@@ -324,7 +302,7 @@ void weft_submit_part(struct weft_member *member, struct bio *bio,
 	struct weft_io *io = weft_io_of(vol, whole);
 
 	if (io)
-		io = weft_io_start_fragment(vol, bio, io);
+		io = weft_io_start(vol, bio, false);
 	/* The parts before it may have waited for long: now route.c decides. */
 	if (unlikely(weft_lease_is_over(&vol->lease))) {
 		weft_map_bio(member, bio, sector, io);
@@ -381,7 +359,7 @@ static noinline void weft_split(struct weft_volume *vol, struct bio *bio,
 	}
 	bio_chain(front, bio);
 	if (io)
-		front_io = weft_io_start_fragment(vol, front, io);
+		front_io = weft_io_start(vol, front, false);
 	submit_bio_noacct(bio);
 	place = weft_map_sector(&vol->map, front->bi_iter.bi_sector);
 	weft_send(vol->members[place.member], front, place.sector, front_io);
@@ -403,7 +381,7 @@ static noinline void weft_send_last(struct weft_volume *vol, struct bio *bio, st
 	}
 	bio_chain(last, bio);
 	if (io)
-		last_io = weft_io_start_fragment(vol, last, io);
+		last_io = weft_io_start(vol, last, false);
 	weft_send(vol->members[place.member], last, place.sector, last_io);
 	/* Drops our reference; the last part to complete ends the bio. */
 	bio_endio(bio);
