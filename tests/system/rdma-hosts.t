@@ -11,9 +11,9 @@ nqn=nqn.2014-08.org.example
 target=10.77.1.2
 on_target() { on_host host1 "$@"; }
 # What the target does each time it boots: local NVMe disks, by their serial numbers, served as the same namespaces.
-serve="set -e; . tests/system/lib.sh; modprobe -a nvme rdma_rxe
+serve="set -e; . tests/system/lib.sh; modprobe nvme
 	until nvme_local nvme0 && nvme_local nvme1; do sleep 0.1; done >/dev/null
-	ip link set eth0 mtu 9000; rdma link add rxe0 type rxe netdev eth0
+	soft_roce_on eth0
 	for n in 0 1; do
 		nvmet_serve $nqn:d\$n \$(nvme_local nvme\$n) rdma $target 4420 \
 			device_uuid=00000000-0000-0000-0000-0000000000d\$n
@@ -21,9 +21,7 @@ serve="set -e; . tests/system/lib.sh; modprobe -a nvme rdma_rxe
 on_target "$serve" | indented
 ok "the target serves two local disks" on_target "test -e /sys/kernel/config/nvmet/ports/4420/subsystems/$nqn:d1"
 load_weft 2000
-modprobe rdma_rxe
-ip link set eth0 mtu 9000
-rdma link add rxe0 type rxe netdev eth0
+soft_roce_on eth0
 
 uris="rdma://$target/$nqn:d0 rdma://$target/$nqn:d1"
 # shellcheck disable=SC2086

@@ -44,10 +44,9 @@ serve="set -e; modprobe -a nvme nvmet-rdma rdma_rxe
 	nvmet_port $(port 1) rdma $(net 1).3 $(port 1)
 	for n in 0 1 2; do nvmet_offer $nqn:d\$n $(port 1); done"
 initiate() {
-	at "$1" "set -e; modprobe rdma_rxe; modprobe weft heartbeat_ms=$heartbeat
+	at "$1" "set -e; modprobe weft heartbeat_ms=$heartbeat
 		sysctl -q -w kernel.hung_task_timeout_secs=600
-		device=\$(net_device $(net "$1")); ip link set \$device mtu 9000
-		rdma link add rxe0 type rxe netdev \$device"
+		soft_roce_on \$(net_device $(net "$1"))"
 }
 
 # --- The volume's owner

@@ -14,16 +14,13 @@ on_target() { on_host host1 "$@"; }
 # A wait for a path is no hang, until no_path_timeout.
 patience=$(sysctl -n kernel.hung_task_timeout_secs)
 sysctl -q -w kernel.hung_task_timeout_secs=600
-on_target "set -e; . tests/system/lib.sh; modprobe rdma_rxe; ip link set eth0 mtu 9000
-	rdma link add rxe0 type rxe netdev eth0
+on_target "set -e; . tests/system/lib.sh; soft_roce_on eth0
 	for n in 0 1 2; do
 		make_null d\$n 64; nvmet_serve $nqn:d\$n \$(readlink -f /dev/d\$n) rdma $target
 	done"
 result $? "the target serves three disks"
 load_weft 200
-modprobe rdma_rxe
-ip link set eth0 mtu 9000
-rdma link add rxe0 type rxe netdev eth0
+soft_roce_on eth0
 uris="rdma://$target/$nqn:d0 rdma://$target/$nqn:d1 rdma://$target/$nqn:d2"
 # shellcheck disable=SC2086
 ok "a volume on them" weftctl create data $uris --chunk 64K --force \

@@ -3,14 +3,19 @@
 #
 # RDMA devices: soft-RoCE and the test adapter.
 
+# soft_roce_on INTERFACE: makes a soft-RoCE device on that interface.
+soft_roce_on() {
+	modprobe rdma_rxe
+	# One RDMA packet for 4096 bytes; an MTU of 1500 would need four.
+	ip link set "$1" mtu 9000 up
+	rdma link add rxe0 type rxe netdev "$1"
+}
+
 # soft_roce ADDRESS: makes a soft-RoCE device on a dummy interface.
 soft_roce() {
-	modprobe rdma_rxe
 	ip link show dummy0 >/dev/null 2>&1 || ip link add dummy0 type dummy
 	ip address add "$1/24" dev dummy0
-	# One RDMA packet for 4096 bytes; an MTU of 1500 would need four.
-	ip link set dummy0 mtu 9000 up
-	rdma link add rxe0 type rxe netdev dummy0
+	soft_roce_on dummy0
 }
 
 no_soft_roce() {
