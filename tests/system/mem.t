@@ -53,22 +53,34 @@ if modprobe -q weft_test_exporter; then
 	ok "nothing strayed, and it unloads" rmmod weft_test_exporter
 fi
 tap "wrong input" weft-memtest v bad
-# Each target is waited for until no command uses it: together, or a close would take a grace period of RCU for each.
-many_targets() {
+# given_back WHAT COUNT SECONDS: that many targets, or memories registered for good, are given back in that time.
+# Each of them waits for grace periods of RCU, which they have to share.
+given_back() {
 	python3 - "$@" <<-'PY'
-	import fcntl, os, struct, sys, time
+	import ctypes, fcntl, mmap, os, struct, sys, time
 	mem, volume = os.open("/dev/weft/v.mem", os.O_RDWR), os.open("/dev/weft/v", os.O_RDONLY)
-	for _ in range(4096):
+	what, count, limit = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+	room = mmap.mmap(-1, 8192 * count)
+	at = ctypes.addressof(ctypes.c_char.from_buffer(room))
+	def add_target():
 	    target = bytearray(struct.pack("<iIIIQ512x", volume, 1, 0, 0, 0))
 	    fcntl.ioctl(mem, 3 << 30 | 536 << 16 | ord("w") << 8 | 0x44, target)
+	def add_memory(i):
+	    memory = bytearray(struct.pack("<IIiIQQII512x", 0, 8, -1, 0, at + i * 8192, 8192, 0, 0))
+	    fcntl.ioctl(mem, 3 << 30 | 552 << 16 | ord("w") << 8 | 0x41, memory)
+	# Memory is registered only where there is a target.
+	for _ in range(count if what == "targets" else 1):
+	    add_target()
+	for i in range(count if what == "memories" else 0):
+	    add_memory(i)
 	begin = time.monotonic()
 	os.close(mem)
 	seconds = time.monotonic() - begin
 	print(f"{seconds:.1f} s")
-	sys.exit(seconds > float(sys.argv[1]))
+	sys.exit(seconds > limit)
 	PY
 }
-ok "4096 targets are given back in little time" many_targets "$(slow 5)"
+ok "4096 targets are given back in little time" given_back targets 4096 "$(slow 5)"
 # Any user can open the device: that alone keeps no volume from being stopped.
 stop_under_file() {
 	python3 - <<-'PY'
@@ -133,26 +145,7 @@ for n in a b; do nvmet_serve "$nqn:$n" "$(readlink -f /dev/$n)" rdma 10.9.0.1; d
 ok "a volume over soft-RoCE" weftctl create v "rdma://10.9.0.1/$nqn:a" "rdma://10.9.0.1/$nqn:b" --chunk 64K --force
 verified "the caller's own pages, over soft-RoCE" 0 pages
 verified "registered for good" 0 pages --persistent --size=16777216 --largest=8388608 --count=8
-# Each memory that RDMA knows is waited for in each domain: together, or a close would take two grace periods each.
-many_memories() {
-	python3 - "$@" <<-'PY'
-	import ctypes, fcntl, mmap, os, struct, sys, time
-	mem, volume = os.open("/dev/weft/v.mem", os.O_RDWR), os.open("/dev/weft/v", os.O_RDONLY)
-	target = bytearray(struct.pack("<iIIIQ512x", volume, 1, 0, 0, 0))
-	fcntl.ioctl(mem, 3 << 30 | 536 << 16 | ord("w") << 8 | 0x44, target)
-	room = mmap.mmap(-1, 4 << 20)
-	at = ctypes.addressof(ctypes.c_char.from_buffer(room))
-	for i in range(512):
-	    wanted = bytearray(struct.pack("<IIiIQQII512x", 0, 8, -1, 0, at + i * 8192, 8192, 0, 0))
-	    fcntl.ioctl(mem, 3 << 30 | 552 << 16 | ord("w") << 8 | 0x41, wanted)
-	begin = time.monotonic()
-	os.close(mem)
-	seconds = time.monotonic() - begin
-	print(f"{seconds:.1f} s")
-	sys.exit(seconds > float(sys.argv[1]))
-	PY
-}
-ok "512 memories that are registered for good are given back in little time" many_memories "$(slow 3)"
+ok "512 memories that are registered for good are given back in little time" given_back memories 512 "$(slow 3)"
 if [ -e /dev/udmabuf ]; then
 	refused "no direct route" 1 "is software and has no DMA engine" weft-memtest v register udmabuf
 	verified "a dma-buf by the CPU's mapping" 1 udmabuf --vmap
