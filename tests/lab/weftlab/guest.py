@@ -125,11 +125,10 @@ class Guest:
 
     def _watch_boot(self, process, begun):
         """Kill a machine that hangs before its first process. The thread that waits for it boots it again."""
-        facts = self.software.facts
         while process.poll() is None and not (self.ctl / "started").exists():
             if self.options.gdb:
                 return
-            limit = self.options.boot_seconds or (600 if facts.checkers and not facts.uml else 60)
+            limit = self.options.boot_seconds or self.software.facts.boot_seconds
             if _processor_seconds(process.pid) > limit or time.monotonic() - begun > limit * BOOT_PATIENCE:
                 cache.say(f"{self.name} did not reach its first process in {limit} s of its own time")
                 process.kill()

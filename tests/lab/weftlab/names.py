@@ -14,6 +14,7 @@ class Kernel:
     newest: bool = False        # the kernel that test hardware (tests/hardware) is written for
     uml: bool = False           # User Mode Linux: a process of this machine, without QEMU and without PCI devices
     checkers: bool = False      # KASAN, UBSAN, lockdep, kmemleak
+    boot_seconds: int = 60      # of its own processor time, in which a guest reaches its first process
 
 
 KERNELS = {
@@ -22,7 +23,7 @@ KERNELS = {
     "previous": Kernel("trixie", "the series before the newest of Debian 13's backports, while the mirror has it"),
     "backports": Kernel("trixie", "the newest of Debian 13's backports", newest=True),
     "lab": Kernel("trixie", "the newest, built with KUnit, KASAN, UBSAN, lockdep and kmemleak", built=True, newest=True,
-                  checkers=True),
+                  checkers=True, boot_seconds=600),
     "uml": Kernel("trixie", "the same as User Mode Linux: no PCI devices, one host, boots in seconds", built=True, newest=True,
                   uml=True, checkers=True),
 }
