@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Data that is kept between runs in the lab's cache: usual times of jobs, and the inputs that passed."""
+"""Data that is kept between runs in the lab's cache: usual times of jobs, the inputs that passed, and results (resume.py)."""
 import hashlib
 import json
 import os
+import shutil
+import time
 from pathlib import Path
 
 from weftlab import cache
@@ -13,7 +15,8 @@ from . import ROOT
 _SHIPPED = ROOT / "tests/runner/times.json"
 
 
-def _folder(name):
+def folder(name):
+    """A folder of that name in the cache, made if necessary."""
     path = cache.root() / name
     path.mkdir(exist_ok=True)
     return path
@@ -29,7 +32,7 @@ def key(*parts):
 
 
 def passed(known_by):
-    path = _folder("passed") / known_by
+    path = folder("passed") / known_by
     if not path.exists():
         return False
     os.utime(path)
@@ -37,15 +40,15 @@ def passed(known_by):
 
 
 def remember(known_by):
-    (_folder("passed") / known_by).touch()
+    (folder("passed") / known_by).touch()
 
 
-def forget_old(days=30):
-    """Delete entries that were not used for that long."""
-    import time
-    for path in _folder("passed").iterdir():
-        if path.stat().st_mtime < time.time() - days * 86400:
-            path.unlink(missing_ok=True)
+def forget_old():
+    """Delete what was not used for long: inputs that passed, and results of runs that were interrupted."""
+    for name, days in (("passed", 30), ("ended", 7)):
+        for path in folder(name).iterdir():
+            if path.stat().st_mtime < time.time() - days * 86400:
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 class Times:

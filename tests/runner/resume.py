@@ -8,8 +8,6 @@ import json
 import os
 import tempfile
 
-from weftlab import cache
-
 from . import ROOT, memory, process
 from .result import FAILED, Result
 
@@ -29,7 +27,7 @@ class Earlier:
     """The results of earlier runs of that name (check, check-all) of this tree."""
 
     def __init__(self, what):
-        self._folder = cache.root() / "ended" / memory.key(what, _tree())
+        self._folder = memory.folder("ended") / memory.key(what, _tree())
 
     def _path(self, job):
         return self._folder / memory.key(job.name)
@@ -51,20 +49,10 @@ class Earlier:
         """Keep the results of a job that has ended, unless one is a failure."""
         if not job.results or any(result.outcome == FAILED for result in job.results):
             return
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(exist_ok=True)
         text = json.dumps({"results": [dataclasses.astuple(result) for result in job.results], "seconds": job.seconds,
                            "processor": job.processor, "times": job.times})
         path = self._path(job)
         partial = path.with_suffix(".tmp")
         partial.write_text(text)
         partial.rename(path)
-
-
-def forget_old(days=7):
-    """Delete results that old."""
-    import shutil
-    import time
-    folder = cache.root() / "ended"
-    for path in folder.iterdir() if folder.exists() else ():
-        if path.stat().st_mtime < time.time() - days * 86400:
-            shutil.rmtree(path, ignore_errors=True)
