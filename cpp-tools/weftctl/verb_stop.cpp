@@ -20,24 +20,33 @@ struct stop_options {
     bool dry_run = false;
 };
 
+using user_list = std::optional<std::vector<std::string>>;
+
+user_list users_of_volume(const std::string& name)
+{
+    return users_of("/dev/weft/" + name);
+}
+
+error in_use(const std::string& name, const std::vector<std::string>& users)
+{
+    return {exit_code::busy, fmt::format("volume {} is in use: {}", name, fmt::join(users, ", "))};
+}
+
 // The kernel only reports that a volume is open. Find its users here.
-error explain(error refusal, const std::string& name)
+error explain(const error& refusal, const std::string& name)
 {
     if (refusal.code != exit_code::busy)
         return refusal;
-    const auto users = users_of("/dev/weft/" + name);
-    if (users && !users->empty())
-        refusal.text = fmt::format("volume {} is in use: {}", name, fmt::join(*users, ", "));
-    return refusal;
+    const auto users = users_of_volume(name);
+    return users && !users->empty() ? in_use(name, *users) : refusal;
 }
 
 // udev opens a volume for a moment after each writer has closed it. This does not
 // count as use.
 constexpr auto udev_patience = std::chrono::seconds(5);
 
-bool only_udev(const std::string& name)
+bool only_udev(const user_list& users)
 {
-    const auto users = users_of("/dev/weft/" + name);
     return users && std::all_of(users->begin(), users->end(), [](const std::string& user) {
                return user.rfind("open in (udev-worker)", 0) == 0 ||
                       user.rfind("open in systemd-udevd", 0) == 0 || user.rfind("open in weftctl", 0) == 0;
@@ -51,7 +60,7 @@ result<void> stop_patiently(netlink& connection, const std::string& name)
     for (;;) {
         auto done = connection.stop(name);
         if (done || done.error().code != exit_code::busy || std::chrono::steady_clock::now() >= deadline ||
-            !only_udev(name))
+            !only_udev(users_of_volume(name)))
             return done;
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
@@ -63,9 +72,9 @@ result<void> try_stop(netlink& connection, const std::string& name)
     const auto volume = connection.volume(name);
     if (!volume)
         return std::unexpected(volume.error());
-    const auto users = users_of("/dev/weft/" + name);
-    if (users && !users->empty() && !only_udev(name))
-        return fail(exit_code::busy, "volume {} is in use: {}", name, fmt::join(*users, ", "));
+    const auto users = users_of_volume(name);
+    if (users && !users->empty() && !only_udev(users))
+        return std::unexpected(in_use(name, *users));
     return {};
 }
 
