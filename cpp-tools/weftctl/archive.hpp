@@ -10,7 +10,7 @@ namespace weft
 {
 
 /// Writes a gzip-compressed tar archive with the files of a folder, in a folder of that name. A file that
-/// exists is replaced; after an error there is none.
+/// exists is replaced. After an error, the unfinished file is removed.
 [[nodiscard]] result<void> write_archive(const std::string& output, const std::filesystem::path& folder);
 
 } // namespace weft

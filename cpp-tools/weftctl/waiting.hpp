@@ -11,8 +11,7 @@ namespace weft
 {
 
 /// While it lives longer than two seconds, a line on standard error says what is waited for, and for how
-/// long it has been. It is erased at the end. Nothing is printed if standard error is no terminal, or a dumb
-/// one.
+/// long. The destructor erases the line. It prints only to a terminal that can write a line again.
 class waiting
 {
 public:

@@ -297,7 +297,7 @@ static void weft_route_end_part(struct bio *bio)
 	bio_put(bio);
 	if (!atomic_dec_and_test(&parent->__bi_remaining))
 		return;
-	/* Nobody else uses it now. */
+	/* This was its last part. */
 	bio_clear_flag(parent, BIO_CHAIN);
 	weft_bio_forget_queue(parent);
 	bio_endio(parent);

@@ -62,7 +62,7 @@ refused "and a dry run says so" 3 "open in bad-input.t" weftctl stop v --dry-run
 exec 5<&-
 is "a dry run of a stop" "$(weftctl stop v --dry-run)" "would: stopped volume v"
 is "leaves the volume" "$(assembled)" 1
-is "its owner is who says it is" \
+is "examine names this host as the owner" \
 	"$(weftctl examine /dev/r0 --json | json '.owners[] | "\(.record) \(.held) \(.host_nqn)"' | paste -sd,)" \
 	"owner true $(weftctl host-nqn),claim true $(weftctl host-nqn)"
 is "other members have no owner record" "$(weftctl examine /dev/r1 --json | json '.owners | length')" 0

@@ -17,7 +17,7 @@ ok "a listener ends after two events" until_true 60 events_over
 events_end
 is "two events come for an assembly and a stop" \
 	"$(json '"\(.volume) \(.type)"' </tmp/events | paste -sd,)" "ev assembled,ev stopped"
-# A command for each event; what it prints is no part of the events.
+# A command for each event. Its output is kept apart from the events.
 # shellcheck disable=SC2016 # The shell of the event expands it.
 on_event='echo "$WEFT_VOLUME $WEFT_TYPE" >>/tmp/run; echo noise; [ "$WEFT_TYPE" = assembled ]'
 weftctl events --count 2 --json --exec "$on_event" >/tmp/events 2>/dev/null & listener=$!
