@@ -7,5 +7,7 @@
 set -u
 # What is printed for people at a terminal is no TAP, and the guest's console is a terminal.
 export TERM=dumb
-for lib_part in tap time hosts disks nvmet rdma hostile volume chaos; do . "/weft/tests/system/lib/$lib_part.sh"; done
+for lib_part in tap time hosts disks nvmet rdma rails hostile volume chaos; do
+	. "/weft/tests/system/lib/$lib_part.sh"
+done
 unset lib_part

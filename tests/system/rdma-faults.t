@@ -9,31 +9,6 @@
 load_weft 2000
 nqn=nqn.2014-08.org.example
 base=/sys/kernel/config/nvmet
-# rails_up, rails_down: rail N has the address 10.9.N.1. rail_gone N, rail_back N: its RDMA device is removed, and made
-# again.
-if [ "${rails:-}" = softhca ]; then
-	rails_up() { softhca; }
-	rails_down() { rmmod weft_softhca; no_softhca; }
-	rail_gone() { adapter "$1" >/sys/bus/pci/drivers/weft_softhca/unbind; }
-	rail_back() { adapter "$1" >/sys/bus/pci/drivers/weft_softhca/bind; }
-else
-	rails_up() {
-		local n
-		modprobe rdma_rxe
-		for n in 0 1; do
-			ip link add "rail$n" type dummy
-			ip address add "10.9.$n.1/24" dev "rail$n"
-			ip link set "rail$n" mtu 9000 up
-			rail_back "$n"
-		done
-	}
-	rails_down() {
-		local n
-		for n in 0 1; do rail_gone "$n"; ip link delete "rail$n"; done
-	}
-	rail_gone() { rdma link delete "rxe$1"; }
-	rail_back() { rdma link add "rxe$1" type rxe netdev "rail$1"; }
-fi
 rails_up
 for n in 0 1; do
 	make_null "rb$n" 64
