@@ -142,7 +142,13 @@ static bool weft_domain_any(struct ib_device *ib)
  */
 void weft_domains_wait_gone(struct ib_device *ib)
 {
-	wait_event(weft_domains_gone, !weft_domain_any(ib));
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+
+	/* Not wait_event(): the condition takes a mutex. */
+	add_wait_queue(&weft_domains_gone, &wait);
+	while (weft_domain_any(ib))
+		wait_woken(&wait, TASK_UNINTERRUPTIBLE, MAX_SCHEDULE_TIMEOUT);
+	remove_wait_queue(&weft_domains_gone, &wait);
 }
 
 /* End all associations of the domain, and so all commands. */
