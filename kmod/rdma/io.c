@@ -254,6 +254,14 @@ static void weft_unmap_data(struct weft_rdma_queue *queue, struct request *rq,
 	pdu->nents = 0;
 }
 
+/* The page size of a registration. Short ones have few pages in any case. */
+static u32 weft_page_bytes(struct weft_rdma_queue *queue, struct weft_rdma_pdu *pdu)
+{
+	if (sg_dma_len(pdu->table.sgl) < SZ_64K)
+		return SZ_4K;
+	return weft_rdma_page_bytes(queue->ctrl->ib, pdu->table.sgl, pdu->dma_nents);
+}
+
 /* Register what is mapped, by the work request before the SEND. */
 static int weft_map_register(struct weft_rdma_queue *queue,
 			     struct weft_rdma_slot *slot, struct request *rq,
@@ -262,7 +270,8 @@ static int weft_map_register(struct weft_rdma_queue *queue,
 	struct ib_mr *mr = slot->mr;
 	int nr;
 
-	nr = ib_map_mr_sg(mr, pdu->table.sgl, pdu->dma_nents, NULL, SZ_4K);
+	nr = ib_map_mr_sg(mr, pdu->table.sgl, pdu->dma_nents, NULL,
+			  weft_page_bytes(queue, pdu));
 	/* A shorter mapping has gaps, which the queue's limits exclude: refuse it. */
 	if (unlikely(nr != pdu->dma_nents))
 		return nr < 0 ? nr : -EINVAL;

@@ -430,7 +430,7 @@ static int weft_regions_post(struct weft_mapping *mapping, struct weft_rdma_queu
 static struct ib_mr *weft_region_make(struct weft_mapping *mapping, u64 at)
 {
 	/* A start within a page costs a page, and the border to the next region another. */
-	u32 pages = (1U << mapping->region_shift) / SZ_4K + 2;
+	u32 pages = (1U << mapping->region_shift) / mapping->page_bytes + 2;
 	/* A block may lie across the border to the next. */
 	u32 length = min_t(u64, (1U << mapping->region_shift) + SZ_4K, mapping->req->length - at);
 	struct scatterlist first[4];
@@ -446,7 +446,7 @@ static struct ib_mr *weft_region_make(struct weft_mapping *mapping, u64 at)
 		ib_dereg_mr(mr);
 		return ERR_PTR(count);
 	}
-	mapped = ib_map_mr_sg(mr, table.sgl, count, NULL, SZ_4K);
+	mapped = ib_map_mr_sg(mr, table.sgl, count, NULL, mapping->page_bytes);
 	sg_free_table_chained(&table, ARRAY_SIZE(first));
 	if (mapped == count)
 		return mr;
@@ -470,11 +470,30 @@ static int weft_regions_make(struct weft_mapping *mapping)
 	return 0;
 }
 
+/* With larger pages a region is larger, so that the adapter needs fewer. */
+static u32 weft_mapping_page_bytes(const struct weft_mapping *mapping)
+{
+	const struct weft_segments *segments = mapping->segments;
+	u32 i;
+
+	if (!weft_rdma_large_pages(mapping->domain->ib))
+		return SZ_4K;
+	for (i = 1; i < segments->count; i++) {
+		const struct weft_segment *before = &segments->table[i - 1];
+
+		if (!IS_ALIGNED((before->address + before->length) | segments->table[i].address,
+				SZ_64K))
+			return SZ_4K;
+	}
+	return SZ_64K;
+}
+
 static int weft_regions_alloc(struct weft_mapping *mapping)
 {
 	u32 pages = weft_region_pages(mapping->domain->ib);
 
-	mapping->region_shift = ilog2((pages - 2) * SZ_4K);
+	mapping->page_bytes = weft_mapping_page_bytes(mapping);
+	mapping->region_shift = ilog2((pages - 2) * mapping->page_bytes);
 	mapping->region_total = DIV_ROUND_UP_ULL(mapping->req->length, 1U << mapping->region_shift);
 	mapping->regions = kvcalloc(mapping->region_total, sizeof(*mapping->regions),
 				    GFP_KERNEL_ACCOUNT);

@@ -60,6 +60,7 @@ enum weft_mapping_use {
  * @region_made: how many of them are allocated
  * @region_count: how many of them are registered
  * @region_shift: log2 of the bytes from one to the next
+ * @page_bytes: of their page lists: 4 KiB, or 64 KiB if its addresses allow that
  * @mapped: it has addresses; protected by the lock, like the following fields
  * @lost: the exporter has withdrawn the memory permanently
  * @closing: it must not be mapped again
@@ -85,6 +86,7 @@ struct weft_mapping {
 	u32				region_made;
 	u32				region_count;
 	u32				region_shift;
+	u32				page_bytes;
 	bool				mapped;
 	bool				lost;
 	bool				closing;

@@ -580,6 +580,49 @@ int weft_rdma_property_write(struct weft_rdma_ctrl *ctrl, u32 offset, u32 value)
 void weft_rdma_abort(struct weft_rdma_queue *queue, u16 cid);
 void weft_rdma_listen(struct weft_rdma_ctrl *ctrl);
 
+/**
+ * weft_rdma_large_pages() - can an RDMA device register pages of 64 KiB?
+ * @ib: the RDMA device
+ *
+ * Soft-RoCE allocates memory for each other page size, which may sleep, and gains
+ * nothing.
+ *
+ * Context: any.
+ * Return: true if it can, and has a use for them.
+ */
+static inline bool weft_rdma_large_pages(struct ib_device *ib)
+{
+	return ib->attrs.page_size_cap & SZ_64K && !ib_uses_virt_dma(ib);
+}
+
+/**
+ * weft_rdma_page_bytes() - the page size with which segments can be registered
+ * @ib: the RDMA device
+ * @sgl: mapped segments
+ * @count: of them
+ *
+ * A registration has no gaps: all pages but the first and the last are whole.
+ *
+ * Context: any.
+ * Return: 64 KiB if the device can do that and each border between two segments
+ * is a multiple of it; otherwise 4 KiB.
+ */
+static inline u32 weft_rdma_page_bytes(struct ib_device *ib, struct scatterlist *sgl, int count)
+{
+	struct scatterlist *sg;
+	int i;
+
+	if (!weft_rdma_large_pages(ib))
+		return SZ_4K;
+	for_each_sg(sgl, sg, count, i) {
+		u64 begin = sg_dma_address(sg), end = begin + sg_dma_len(sg);
+
+		if ((i && begin & (SZ_64K - 1)) || (i < count - 1 && end & (SZ_64K - 1)))
+			return SZ_4K;
+	}
+	return SZ_64K;
+}
+
 /* queue.c */
 int weft_rdma_queue_start(struct weft_rdma_queue *queue, struct weft_why *why);
 int weft_rdma_queue_wait(struct weft_rdma_queue *queue, struct weft_why *why);

@@ -56,6 +56,9 @@ ok "whose bytes went past the host's memory" test "$(($(knob 1 bytes_bar) - befo
 direct "a udmabuf" udmabuf
 direct "the caller's own pages" pages --shift=77
 direct "registered for good" exporter --persistent --size=16777216 --largest=8388608 --count=8
+large=$(knob 1 large_pages)
+direct "registered for good, in one run" exporter,run --persistent --size=2097152
+ok "in pages of 64 KiB" test "$(knob 1 large_pages)" -gt "$large"
 direct "registered for good, from an odd place on, in small commands" \
 	exporter --persistent --shift=1301 --count=512 --largest=8192
 direct "registered for good, and moved" exporter --persistent --move=50

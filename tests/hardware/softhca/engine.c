@@ -323,6 +323,8 @@ static int softhca_do_register(struct softhca_qp *qp, struct softhca_wqe *wqe)
 	mr->ib.rkey = wqe->key;
 	mr->access = wqe->access;
 	mr->valid = true;
+	if (mr->ib.page_size >= SZ_64K)
+		to_dev(qp->ib.device)->large_pages++;
 	return IB_WC_SUCCESS;
 }
 

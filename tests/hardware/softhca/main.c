@@ -55,6 +55,7 @@ static void softhca_knobs(struct softhca_dev *dev)
 	debugfs_create_u64("bytes_bar", 0400, dir, &dev->bytes_bar);
 	debugfs_create_u32("drained", 0400, dir, &dev->drained);
 	debugfs_create_u32("unmapped", 0400, dir, &dev->unmapped);
+	debugfs_create_u32("large_pages", 0400, dir, &dev->large_pages);
 	debugfs_create_u64("completed_far", 0400, dir, &dev->completed_far);
 }
 

@@ -98,6 +98,7 @@ struct softhca_dev {
 	u64			bytes_bar;
 	u32			drained;
 	u32			unmapped;
+	u32			large_pages;	/* registrations with pages of 64 KiB */
 	u64			completed_far;
 };
 

@@ -24,7 +24,7 @@ static int softhca_query_device(struct ib_device *ib, struct ib_device_attr *att
 	attr->max_qp_rd_atom = 128;
 	attr->max_qp_init_rd_atom = 128;
 	attr->max_fast_reg_page_list_len = softhca_page_list_limit;
-	attr->page_size_cap = PAGE_SIZE;
+	attr->page_size_cap = PAGE_SIZE | SZ_64K;
 	return 0;
 }
 
