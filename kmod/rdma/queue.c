@@ -235,7 +235,7 @@ static void weft_queue_free_memory(struct weft_rdma_queue *queue)
 }
 
 /* Initialize the parts of a slot that are the same for all requests. */
-static int weft_queue_init_slot(struct weft_rdma_queue *queue, u32 index)
+static int weft_queue_init_slot(struct weft_rdma_queue *queue, u32 index, struct weft_why *why)
 {
 	struct weft_rdma_slot *slot = &queue->slots[index];
 	struct ib_mr *mr;
@@ -245,7 +245,11 @@ static int weft_queue_init_slot(struct weft_rdma_queue *queue, u32 index)
 	if (!queue->mem) {
 		mr = ib_alloc_mr(queue->pd, IB_MR_TYPE_MEM_REG, queue->ctrl->mr_pages);
 		if (IS_ERR(mr))
-			return PTR_ERR(mr);
+			return weft_refuse(why, PTR_ERR(mr),
+					   "the RDMA device %s gives queue %u only %u memory registrations of %u (error %ld; it has %d in all): connect with fewer queues, or with a smaller queue depth",
+					   dev_name(&queue->ctrl->ib->dev), queue->index, index,
+					   queue->size, -PTR_ERR(mr),
+					   queue->ctrl->ib->attrs.max_mr);
 		slot->mr = mr;
 	}
 	slot->send_cqe.done = weft_rdma_send_done;
@@ -279,7 +283,7 @@ static void weft_queue_init_recv(struct weft_rdma_queue *queue, u32 index)
 	recv->wr.num_sge = 1;
 }
 
-static int weft_queue_alloc_memory(struct weft_rdma_queue *queue)
+static int weft_queue_alloc_memory(struct weft_rdma_queue *queue, struct weft_why *why)
 {
 	struct ib_device *ib = queue->ctrl->ib;
 	u32 i, n = queue->size;
@@ -292,9 +296,9 @@ static int weft_queue_alloc_memory(struct weft_rdma_queue *queue)
 	queue->responses = weft_queue_alloc_shared(ib, n * sizeof(*queue->responses),
 						   &queue->responses_addr);
 	if (!queue->slots || !queue->recvs || !queue->capsules || !queue->responses)
-		ret = -ENOMEM;
+		ret = weft_refuse(why, -ENOMEM, "no memory for queue %u", queue->index);
 	for (i = 0; i < n && !ret; i++) {
-		ret = weft_queue_init_slot(queue, i);
+		ret = weft_queue_init_slot(queue, i, why);
 		if (!ret)
 			weft_queue_init_recv(queue, i);
 	}
@@ -426,14 +430,15 @@ int weft_rdma_queue_start(struct weft_rdma_queue *queue, struct weft_why *why)
 	if (ret)
 		goto out_destroy_id;
 	queue->pd = queue->mem ? weft_rdma_peer_pd(queue->ctrl) : queue->ctrl->pd;
-	ret = weft_queue_alloc_memory(queue);
-	if (ret) {
-		weft_refuse(why, ret, "no memory for queue %u (error %d)", queue->index, -ret);
+	ret = weft_queue_alloc_memory(queue, why);
+	if (ret)
 		goto out_destroy_id;
-	}
 	ret = weft_queue_alloc_qp(queue);
 	if (ret) {
-		weft_refuse(why, ret, "the RDMA device gives no queue pair (error %d)", -ret);
+		weft_refuse(why, ret,
+			    "the RDMA device %s gives queue %u no queue pair (error %d; it has %d in all, and %d completion queues): connect with fewer queues",
+			    dev_name(&queue->ctrl->ib->dev), queue->index, -ret,
+			    queue->ctrl->ib->attrs.max_qp, queue->ctrl->ib->attrs.max_cq);
 		goto out_free_memory;
 	}
 	for (i = 0; i < queue->size; i++) {

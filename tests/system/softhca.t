@@ -71,6 +71,15 @@ ok "disconnected" weftctl disconnect --all
 nvmet_unserve "$nqn:d2"
 remove_null hb2
 ok "the adapter unloads again" rmmod weft_softhca
+ok "the adapter with few registrations" modprobe weft_softhca netdevs=hca0,hca1 mr_limit=20
+make_null hb2 64
+nvmet_serve "$nqn:d2" "$(readlink -f /dev/hb2)" rdma 10.9.0.1
+refused "says what it has, and what helps" 1 \
+	"it has 20 in all): connect with fewer queues" \
+	weftctl connect "rdma://10.9.0.1/$nqn:d2" --host-address 10.9.1.1
+nvmet_unserve "$nqn:d2"
+remove_null hb2
+ok "the adapter unloads once more" rmmod weft_softhca
 no_softhca
 ok "weft_rdma.ko unloads" rmmod weft_rdma
 ok_unload

@@ -18,6 +18,10 @@ unsigned int softhca_page_list_limit = SOFTHCA_PAGES_MAX;
 module_param_named(page_list_limit, softhca_page_list_limit, uint, 0444);
 MODULE_PARM_DESC(page_list_limit, "pages of a registration, at most 1024");
 
+unsigned int softhca_mr_limit = SOFTHCA_MRS_MAX;
+module_param_named(mr_limit, softhca_mr_limit, uint, 0444);
+MODULE_PARM_DESC(mr_limit, "registrations of an adapter, at most 1048576");
+
 static struct dentry *softhca_debugfs;
 
 /*
@@ -155,6 +159,7 @@ static int __init softhca_init(void)
 	int ret;
 
 	softhca_page_list_limit = clamp(softhca_page_list_limit, 1U, (u32)SOFTHCA_PAGES_MAX);
+	softhca_mr_limit = clamp(softhca_mr_limit, 1U, (u32)SOFTHCA_MRS_MAX);
 	softhca_wq = alloc_workqueue("softhca", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
 	if (!softhca_wq)
 		return -ENOMEM;

@@ -53,6 +53,7 @@
 #define SOFTHCA_SGE_MAX		16
 #define SOFTHCA_WR_MAX		8192
 #define SOFTHCA_PAGES_MAX	1024
+#define SOFTHCA_MRS_MAX		SZ_1M
 /* As siw has it: a key that no registration can have. */
 #define SOFTHCA_LOCAL_KEY	0
 
@@ -222,6 +223,7 @@ static inline u32 softhca_next(u32 index, u32 size)
 extern spinlock_t softhca_fabric;
 extern struct workqueue_struct *softhca_wq;
 extern unsigned int softhca_page_list_limit;
+extern unsigned int softhca_mr_limit;
 
 /* verbs.c */
 extern const struct ib_device_ops softhca_verbs;

@@ -19,7 +19,7 @@ static int softhca_query_device(struct ib_device *ib, struct ib_device_attr *att
 	attr->max_sge_rd = SOFTHCA_SGE_MAX;
 	attr->max_cq = 4096;
 	attr->max_cqe = 4 * SOFTHCA_WR_MAX;
-	attr->max_mr = 1 << 20;
+	attr->max_mr = softhca_mr_limit;
 	attr->max_pd = 4096;
 	attr->max_qp_rd_atom = 128;
 	attr->max_qp_init_rd_atom = 128;
@@ -210,10 +210,10 @@ static struct ib_mr *softhca_new_mr(struct ib_pd *pd, u32 pages)
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
 	mr->max = pages;
-	ret = xa_alloc(&dev->mrs, &index, mr, XA_LIMIT(1, 0xffffff), GFP_KERNEL);
+	ret = xa_alloc(&dev->mrs, &index, mr, XA_LIMIT(1, softhca_mr_limit), GFP_KERNEL);
 	if (ret) {
 		kvfree(mr);
-		return ERR_PTR(ret);
+		return ERR_PTR(ret == -EBUSY ? -ENOMEM : ret);
 	}
 	mr->ib.pd = pd;
 	mr->ib.lkey = index << 8;
