@@ -99,6 +99,8 @@ nvme_fabrics_config config_of(const connect_options& options)
         config.ctrl_loss_tmo = *options.ctrl_loss_timeout;
     if (options.fast_io_fail_timeout)
         config.fast_io_fail_tmo = *options.fast_io_fail_timeout;
+    if (options.tos)
+        config.tos = *options.tos;
     return config;
 }
 
@@ -159,6 +161,7 @@ result<std::string> create_own(const nvme_address& at, const std::string& subnqn
     request.reconnect_delay = static_cast<std::uint32_t>(options.reconnect_delay.value_or(0));
     request.ctrl_loss_timeout = options.ctrl_loss_timeout;
     request.fast_io_fail_timeout = options.fast_io_fail_timeout;
+    request.tos = options.tos;
     auto kernel = netlink::open();
     if (!kernel)
         return std::unexpected(kernel.error());

@@ -521,6 +521,8 @@ result<std::string> netlink::create_controller(const controller_request& request
             if (request.fast_io_fail_timeout)
                 mnl_attr_put_u32(header, WEFT_A_CONTROLLER_FAST_IO_FAIL_TIMEOUT,
                                  static_cast<std::uint32_t>(*request.fast_io_fail_timeout));
+            if (request.tos)
+                mnl_attr_put_u32(header, WEFT_A_CONTROLLER_TOS, static_cast<std::uint32_t>(*request.tos));
         },
         [&](const nlmsghdr* header) {
             for_each_attr(header, [&](const nlattr* attr) {

@@ -35,6 +35,11 @@ void add_connect_options(CLI::App& command, connect_options& options)
         .add_option("--fast-io-fail-timeout", options.fast_io_fail_timeout,
                     "seconds after which I/O to a lost controller fails")
         ->check(CLI::Range(0, 86400));
+    command
+        .add_option(
+            "--tos", options.tos,
+            "type of service of the connections, 0 to 255: 4 x DSCP; InfiniBand maps it to a service level")
+        ->check(CLI::Range(0, 255));
 }
 
 namespace

@@ -145,6 +145,7 @@ struct weft_path_request {
  * @reconnect_delay: seconds; 0 for the default
  * @ctrl_loss_timeout: seconds, -1 for never
  * @fast_io_fail_timeout: seconds, -1 for never
+ * @tos: type of service of its connections, 0 to 255; -1 for the adapter's default
  */
 struct weft_controller_request {
 	const char	*subnqn;
@@ -160,6 +161,7 @@ struct weft_controller_request {
 	u32		reconnect_delay;
 	int		ctrl_loss_timeout;
 	int		fast_io_fail_timeout;
+	int		tos;
 };
 
 /*

@@ -172,6 +172,7 @@ WEFT_ATTR(kato, "%u", ctrl->opts.kato_ms / 1000);
 WEFT_ATTR(reconnect_delay, "%u", ctrl->opts.reconnect_delay);
 WEFT_ATTR(ctrl_loss_tmo, "%d", ctrl->opts.ctrl_loss_timeout);
 WEFT_ATTR(fast_io_fail_tmo, "%d", ctrl->opts.fast_io_fail_timeout);
+WEFT_ATTR(tos, "%d", ctrl->opts.tos);
 WEFT_ATTR(reconnects, "%u", ctrl->reconnects);
 WEFT_ATTR(errors, "%u", ctrl->errors);
 WEFT_ATTR(reason, "%s", ctrl->reason);
@@ -243,6 +244,7 @@ static struct attribute *weft_ctrl_attrs[] = {
 	&dev_attr_reconnect_delay.attr,
 	&dev_attr_ctrl_loss_tmo.attr,
 	&dev_attr_fast_io_fail_tmo.attr,
+	&dev_attr_tos.attr,
 	&dev_attr_reconnects.attr,
 	&dev_attr_errors.attr,
 	&dev_attr_ends.attr,

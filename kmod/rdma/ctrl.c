@@ -213,6 +213,7 @@ static int weft_read_options(struct weft_rdma_options *opts,
 	opts->ctrl_loss_timeout = clamp(req->ctrl_loss_timeout, -1, WEFT_RDMA_SECONDS_MAX);
 	opts->fast_io_fail_timeout = clamp(req->fast_io_fail_timeout, -1,
 					   WEFT_RDMA_SECONDS_MAX);
+	opts->tos = clamp(req->tos, -1, 255);
 	return weft_parse_address(opts, why);
 }
 

@@ -426,6 +426,9 @@ int weft_rdma_queue_start(struct weft_rdma_queue *queue, struct weft_why *why)
 		queue->cm_id = NULL;
 		return weft_refuse(why, ret, "no connection can be made (error %d)", -ret);
 	}
+	/* RoCE puts it into each packet; the subnet manager maps it to a service level. */
+	if (queue->ctrl->opts.tos >= 0)
+		rdma_set_service_type(queue->cm_id, queue->ctrl->opts.tos);
 	ret = weft_queue_resolve(queue, why);
 	if (ret)
 		goto out_destroy_id;

@@ -303,6 +303,7 @@ enum weft_rdma_end {
  * @reconnect_delay: seconds before the second attempt; doubles up to 8 times
  * @ctrl_loss_timeout: seconds until it is given up, -1 for never
  * @fast_io_fail_timeout: seconds until I/O fails, -1 for never
+ * @tos: type of service of the connections, -1 for the adapter's default
  */
 struct weft_rdma_options {
 	char			subnqn[224];
@@ -320,6 +321,7 @@ struct weft_rdma_options {
 	u32			reconnect_delay;
 	int			ctrl_loss_timeout;
 	int			fast_io_fail_timeout;
+	int			tos;
 };
 
 /**

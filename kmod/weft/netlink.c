@@ -601,6 +601,8 @@ int weft_nl_controller_create_doit(struct sk_buff *skb, struct genl_info *info)
 					WEFT_NO_PATH_TIMEOUT),
 		.req.fast_io_fail_timeout =
 			weft_nl_seconds(attrs[WEFT_A_CONTROLLER_FAST_IO_FAIL_TIMEOUT], -1),
+		.req.tos	= attrs[WEFT_A_CONTROLLER_TOS] ?
+				  (int)nla_get_u32(attrs[WEFT_A_CONTROLLER_TOS]) : -1,
 	};
 	struct weft_why why = {};
 	int ret;

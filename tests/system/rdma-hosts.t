@@ -26,9 +26,30 @@ soft_roce_on eth0
 uris="rdma://$target/$nqn:d0 rdma://$target/$nqn:d1"
 # shellcheck disable=SC2086
 ok "a volume on the other host's disks" weftctl create v $uris --chunk 64K --force \
-	--keep-alive "$(slow 4)" --reconnect-delay 1
+	--keep-alive "$(slow 4)" --reconnect-delay 1 --tos 104
 weftctl status v | indented
 ok "verified, nothing in its way" verify /dev/weft/v size="$(mib 24)" bsrange=4k-300k
+
+# services COUNT: the types of service in so many RoCE packets that leave this host, during reads.
+services() {
+	dd if=/dev/weft/v of=/dev/null bs=64k count=400 iflag=direct status=none &
+	timeout "$(slow 20)" python3 - "$1" <<-'P'
+		import socket, sys
+		packets = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
+		found, left = set(), int(sys.argv[1])
+		while left:
+		    data, (_, _, kind, _, _) = packets.recvfrom(100)
+		    # IPv4 with UDP, to RoCE's port.
+		    roce = data[0] == 0x45 and data[9] == 17 and data[22:24] == b"\x12\xb7"
+		    if kind == socket.PACKET_OUTGOING and roce:
+		        found.add(data[1])
+		        left -= 1
+		print(*sorted(found))
+	P
+	wait $!
+}
+is "its packets have the type of service that was asked for" "$(services 100)" 104
+is "which the controller shows" "$(cat /sys/class/weft-rdma/weft-rdma0/tos)" 104
 
 lossy() {
 	modprobe sch_netem
