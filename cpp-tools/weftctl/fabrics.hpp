@@ -39,6 +39,7 @@ struct connection {
     std::string subnqn;
     std::vector<std::string> disks; ///< "/dev/nvme3n1", ...
     bool made = false;              ///< this command connected it
+    std::vector<std::string> notes; ///< sentences for the user
 };
 
 /// An entry of a discovery controller.

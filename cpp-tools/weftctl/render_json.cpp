@@ -249,7 +249,8 @@ public:
                          {"state", row.state},
                          {"subnqn", row.subnqn},
                          {"disks", row.disks},
-                         {"made", row.made}});
+                         {"made", row.made},
+                         {"notes", row.notes}});
             all.push_back(std::move(line));
         }
         add("connections", std::move(all));

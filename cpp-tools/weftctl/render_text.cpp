@@ -185,6 +185,9 @@ public:
             rows.add({row.controller, row.state, fmt::format("{}", fmt::join(row.disks, " ")),
                       member_uri{row.at, row.subnqn, 1}.text()});
         rows.print();
+        for (const auto& row : connections)
+            for (const auto& note : row.notes)
+                fmt::print("note: {}\n", note);
     }
 
     void diagnosed(const std::vector<diagnosis>& found) override

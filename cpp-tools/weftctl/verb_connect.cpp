@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "fabrics.hpp"
+#include "identity.hpp"
 #include "verbs.hpp"
 
 namespace weft
@@ -99,6 +100,9 @@ result<exit_code> run_connect(const connect_verb& verb, renderer& out)
             }
             if (auto now = current(*link))
                 link->disks = std::move(now->disks);
+            for (const auto& doubtful : doubtful_namespaces(*link))
+                link->notes.push_back(fmt::format("the identifier of {} may be made up ({}): {}; {}",
+                                                  doubtful.disk, doubtful.wwid, made_up_why, made_up_fix));
             links.push_back(std::move(*link));
         } else {
             out.failure(link.error());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "doctor.hpp"
 
+#include "identity.hpp"
 #include "sysfile.hpp"
 
 #include <array>
@@ -111,6 +112,16 @@ void diagnose_peer_pages(diagnoses& found)
     }
 }
 
+void diagnose_identifiers(diagnoses& found)
+{
+    for (const auto& link : connections())
+        for (const auto& doubtful : doubtful_namespaces(link))
+            found.push_back(
+                {severity::note, "rdma",
+                 fmt::format("the identifier of {} may be made up: {}", doubtful.disk, doubtful.wwid),
+                 made_up_why, made_up_fix});
+}
+
 } // namespace
 
 void diagnose_rdma(diagnoses& found)
@@ -118,6 +129,7 @@ void diagnose_rdma(diagnoses& found)
     std::error_code ignored;
     bool any = false;
     diagnose_peer_pages(found);
+    diagnose_identifiers(found);
     for (const auto& device : fs::directory_iterator("/sys/class/infiniband", ignored)) {
         any = true;
         for (const auto& port : fs::directory_iterator(device.path() / "ports", ignored))

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/// Identifiers of namespaces. weft refuses a namespace whose identifier changes: it may be another disk.
+#pragma once
+
+#include "fabrics.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft
+{
+
+/// Whether a target may have made the identifier up when it started. Linux's and SPDK's targets make a random
+/// UUID (version 4, RFC 9562) unless they are given one, so a random one that was given looks the same. wwid:
+/// as in sysfs, "uuid.550e8400-e29b-41d4-a716-446655440000"; model: of the controller.
+[[nodiscard]] bool looks_made_up(std::string_view wwid, std::string_view model);
+
+/// A namespace whose identifier looks made up.
+struct doubtful_namespace {
+    std::string disk; ///< "/dev/weft-rdma0n1"
+    std::string wwid;
+};
+
+/// Those of a connection.
+[[nodiscard]] std::vector<doubtful_namespace> doubtful_namespaces(const connection& link);
+
+/// What happens when such an identifier changes, and how it is set at the target.
+extern const char* const made_up_why;
+extern const char* const made_up_fix;
+
+} // namespace weft
