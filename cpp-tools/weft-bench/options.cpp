@@ -18,7 +18,7 @@ A route that cannot be says why.
 Exit status:
   0  measured: each route that --routes names, or one at least
   1  an error of the system or of the source
-  2  what was asked for cannot be
+  2  invalid or unsupported request
   3  a route that --routes names was refused or failed, or all were
 
 CPU seconds are this process's; what the kernel's own threads do is not in them.

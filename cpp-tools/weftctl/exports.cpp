@@ -43,7 +43,7 @@ Number number_of(const json& entry, const char* name)
     const auto& value = entry.at(name);
     if (!value.is_number_unsigned() || value.get<std::uint64_t>() > std::numeric_limits<Number>::max())
         throw json::out_of_range::create(401,
-                                         fmt::format("{} is no number from 0 to {}: {}", name,
+                                         fmt::format("{} is not a number from 0 to {}: {}", name,
                                                      std::numeric_limits<Number>::max(), value.dump()),
                                          nullptr);
     return value.get<Number>();
@@ -80,7 +80,7 @@ result<void> check(const export_spec& spec)
     if (good && uuid_parse(spec.uuid.c_str(), parsed))
         return fail(exit_code::usage, "'{}' is not a UUID", spec.uuid);
     if (good && !spec.at.port)
-        return fail(exit_code::usage, "0 is no port");
+        return fail(exit_code::usage, "0 is not a port");
     if (good && spec.at.transport != "rdma" && spec.at.transport != "tcp")
         return fail(exit_code::usage, "no transport is called '{}'", spec.at.transport);
     return good;
@@ -230,7 +230,7 @@ result<std::string> named_uuid(const std::string& name)
             "/etc/machine-id names this machine and is not there; 'systemd-machine-id-setup' makes it");
     uuid_t space;
     if (uuid_parse(machine->c_str(), space))
-        return fail(exit_code::damaged, "/etc/machine-id holds '{}', which is no id", *machine);
+        return fail(exit_code::damaged, "/etc/machine-id holds '{}', which is not a machine id", *machine);
     uuid_t made;
     uuid_generate_sha1(made, space, name.c_str(), name.size());
     char out[UUID_STR_LEN];

@@ -57,7 +57,7 @@ public:
         switch (errnum) {
         case ECONNREFUSED:
         case ENVME_CONNECT_CONNREFUSED:
-            return "nobody listens there, or the target refuses this host";
+            return "connection refused: no listener at that address, or the target rejects this host";
         case ECONNRESET:
             return "the target ended the connection: it is not that transport's, or overloaded";
         case ETIMEDOUT:
@@ -146,7 +146,7 @@ result<std::string> create_own(const nvme_address& at, const std::string& subnqn
     controller_request request;
     uuid_t id;
     if (uuid_parse(identity->id.c_str(), id))
-        return fail(exit_code::usage, "the host id '{}' is no UUID", identity->id);
+        return fail(exit_code::usage, "the host id '{}' is not a UUID", identity->id);
     std::copy(std::begin(id), std::end(id), request.host_id.begin());
     request.transport = at.transport;
     request.subnqn = subnqn;

@@ -152,7 +152,7 @@ struct diagnosis {
     std::string check; ///< "kernel", "dkms", "rdma", ...
     std::string what;  ///< what was found
     std::string why;   ///< why it matters; empty if all is well
-    std::string mend;  ///< the command or change that fixes it; may be empty
+    std::string fix;   ///< the command or change that fixes it; may be empty
 };
 
 /// A message of the event group.

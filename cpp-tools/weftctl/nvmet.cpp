@@ -122,8 +122,9 @@ result<void> set_p2pmem(const fs::path& ns, const export_spec& spec)
     const std::string value = spec.p2pmem == "off" ? "0" : spec.p2pmem == "auto" ? "1" : spec.p2pmem;
     if (const int err = write_attribute(attribute, value)) {
         if (-err == ENODEV || -err == EINVAL || -err == ENXIO)
-            return fail(exit_code::usage, "{}: {} is no PCI device that offers memory for peer-to-peer DMA",
-                        spec.device, spec.p2pmem);
+            return fail(exit_code::usage,
+                        "{}: {} is not a PCI device that offers memory for peer-to-peer DMA", spec.device,
+                        spec.p2pmem);
         return fail(exit_code_of(-err), "{}: the target refuses {} as --p2pmem: {}", spec.device, spec.p2pmem,
                     std::strerror(-err));
     }

@@ -264,7 +264,7 @@ public:
                            {"check", row.check},
                            {"text", row.what},
                            {"why", row.why},
-                           {"mend", row.mend}});
+                           {"fix", row.fix}});
         add("findings", std::move(all));
     }
 

@@ -199,11 +199,11 @@ public:
             fmt::print("{}  {:<10}  {}\n", marks[static_cast<int>(row.level)], row.check, row.what);
             if (!row.why.empty())
                 fmt::print("                       {}\n", row.why);
-            if (!row.mend.empty())
-                fmt::print("                       mend: {}\n", row.mend);
+            if (!row.fix.empty())
+                fmt::print("                       fix: {}\n", row.fix);
         }
         if (found.empty())
-            fmt::print("nothing to mend\n");
+            fmt::print("nothing to fix\n");
         else
             fmt::print("{} problems, {} warnings, {} notes\n", counts[3], counts[2], counts[1]);
     }
@@ -311,7 +311,7 @@ private:
         std::string users;
         for (const auto& user : volume.users)
             users += (users.empty() ? "" : ", ") + user;
-        fmt::print("  in use by   {}\n", users.empty() ? "nobody" : users);
+        fmt::print("  in use by   {}\n", users.empty() ? "none" : users);
         table rows({"  MEMBER", "STATE", "DISK", "ADDRESS", "READ", "WRITTEN", "R-MEAN", "W-MEAN", "ERRORS"});
         for (const auto& member : volume.members)
             rows.add({fmt::format("  {}", member.index), member.state, member.disk, member.address,

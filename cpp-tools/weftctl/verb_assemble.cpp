@@ -53,8 +53,8 @@ result<void> assemble_set(const member_set& set, const verb_options& options, st
         return std::unexpected(kernel.error());
     for (const auto& [member, device] : further) {
         if (auto done = kernel->add_path(set.name, member, device); !done)
-            return fail(done.error().code, "volume {} is assembled, but {} is no path of it: {}", set.name,
-                        device, done.error().text);
+            return fail(done.error().code, "volume {} is assembled, but {} is not one of its paths: {}",
+                        set.name, device, done.error().text);
         actions.push_back(
             {"path add", set.name,
              fmt::format("member {} of {} is reached by {} as well", member, set.name, device)});

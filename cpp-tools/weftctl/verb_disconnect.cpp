@@ -83,8 +83,9 @@ verb add_disconnect(CLI::App& app)
     auto options = std::make_shared<disconnect_options>();
     auto* command = app.add_subcommand("disconnect", "disconnect from exports of other hosts");
     command->add_option("NAME", options->names, "URIs, NQNs, controllers (nvme3) or disks (/dev/nvme3n1)");
-    command->add_flag("--all", options->all,
-                      "every NVMe over Fabrics controller of this host, whoever connected it");
+    command->add_flag(
+        "--all", options->all,
+        "all NVMe over Fabrics controllers of this host, also those that other programs connected");
     command->add_flag("--force", options->force, "also where its disks are in use: I/O on them fails");
     command->add_flag("--dry-run", options->dry_run, "say what would be done, change nothing");
     command->footer(R"(A controller whose disks are mounted, open or members of a volume is refused.

@@ -41,12 +41,12 @@ verb add_doctor(CLI::App& app)
 {
     auto options = std::make_shared<doctor_options>();
     auto* command =
-        app.add_subcommand("doctor", "look for what is wrong with this node, and say what mends it");
+        app.add_subcommand("doctor", "look for what is wrong with this node, and say how to fix it");
     command->add_option("NAME", options->volume,
                         "of a volume: only its routes to other devices' memory, each tried");
     command->add_flag("--quiet", options->quiet, "only warnings and problems");
     command->footer(
-        R"(Changes nothing. The exit status is 0 when there is nothing to mend (notes are nothing to mend), 8
+        R"(Changes nothing. The exit status is 0 if there is nothing to fix (a note is not a fault), 8
 when there are warnings, 9 when something does not work.
 
 Routes to other devices' memory are proved: some memory of each GPU (CUDA) and each BAR that weft_p2p offers

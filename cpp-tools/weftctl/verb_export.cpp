@@ -38,7 +38,7 @@ result<std::string> parse_p2pmem(const std::string& text)
         std::error_code problem;
         device = std::filesystem::canonical("/sys/class/nvme/" + controller + "/device", problem);
         if (problem)
-            return fail(exit_code::usage, "{} is no NVMe device with memory of its own", text);
+            return fail(exit_code::usage, "{} is not an NVMe device with memory of its own", text);
     }
     const auto name = device.filename().string();
     if (!std::filesystem::exists("/sys/bus/pci/devices/" + name))
@@ -255,7 +255,7 @@ verb add_export(CLI::App& app)
     auto options = std::make_shared<export_options>();
     auto* command =
         app.add_subcommand("export", "serve block devices to other hosts by the kernel's NVMe target");
-    auto* devices = command->add_option("DEVICE", options->devices, "block devices nobody uses");
+    auto* devices = command->add_option("DEVICE", options->devices, "block devices that are not in use");
     command->add_option("--transport", options->at.transport, "rdma or tcp")
         ->check(CLI::IsMember({"rdma", "tcp"}))
         ->capture_default_str();

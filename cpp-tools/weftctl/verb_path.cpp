@@ -35,7 +35,7 @@ result<std::uint32_t> member_of(const std::string& device, const volume_status& 
         return std::unexpected(copies.error());
     const auto* sb = copies->best();
     if (!sb)
-        return fail(exit_code::usage, "{} has no superblock of weft's: it is no path to a member", device);
+        return fail(exit_code::usage, "{} has no weft superblock, so it is not a path to a member", device);
     if (format_uuid(sb->volume_uuid) != volume.uuid)
         return fail(exit_code::usage, "{} leads to member {} of volume {}, not of {}", device,
                     sb->member_index, sb->name, volume.name);
@@ -94,7 +94,7 @@ result<void> remove_paths(netlink& kernel, const volume_status& volume, const pa
         if (auto done = remove_one(kernel, volume, name, options.dry_run); !done)
             return done;
         actions.push_back({"path remove", options.volume,
-                           fmt::format("{} is no path of {} any more", name, options.volume),
+                           fmt::format("{} is removed from the paths of {}", name, options.volume),
                            options.dry_run});
     }
     return {};
@@ -146,11 +146,13 @@ void add_arguments(CLI::App& command, path_options& options, const char* what)
 verb add_path(CLI::App& app)
 {
     auto options = std::make_shared<path_options>();
-    auto* command = app.add_subcommand("path", "give a member of a volume another path, or take one from it");
-    auto* add = command->add_subcommand("add", "one more way to a member");
+    auto* command = app.add_subcommand("path", "list the paths to a volume's members, add and remove them");
+    auto* list = command->add_subcommand("list", "show each path with its state and its counters");
+    list->add_option("VOLUME", options->volume, "name of an assembled volume")->required();
+    auto* add = command->add_subcommand("add", "add a path to a member");
     add_arguments(*add, *options, "rdma://ADDRESS[:PORT]/SUBNQN[?ns=1], or a disk that is connected already");
     add_connect_options(*add, options->connecting);
-    auto* remove = command->add_subcommand("remove", "take a path from a member");
+    auto* remove = command->add_subcommand("remove", "remove a path from a member");
     add_arguments(*remove, *options, "URIs, or disks as 'weftctl status' shows them");
     auto* iopolicy = command->add_subcommand("iopolicy", "say which of several paths I/O takes");
     iopolicy->add_option("VOLUME", options->volume, "name of an assembled volume")->required();

@@ -33,7 +33,7 @@ result<exit_code> run_probe(const std::string& path)
 verb add_probe(CLI::App& app)
 {
     auto path = std::make_shared<std::string>();
-    auto* command = app.add_subcommand("probe", "what udev is told of a member");
+    auto* command = app.add_subcommand("probe", "print the properties of a member for udev");
     command->add_option("DEVICE", *path, "block device")->required();
     command->group(""); // for udev; not in the help
     return {command, [path](renderer&) { return run_probe(*path); }};

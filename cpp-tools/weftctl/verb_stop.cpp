@@ -115,7 +115,7 @@ result<exit_code> run_stop(const stop_options& options, renderer& out)
 verb add_stop(CLI::App& app)
 {
     auto options = std::make_shared<stop_options>();
-    auto* command = app.add_subcommand("stop", "take volumes apart that nobody uses");
+    auto* command = app.add_subcommand("stop", "stop volumes that are not in use");
     command->add_option("NAME", options->names, "of the volumes");
     command->add_flag("--all", options->all, "every volume");
     command->add_flag("--dry-run", options->dry_run, "say what would be stopped, change nothing");

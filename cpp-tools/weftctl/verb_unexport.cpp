@@ -28,7 +28,7 @@ result<exit_code> run_unexport(const unexport_options& options, renderer& out)
     for (const auto& name : options.names) {
         const auto* spec = book->find(name);
         if (!spec)
-            return fail(exit_code::missing, "{} is no export of weftctl's; 'weftctl exports' lists them",
+            return fail(exit_code::missing, "{} is not an export of weftctl; 'weftctl exports' lists them",
                         name);
         leaving.push_back(*spec);
     }

@@ -14,13 +14,13 @@ constexpr auto footer = R"(A volume stripes its data over its members: losing on
 Exit status:
   0  done
   1  an I/O or system error
-  2  what was asked for cannot be
+  2  invalid or unsupported request
   3  in use, owned by another host, or there already
   4  a volume, member, module or superblock is not there
   5  superblocks are damaged or do not belong together
   6  a device holds something; --force overwrites it
   7  not allowed, or read-only
-  8  doctor: something should be mended
+  8  doctor: something should be fixed
   9  doctor: something does not work
 
 With --json a command prints one JSON document, also when it fails: "schema" is 1, "errors" has the code (the exit

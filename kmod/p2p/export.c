@@ -203,7 +203,7 @@ static int weft_bar_check(struct weft_bar *bar, const struct weft_bar_export *re
 	if (req->pad)
 		return weft_refuse(why, -EINVAL, "what is reserved is not 0");
 	if (!req->length || !PAGE_ALIGNED(req->start) || !PAGE_ALIGNED(req->length))
-		return weft_refuse(why, -EINVAL, "%llu bytes from %llu on are no whole pages",
+		return weft_refuse(why, -EINVAL, "%llu bytes from byte %llu are not whole pages",
 				   req->length, req->start);
 	if (req->start > bar->size || req->length > bar->size - req->start)
 		return weft_refuse(why, -ERANGE, "the device has %llu bytes of memory",

@@ -87,7 +87,7 @@ struct weft_import *weft_import_attach(const struct weft_import_request *req,
 	/* An exporter may assume that the device is a PCI device. */
 	if (!dev_is_pci(req->device)) {
 		ret = weft_refuse(why, -EOPNOTSUPP,
-				  "no direct route: %s is no PCI device", dev_name(req->device));
+				  "no direct route: %s is not a PCI device", dev_name(req->device));
 		return ERR_PTR(ret);
 	}
 	import = kzalloc_obj(*import);

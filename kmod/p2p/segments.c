@@ -73,7 +73,7 @@ int weft_segments_make(struct weft_segments *segments, struct sg_table *sgt, u64
 	if (left)
 		return weft_refuse(why, -EINVAL, "%s mapped %llu bytes too few", whose, left);
 	if (!weft_segments_whole(segments))
-		return weft_refuse(why, -EOPNOTSUPP, "%s mapped pieces that are no whole pages",
+		return weft_refuse(why, -EOPNOTSUPP, "%s mapped pieces that are not whole pages",
 				   whose);
 	return 0;
 }

@@ -83,7 +83,7 @@ static int weft_walk(struct pci_dev *memory, struct pci_dev *device, struct weft
 int weft_p2p_reaches(struct pci_dev *memory, struct device *device, struct weft_why *why)
 {
 	if (!dev_is_pci(device))
-		return weft_refuse(why, -EOPNOTSUPP, "%s is no PCI device", dev_name(device));
+		return weft_refuse(why, -EOPNOTSUPP, "%s is not a PCI device", dev_name(device));
 	if (IS_ENABLED(CONFIG_PCI_P2PDMA)) {
 		if (pci_p2pdma_distance(memory, device, false) >= 0)
 			return 0;

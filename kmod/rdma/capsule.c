@@ -261,7 +261,7 @@ int weft_info_controller(const struct nvme_id_ctrl *id, u64 cap, u32 page_bytes,
 	memset(info, 0, sizeof(*info));
 	if (id->cntrltype && id->cntrltype != NVME_CTRL_IO)
 		return weft_refuse(why, -EPROTO,
-				   "it is no I/O controller (CNTRLTYPE %u)",
+				   "it is not an I/O controller (CNTRLTYPE %u)",
 				   id->cntrltype);
 	if (!(sgls & WEFT_SGLS_KEYED))
 		return weft_refuse(why, -EPROTO,

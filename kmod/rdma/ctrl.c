@@ -159,12 +159,12 @@ static int weft_parse_address(struct weft_rdma_options *opts, struct weft_why *w
 	if (inet_pton_with_scope(&init_net, AF_UNSPEC, opts->traddr, opts->trsvcid,
 				 &opts->remote))
 		return weft_refuse(why, -EINVAL,
-				   "'%s' port '%s' is no IP address and port",
+				   "'%s' port '%s' is not an IP address and port",
 				   opts->traddr, opts->trsvcid);
 	if (opts->host_traddr[0] &&
 	    inet_pton_with_scope(&init_net, AF_UNSPEC, opts->host_traddr, NULL,
 				 &opts->local))
-		return weft_refuse(why, -EINVAL, "the host address '%s' is no IP address",
+		return weft_refuse(why, -EINVAL, "the host address '%s' is not an IP address",
 				   opts->host_traddr);
 	return 0;
 }

@@ -85,7 +85,7 @@ static bool weft_ns_fit_sectors(struct weft_rdma_ns *ns)
 	lockdep_assert_held(&ns->ctrl->ns_lock);
 	if (sectors >= queue_max_hw_sectors(q))
 		return true;
-	weft_ctrl_warn(ns->ctrl, "namespace %u: a command takes %u KiB, before it were %u\n",
+	weft_ctrl_warn(ns->ctrl, "namespace %u: a command takes %u KiB, before %u KiB\n",
 		       ns->nsid, sectors / 2, queue_max_hw_sectors(q) / 2);
 	weft_rdma_path_fit(ns, sectors << SECTOR_SHIFT);
 	return weft_mq_lower_sectors(q, sectors);
@@ -743,7 +743,7 @@ void weft_rdma_ns_kill_all(struct weft_rdma_ctrl *ctrl, bool paused_only)
 		weft_ns_doom(ns);
 	/* It waits for users of disks. No disk is paused any more, so they end. */
 	cancel_work_sync(&ctrl->dead_work);
-	/* From here on, nobody else removes a namespace from the list. */
+	/* From here on, no other thread removes a namespace from the list. */
 	list_for_each_entry(ns, &ctrl->namespaces, list)
 		if (ns->state == WEFT_NS_DEAD && !ns->ended)
 			weft_ns_end(ns);

@@ -209,7 +209,7 @@ static struct weft_path *weft_rdma_path_connect(const struct weft_path_request *
 	ns = weft_rdma_ns_of(rp->wb.bdev->bd_disk);
 	if (!ns || bdev_is_partition(rp->wb.bdev)) {
 		ret = weft_refuse(why, -EINVAL,
-				  "member %s is no disk of weft's own RDMA initiator",
+				  "member %s is not a disk of weft_rdma",
 				  req->address);
 		goto out_close;
 	}

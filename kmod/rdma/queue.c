@@ -31,7 +31,7 @@ static const char *weft_cm_event_text(int event)
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 		return "the target does not answer";
 	case RDMA_CM_EVENT_REJECTED:
-		return "nobody listens there, or the target refuses this host";
+		return "connection refused: no listener at that address, or the target rejects this host";
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		return "the RDMA device was removed";
 	default:
@@ -368,7 +368,7 @@ static int weft_queue_ask(struct weft_rdma_queue *queue, struct weft_why *why)
 				queue->index ? ctrl->info.cntlid : 0xffff);
 	ret = rdma_connect(queue->cm_id, &param);
 	if (ret)
-		return weft_refuse(why, ret, "the connection cannot be asked for (error %d)",
+		return weft_refuse(why, ret, "the connection cannot be requested (error %d)",
 				   -ret);
 	return 0;
 }

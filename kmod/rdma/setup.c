@@ -186,7 +186,7 @@ static int weft_count_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 
 	/*
 	 * 0's based, submission queues below, completion queues above. Those for
-	 * peer memory are connected when there is some, but asked for now or never.
+	 * peer memory are connected when there is some, but requested now or never.
 	 */
 	ret = weft_set_features(ctrl, NVME_FEAT_NUM_QUEUES, ask | ask << 16, &result);
 	if (ret)

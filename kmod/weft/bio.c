@@ -164,7 +164,7 @@ static void weft_member_done(struct weft_io *io, struct bio *bio)
 	u64 nsecs = ktime_get_ns() - io->sent;
 
 	trace_weft_done(member, nsecs, bio->bi_status);
-	/* REQ_NOWAIT caused this: it is no I/O, and not an error of the member. */
+	/* REQ_NOWAIT caused this: there was no I/O, and no error of the member. */
 	if (unlikely(bio->bi_status == BLK_STS_AGAIN)) {
 		this_cpu_dec(member->stats->ios[io->group]);
 		this_cpu_sub(member->stats->sectors[io->group], io->sectors);

@@ -64,7 +64,7 @@ static int weft_memory_aligned(const struct weft_memory *mem, const struct weft_
 
 	if (mem->first & (alignment - 1))
 		return weft_refuse(why, -EINVAL,
-				   "the memory begins at %llu, which is no multiple of %u bytes, as the members of %s need it",
+				   "the memory begins at %llu, which is not a multiple of %u bytes, as the members of %s need it",
 				   mem->first, alignment, vol->name);
 	return 0;
 }
@@ -199,7 +199,7 @@ static int weft_memory_import(struct weft_memory *mem, struct weft_volume *vol,
 	if (IS_ERR(mem->dmabuf)) {
 		ret = PTR_ERR(mem->dmabuf);
 		mem->dmabuf = NULL;
-		return weft_refuse(why, ret, "descriptor %d is no dma-buf", req->fd);
+		return weft_refuse(why, ret, "descriptor %d is not a dma-buf", req->fd);
 	}
 	if (!mem->read_only && !(mem->dmabuf->file->f_mode & FMODE_WRITE))
 		return weft_refuse(why, -EACCES,
@@ -277,7 +277,7 @@ static int weft_memory_check(const struct weft_mem_register *req, struct weft_wh
 	if (req->flags & ~WEFT_MEM_FLAGS || req->pad)
 		return weft_refuse(why, -EINVAL, "a flag is not known (0x%x)", req->flags);
 	if (!req->length || req->length > S64_MAX || req->start > S64_MAX - req->length)
-		return weft_refuse(why, -EINVAL, "%llu bytes from %llu on are no memory",
+		return weft_refuse(why, -EINVAL, "%llu bytes from byte %llu are not a valid range of memory",
 				   req->length, req->start);
 	if (req->kind == WEFT_MEM_KIND_PAGES && req->fd != -1)
 		return weft_refuse(why, -EINVAL, "memory of the caller's own has no descriptor");

@@ -430,7 +430,7 @@ static int weft_owner_read_both(struct weft_volume *vol, struct weft_owner_info 
 
 /*
  * May a heartbeat that succeeded renew the lease? While the old lease lasts,
- * nobody else can have taken the volume. After its end another host may have
+ * no other host can have taken the volume. After its end another host may have
  * written its claim between our read and our write. So the lease comes back with
  * the second of two heartbeats. It starts an interval after the first one ended:
  * a host that read the record before the first one's write has written its claim
@@ -573,7 +573,7 @@ weft_owner_may_claim(struct weft_volume *vol, const char *host_nqn,
 	vol->owner.info.generation = vol->owner.claim.generation;
 	if (ret == -EBADMSG && !take_over)
 		return weft_refuse(why, -EBUSY,
-				   "volume %s: %s, so nobody can tell whether a host owns it; --take-over if none does",
+				   "volume %s: %s, so it is unknown whether a host owns it; --take-over if none does",
 				   vol->name, damage.text);
 	if (ret == -ENODATA || ret == -EBADMSG) {
 		/* The record is lost. A claim that was not released still counts. */

@@ -237,7 +237,7 @@ int weft_volume_path_remove(const struct weft_path_change *change, struct weft_w
 	kept = NULL;
 	weft_peers_changed(member->volume);
 	bd_unlink_disk_holder(path->bdev, member->volume->disk);
-	weft_info(member->volume, "member %u has no path %s any more\n", member->index,
+	weft_info(member->volume, "member %u: path %s is removed\n", member->index,
 		  path->bdev->bd_disk->disk_name);
 	weft_member_drop_path(member, path);
 out_done:

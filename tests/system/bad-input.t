@@ -66,7 +66,7 @@ is "examine names this host as the owner" \
 	"$(weftctl examine /dev/r0 --json | json '.owners[] | "\(.record) \(.held) \(.host_nqn)"' | paste -sd,)" \
 	"owner true $(weftctl host-nqn),claim true $(weftctl host-nqn)"
 is "other members have no owner record" "$(weftctl examine /dev/r1 --json | json '.owners | length')" 0
-refused "to add a member to itself, in a dry run" 2 "no superblock of weft's" \
+refused "to add a member to itself, in a dry run" 2 "no weft superblock" \
 	weftctl path add v /dev/r2 --dry-run
 is "a dry run of a policy" "$(weftctl path iopolicy v numa --dry-run)" "would: v takes its paths by numa"
 is "sets nothing" "$(cat '/sys/block/weft!v/weft/iopolicy')" round-robin

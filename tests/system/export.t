@@ -95,7 +95,7 @@ ok "a dry run" weftctl export /dev/a /dev/b "${any[@]}" --dry-run
 tree >/tmp/after
 is "the target has nothing of all that" "$(diff /tmp/before /tmp/after)" ""
 is "and nothing is saved" "$(weftctl exports)" "nothing is exported"
-refused "another program's subsystem is not unexported" 4 "is no export of weftctl's" weftctl unexport nqn.others
+refused "another program's subsystem is not unexported" 4 "is not an export of weftctl" weftctl unexport nqn.others
 
 # --- Memory of a controller, where kernel and hardware have it
 cmb=
@@ -134,7 +134,7 @@ is "discovery shows what this host may have" "$(weftctl discover rdma://10.0.0.1
 is "and nothing to another host" "$(weftctl discover rdma://10.0.0.1 "${as_other[@]}")" \
 	"nothing that this host may connect to"
 refused "connecting as another host" 1 "cannot be connected" weftctl connect "$a" "${as_other[@]}"
-refused "no listener" 1 "nobody listens there" weftctl connect tcp://127.0.0.1:4999/nqn.x
+refused "no listener" 1 "no listener at that address" weftctl connect tcp://127.0.0.1:4999/nqn.x
 refused "a URI that is none" 2 "names no subsystem" weftctl create v rdma://10.0.0.1
 refused "one good member and one that is not there" 1 "cannot be connected" \
 	weftctl create v "$a" rdma://10.0.0.1/nqn.nix

@@ -42,7 +42,7 @@ is "over five" "$(pair "$near" "$(adapter 2)" bridges)" 5
 is "none reaches what is below another root port" "$(pair "$far" "$(adapter 1)" possible)" false
 weftctl topology --json | json '.pairs[].why' >/tmp/reasons
 ok "and it says why" grep -q 'below different root ports' /tmp/reasons
-weftctl doctor --json | json '.findings[] | select(.check == "routes") | .text, .mend' >/tmp/routes
+weftctl doctor --json | json '.findings[] | select(.check == "routes") | .text, .fix' >/tmp/routes
 ok "the doctor says so too" \
 	grep -q "BAR $near and RDMA $(adapter 1) .*peer-to-peer is possible, 3 bridges" /tmp/routes
 ok "and what to change" grep -q 'below one PCIe switch' /tmp/routes

@@ -32,7 +32,7 @@ weftctl status v | indented
 # shellcheck disable=SC2086
 make_null other 64
 # shellcheck disable=SC2086
-refused "a path to something else" 2 "no superblock" weftctl path add v /dev/other $quick
+refused "a path to something else" 2 "no weft superblock" weftctl path add v /dev/other $quick
 stat_of() { awk '{ print $1 + $5 }' "/sys/block/$1/stat"; }
 first=$(stat_of weft-rdma0n1) second=$(stat_of weft-rdma2n1)
 # On one cpu: each takes its turns by itself.

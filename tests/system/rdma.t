@@ -37,7 +37,7 @@ reservation() {
 }
 
 # --- What cannot be connected says why
-refused "no listener" 1 "nobody listens there" weftctl connect "rdma://10.9.0.1:4555/$nqn:d0"
+refused "no listener" 1 "no listener at that address" weftctl connect "rdma://10.9.0.1:4555/$nqn:d0"
 refused "no route" 1 "no route" weftctl connect "rdma://10.77.77.77/$nqn:d0"
 refused "no such subsystem" 1 "is there a subsystem of that name" weftctl connect "rdma://10.9.0.1/$nqn:none"
 is "none of them left a controller" "$(find /sys/class/weft-rdma/ -mindepth 1 2>/dev/null | wc -l)" 0

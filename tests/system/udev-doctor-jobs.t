@@ -59,11 +59,11 @@ ok "DKMS has the modules of this guest" dkms_knows_weft
 weftctl doctor >/tmp/doctor
 is "memory limits are the one warning here" "$? $(grep -c '^warning' /tmp/doctor)" "8 1"
 bad='map(select(.severity == "warning" or .severity == "problem"))'
-is "every warning says why, and what mends it" \
-	"$(findings "$bad | map(select(.mend == \"\" or .why == \"\")) | length")" 0
+is "every warning says why, and how to fix it" \
+	"$(findings "$bad | map(select(.fix == \"\" or .why == \"\")) | length")" 0
 ulimit -l unlimited
-ok "without it there is nothing to mend" weftctl doctor --quiet
-is "and quiet is quiet" "$(weftctl doctor --quiet)" "nothing to mend"
+ok "without it there is nothing to fix" weftctl doctor --quiet
+is "and quiet is quiet" "$(weftctl doctor --quiet)" "nothing to fix"
 is "kernel, headers, DKMS, module are found good" "$(finding headers)$(finding dkms)$(finding weft)" "good good good "
 if [ -e /proc/sys/kernel/io_uring_disabled ]; then
 	sysctl -q kernel.io_uring_disabled=2

@@ -40,7 +40,7 @@ inline std::expected<std::vector<Tensor>, std::string> parse_safetensors(std::st
 {
     const auto document = nlohmann::json::parse(header, nullptr, false);
     if (!document.is_object())
-        return std::unexpected("its header is no JSON object");
+        return std::unexpected("its header is not a JSON object");
     const auto start = sizeof(std::uint64_t) + header.size();
     std::vector<Tensor> tensors;
     for (const auto& [name, entry] : document.items()) {

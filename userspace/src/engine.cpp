@@ -642,7 +642,7 @@ Result<Engine> Engine::create(const EngineOptions& options)
                        std::to_string(options.entries) + " entries: an engine has from 1 to 32768 of them");
     if (options.staging_slots && (!options.staging_bytes || options.staging_bytes % 4096))
         return failure(EINVAL, "a staging slot of " + std::to_string(options.staging_bytes) +
-                                   " bytes is no multiple of 4096");
+                                   " bytes is not a multiple of 4096");
     auto impl = std::make_shared<Impl>(options);
     if (const int result = impl->start(); result < 0)
         return failure(-result, std::string("io_uring cannot be set up: ") + std::strerror(-result) +

@@ -183,7 +183,7 @@ const std::string& Memory::reason() const noexcept
 Result<Memory> Memory::allocate(std::size_t bytes)
 {
     if (!bytes || bytes > SIZE_MAX - page_size())
-        return failure(EINVAL, std::to_string(bytes) + " bytes are no memory");
+        return failure(EINVAL, std::to_string(bytes) + " bytes are not a valid length of memory");
     auto impl = std::make_shared<Impl>();
     impl->mapped = round_up(bytes, page_size());
     impl->mapping = ::mmap(nullptr, impl->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -210,7 +210,7 @@ Result<Memory> Memory::from_dmabuf(int fd, std::uint64_t offset, std::size_t byt
 {
     const auto end = ::lseek(fd, 0, SEEK_END);
     if (end < 0)
-        return failure_of("descriptor " + std::to_string(fd) + " is no dma-buf");
+        return failure_of("descriptor " + std::to_string(fd) + " is not a dma-buf");
     if (!bytes || offset > static_cast<std::uint64_t>(end) ||
         bytes > static_cast<std::uint64_t>(end) - offset)
         return failure(EINVAL, "the range of " + std::to_string(bytes) + " bytes from " +
@@ -234,7 +234,7 @@ Result<Memory> Memory::from_dmabuf(int fd, std::uint64_t offset, std::size_t byt
 Result<Memory> Memory::allocate_udmabuf(std::size_t bytes)
 {
     if (!bytes || bytes > SIZE_MAX - page_size())
-        return failure(EINVAL, std::to_string(bytes) + " bytes are no memory");
+        return failure(EINVAL, std::to_string(bytes) + " bytes are not a valid length of memory");
     const OwnedFd device(::open("/dev/udmabuf", O_RDWR | O_CLOEXEC));
     if (!device)
         return failure_of("/dev/udmabuf (modprobe udmabuf)");
@@ -277,7 +277,7 @@ Result<Memory> Memory::allocate_cuda(int gpu, std::size_t bytes)
     // Whole GPU pages, so that a dma-buf of this memory contains no other memory.
     constexpr std::size_t gpu_page = 2 << 20;
     if (!bytes || bytes > SIZE_MAX - gpu_page)
-        return failure(EINVAL, std::to_string(bytes) + " bytes are no memory");
+        return failure(EINVAL, std::to_string(bytes) + " bytes are not a valid length of memory");
     shim::CuPointer pointer = 0;
     // Frees the memory if a later step fails.
     auto owner = std::make_shared<Impl>();
@@ -298,12 +298,12 @@ Result<Memory> Memory::from_cuda(std::uint64_t device_pointer, std::size_t bytes
         return failure(ENOENT, shim::cuda_reason());
     auto impl = std::make_shared<Impl>();
     if (const auto result = context_of(*cuda, device_pointer, impl->context))
-        return failure(EINVAL, "the pointer is no device memory of CUDA's: " + cuda->describe(result));
+        return failure(EINVAL, "the pointer is not device memory of CUDA: " + cuda->describe(result));
     const shim::CurrentContext current(*cuda, impl->context);
     shim::CuPointer base = 0;
     std::size_t allocated = 0;
     if (const auto result = cuda->address_range(&base, &allocated, device_pointer))
-        return failure(EINVAL, "the pointer is no device memory of CUDA's: " + cuda->describe(result));
+        return failure(EINVAL, "the pointer is not device memory of CUDA: " + cuda->describe(result));
     if (!bytes || bytes > base + allocated - device_pointer)
         return failure(EINVAL, std::to_string(bytes) + " bytes go beyond the end of their allocation, " +
                                    std::to_string(base + allocated - device_pointer) + " bytes away");

@@ -34,7 +34,7 @@ public:
         plan.piece_ = options.piece ? options.piece : usual_piece(geometry);
         if (plan.piece_ % geometry.block_size || plan.piece_ > INT32_MAX)
             return failure(EINVAL, "pieces of " + std::to_string(plan.piece_) +
-                                       " bytes are no whole blocks, or 2 GiB and more");
+                                       " bytes are not whole blocks, or are 2 GiB or more");
         const auto places = memory.memory().size() / plan.piece_;
         if (!places || !options.window)
             return failure(ENOSPC, "the memory has " + std::to_string(memory.memory().size()) +
@@ -248,7 +248,7 @@ Result<void> WriteStream::put(std::uint32_t length)
 {
     auto& impl = *impl_;
     if (!length || length > impl.given.length || length % impl.target.geometry().block_size)
-        return failure(EINVAL, std::to_string(length) + " bytes are no whole blocks of a piece of " +
+        return failure(EINVAL, std::to_string(length) + " bytes are not whole blocks of a piece of " +
                                    std::to_string(impl.given.length));
     const auto index = impl.number % impl.places.size();
     impl.ended = length < impl.given.length;

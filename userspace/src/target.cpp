@@ -210,7 +210,7 @@ Result<Registration> Target::add(const Memory& memory, const Policy& policy) con
     // CPU memory without a dma-buf is registered as the caller's own pages.
     const bool pages = impl.data && !impl.dmabuf && !impl.device_pointer;
     if (!policy.direct) {
-        reason = "a direct route was not asked for";
+        reason = "a direct route was not requested";
     } else if (mem_ && id_ && (pages || impl.dmabuf)) {
         weft_mem_register request{};
         request.kind = pages ? WEFT_MEM_KIND_PAGES : WEFT_MEM_KIND_DMABUF;
@@ -245,7 +245,7 @@ Result<Registration> Target::add(const Memory& memory, const Policy& policy) con
             return failure(code, reason);
     }
     if (policy.persistent && !policy.staged)
-        return failure(EOPNOTSUPP, path_ + " is no weft volume: nothing is registered for good with it");
+        return failure(EOPNOTSUPP, path_ + " is not a weft volume: nothing is registered for good with it");
     if (pages && policy.direct) {
         const bool fits = !direct_ || reinterpret_cast<std::uintptr_t>(impl.data) % geometry_.alignment == 0;
         if (fits)
@@ -322,7 +322,7 @@ Result<File> File::open(const Volume& volume, const std::string& path, bool stri
     file.forks_ = fork_count;
     file.number_ = file.home_ = next_number();
     if (!volume.mem_) {
-        file.reason_ = volume.path() + " is no weft volume";
+        file.reason_ = volume.path() + " is not a weft volume";
         if (strict)
             return failure(EOPNOTSUPP, file.reason_);
     } else {

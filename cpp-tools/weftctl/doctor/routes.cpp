@@ -23,7 +23,7 @@ std::string describe(const pci_endpoint& endpoint)
 }
 
 // The fix for each reason that prevents a route.
-std::string mend_of(const peer_pair& pair)
+std::string fix_of(const peer_pair& pair)
 {
     if (!pair.possible)
         return "modprobe weft_p2p, and run this as root";
@@ -50,7 +50,7 @@ void diagnose_pair(diagnoses& found, const peer_pair& pair)
     found.push_back(
         {severity::note, check,
          fmt::format("{}: {}: {}", pairing, pair.possible ? "no peer-to-peer path" : "not known", pair.why),
-         "I/O between the two has no direct route", mend_of(pair)});
+         "I/O between the two has no direct route", fix_of(pair)});
 }
 
 // Which RDMA devices there are, software first.

@@ -88,7 +88,7 @@ void diagnose_exports(diagnoses& found)
     const auto book = export_book::load();
     if (!book) {
         found.push_back({severity::problem, "exports", book.error().text, "nothing is exported at boot",
-                         "mend the file, or remove it and export again"});
+                         "fix the file, or remove it and export again"});
         return;
     }
     if (book->entries().empty())
@@ -106,7 +106,8 @@ void diagnose_exports(diagnoses& found)
             found.push_back(
                 {severity::note, "exports",
                  fmt::format("{} is open to every host that reaches {}", spec.device, spec.at.address),
-                 "whoever connects can read and overwrite it", "unexport it and export it with --host"});
+                 "any host that connects can read and overwrite it",
+                 "unexport it and export it with --host"});
         else
             found.push_back({severity::good, "exports",
                              fmt::format("{} is served at {}", spec.device, spec.at.text()), "", ""});

@@ -96,7 +96,7 @@ TEST_F(TargetTest, FilesOnWhatIsNoWeftVolume)
     const auto volume = must(Volume::open(file.path()));
     const auto strict = File::open(volume, file.path(), true);
     ASSERT_FALSE(strict);
-    EXPECT_NE(strict.error().text.find("is no weft volume"), std::string::npos);
+    EXPECT_NE(strict.error().text.find("is not a weft volume"), std::string::npos);
     const auto loose = must(File::open(volume, file.path(), false));
     EXPECT_EQ(loose.size(), 100000U);
     EXPECT_FALSE(loose.reason().empty());
