@@ -18,13 +18,16 @@ struct gendisk *weft_mq_disk_alloc(struct blk_mq_tag_set *set,
 #ifdef BLK_FEAT_WRITE_CACHE
 	struct queue_limits lim = {
 		.logical_block_size	= limits->block_size,
-		.physical_block_size	= limits->block_size,
+		.physical_block_size	= limits->physical_block_size,
+		.io_min			= limits->io_min,
+		.io_opt			= limits->io_opt,
+		.chunk_sectors		= limits->chunk_sectors,
 		.max_hw_sectors		= limits->max_sectors,
 		.max_segments		= limits->max_segments,
 		.max_segment_size	= UINT_MAX,
 		.virt_boundary_mask	= limits->virt_boundary,
 		.max_hw_discard_sectors	= limits->max_discard_sectors,
-		.discard_granularity	= limits->max_discard_sectors ? limits->block_size : 0,
+		.discard_granularity	= limits->discard_granularity,
 		.max_discard_segments	= 1,
 		.max_write_zeroes_sectors = limits->max_write_zeroes_sectors,
 		.features		= BLK_FEAT_NOWAIT | BLK_FEAT_IO_STAT,
@@ -45,14 +48,16 @@ struct gendisk *weft_mq_disk_alloc(struct blk_mq_tag_set *set,
 		return disk;
 	q = disk->queue;
 	blk_queue_logical_block_size(q, limits->block_size);
-	blk_queue_physical_block_size(q, limits->block_size);
+	blk_queue_physical_block_size(q, limits->physical_block_size);
+	blk_queue_io_min(q, limits->io_min);
+	blk_queue_io_opt(q, limits->io_opt);
+	blk_queue_chunk_sectors(q, limits->chunk_sectors);
 	blk_queue_max_hw_sectors(q, limits->max_sectors);
 	blk_queue_max_segments(q, limits->max_segments);
 	blk_queue_virt_boundary(q, limits->virt_boundary);
 	blk_queue_max_discard_sectors(q, limits->max_discard_sectors);
 	blk_queue_max_discard_segments(q, 1);
-	if (limits->max_discard_sectors)
-		q->limits.discard_granularity = limits->block_size;
+	q->limits.discard_granularity = limits->discard_granularity;
 	blk_queue_max_write_zeroes_sectors(q, limits->max_write_zeroes_sectors);
 	blk_queue_write_cache(q, limits->write_cache, limits->write_cache);
 	blk_queue_flag_set(QUEUE_FLAG_NONROT, q);

@@ -64,6 +64,12 @@ static inline bool weft_bio_is_peer(struct bio *bio)
 /**
  * struct weft_mq_limits - limits of a request-based disk
  * @block_size: in bytes
+ * @physical_block_size: written at once, and as a whole at a power cut; in bytes
+ * @io_min: preferred granularity of writes, in bytes
+ * @io_opt: preferred size of writes, in bytes; 0 for none
+ * @chunk_sectors: requests that do not cross a multiple of it are faster; 0 for
+ *	none, or a power of two
+ * @discard_granularity: in bytes
  * @max_sectors: of one request
  * @max_segments: of one request
  * @max_discard_sectors: 0 if discard is not supported
@@ -75,6 +81,11 @@ static inline bool weft_bio_is_peer(struct bio *bio)
  */
 struct weft_mq_limits {
 	u32	block_size;
+	u32	physical_block_size;
+	u32	io_min;
+	u32	io_opt;
+	u32	chunk_sectors;
+	u32	discard_granularity;
 	u32	max_sectors;
 	u32	max_segments;
 	u32	max_discard_sectors;

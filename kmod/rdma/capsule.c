@@ -279,6 +279,8 @@ int weft_info_controller(const struct nvme_id_ctrl *id, u64 cap, u32 page_bytes,
 	if (id->mdts && id->mdts < 16)
 		info->max_bytes = min_t(u64, (u64)page_bytes << id->mdts,
 					WEFT_DATA_BYTES_MAX);
+	info->version = le32_to_cpu(id->ver);
+	info->atomic_blocks = le16_to_cpu(id->awupf) + 1;
 	info->max_queue_size = (cap & 0xffff) + 1;
 	if (maxcmd)
 		info->max_queue_size = min(info->max_queue_size, maxcmd);
@@ -303,6 +305,24 @@ int weft_info_controller(const struct nvme_id_ctrl *id, u64 cap, u32 page_bytes,
 }
 
 /**
+ * weft_info_nvm() - read the limits of the NVM command set (NVM command set 1.1,
+ * 4.1.5.2)
+ * @id: the data from the target
+ * @page_bytes: of the smallest memory page by CAP.MPSMIN
+ * @info: of the controller, completed
+ */
+void weft_info_nvm(const struct nvme_id_ctrl_nvm *id, u32 page_bytes,
+		   struct weft_ctrl_info *info)
+{
+	info->discard_blocks = min_not_zero((u64)le32_to_cpu(id->dmrsl),
+					    min_t(u64, le64_to_cpu(id->dmsl), U32_MAX));
+	/* As MDTS: a power of two, in pages. */
+	if (id->wzsl)
+		info->write_zeroes_bytes = min_t(u64, (u64)page_bytes << min(id->wzsl, 20),
+						 SZ_1G);
+}
+
+/**
  * weft_info_quiet_ms() - how long a lost controller may execute commands
  * @info: the controller
  * @kato_ms: the keep-alive timeout of its Connect
@@ -319,6 +339,47 @@ u32 weft_info_quiet_ms(const struct weft_ctrl_info *info, u32 kato_ms)
 	if (info->keep_alive_unit_ms)
 		kato_ms = roundup(kato_ms, info->keep_alive_unit_ms);
 	return kato_ms * (info->traffic_keep_alive ? 3 : 2) + info->quiesce_ms;
+}
+
+/* A number of blocks as bytes, if that is a sensible power of two; otherwise 0. */
+static u32 weft_info_power(u32 blocks, u8 shift)
+{
+	u64 bytes = (u64)blocks << shift;
+
+	return is_power_of_2(bytes) && bytes <= WEFT_PREFERENCE_MAX ? bytes : 0;
+}
+
+/* What a namespace likes: hints, so what makes no sense is ignored. */
+static void weft_info_preferences(const struct nvme_id_ns *id, struct weft_ns_info *info)
+{
+	u8 shift = info->lba_shift;
+	u32 block = 1U << shift, boundary;
+	u64 opt;
+
+	info->write_bytes = block;
+	info->discard_bytes = block;
+	boundary = weft_info_power(le16_to_cpu(id->noiob), shift);
+	if (boundary >= WEFT_PREFERENCE_MIN)
+		info->boundary_blocks = boundary >> shift;
+	if (id->nsfeat & NVME_NS_FEAT_ATOMICS) {
+		if (id->nawupf)
+			info->atomic_bytes = weft_info_power(le16_to_cpu(id->nawupf) + 1, shift) ?:
+					     block;
+		if (id->nabspf)
+			info->atomic_boundary = weft_info_power(le16_to_cpu(id->nabspf) + 1,
+								shift) ?: block;
+		/* Boundaries do not begin at the first block. */
+		if (id->nabo)
+			info->atomic_boundary = block;
+	}
+	if (!(id->nsfeat & WEFT_NS_OPTPERF))
+		return;
+	info->write_bytes = weft_info_power(le16_to_cpu(id->npwg) + 1, shift) ?: block;
+	info->discard_bytes = weft_info_power(le16_to_cpu(id->npdg) + 1, shift) ?: block;
+	/* One block is what targets say that have no preference. */
+	opt = id->nows ? (u64)(le16_to_cpu(id->nows) + 1) << shift : 0;
+	if (opt <= WEFT_PREFERENCE_MAX && !(opt & (info->write_bytes - 1)))
+		info->write_opt_bytes = opt;
 }
 
 /**
@@ -360,6 +421,7 @@ int weft_info_namespace(const struct nvme_id_ns *id, struct weft_ns_info *info,
 		return weft_refuse(why, -EOPNOTSUPP,
 				   "it claims to have %llu blocks", info->blocks);
 	info->read_only = id->nsattr & NVME_NS_ATTR_RO;
+	weft_info_preferences(id, info);
 	memcpy(info->id.eui64, id->eui64, sizeof(info->id.eui64));
 	memcpy(info->id.nguid, id->nguid, sizeof(info->id.nguid));
 	return 0;

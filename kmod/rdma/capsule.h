@@ -40,6 +40,16 @@ struct weft_cm_request {
 /* Of the result of Connect: the target wants the host to authenticate. */
 #define WEFT_CONNECT_AUTH	(BIT(16) | BIT(17))
 
+/* Preferences beyond these are no hint for the block layer. */
+#define WEFT_PREFERENCE_MIN	SZ_64K	/* NOIOB: each smaller one would split most requests */
+#define WEFT_PREFERENCE_MAX	SZ_16M
+
+/* NPWG, NPDG and NOWS are defined (Identify Namespace, NSFEAT.OPTPERF). */
+#define WEFT_NS_OPTPERF		BIT(4)
+
+/* 32 bytes for each group, and 4 for each namespace. */
+#define WEFT_ANA_LOG_MAX	SZ_128K
+
 /* Entries of a queue: Connect has one of its own, and one always stays free. */
 #define WEFT_QUEUE_SIZE_MIN	3
 
@@ -57,11 +67,16 @@ struct weft_cm_request {
  * @cntlid: its id
  * @inline_bytes: of data that a command capsule takes, 0 for none
  * @max_bytes: of data in one command
+ * @discard_blocks: in one Dataset Management with one range (DMRSL, DMSL), 0 for
+ *	no limit
+ * @write_zeroes_bytes: in one Write Zeroes (WZSL), 0 for no limit
+ * @atomic_blocks: written as a whole also at a power cut (AWUPF)
  * @max_queue_size: entries, from CAP.MQES and MAXCMD
  * @shutdown_ms: and to shut down
  * @quiesce_ms: how long commands may live on after the controller lost us
  *	(CQT), 0 where it does not tell
  * @keep_alive_unit_ms: it rounds keep-alive timeouts up to multiples of this (KAS)
+ * @version: of the specification (VER), as NVME_VS()
  * @traffic_keep_alive: any command keeps the association alive (CTRATT.TBKAS)
  * @discard: knows Dataset Management
  * @write_zeroes: knows Write Zeroes
@@ -75,10 +90,14 @@ struct weft_ctrl_info {
 	u16	cntlid;
 	u32	inline_bytes;
 	u32	max_bytes;
+	u32	discard_blocks;
+	u32	write_zeroes_bytes;
+	u32	atomic_blocks;
 	u32	max_queue_size;
 	u32	shutdown_ms;
 	u32	quiesce_ms;
 	u32	keep_alive_unit_ms;
+	u32	version;
 	bool	traffic_keep_alive;
 	bool	discard;
 	bool	write_zeroes;
@@ -112,11 +131,28 @@ struct weft_ns_id {
  * @id: its identity
  * @blocks: its size in blocks
  * @lba_shift: log2 of the block size
+ * @atomic_bytes: written as a whole also at a power cut (NAWUPF), 0 if the
+ *	controller's applies
+ * @atomic_boundary: a write that crosses a multiple of it may be torn (NABSPF), in
+ *	bytes; 0 for none
+ * @write_bytes: preferred granularity of writes (NPWG), or its block size
+ * @write_opt_bytes: preferred size of writes (NOWS), 0 for none
+ * @discard_bytes: preferred granularity of discards (NPDG), or its block size
+ * @boundary_blocks: commands that do not cross a multiple of it are faster
+ *	(NOIOB), 0 for none, or a power of two
+ * @ana_group: its ANA group (ANAGRPID); 0 if the controller does not report ANA
  * @read_only: write protected
  */
 struct weft_ns_info {
 	struct weft_ns_id	id;
 	u64			blocks;
+	u32			atomic_bytes;
+	u32			atomic_boundary;
+	u32			write_bytes;
+	u32			write_opt_bytes;
+	u32			discard_bytes;
+	u32			boundary_blocks;
+	u32			ana_group;
 	u8			lba_shift;
 	bool			read_only;
 };
@@ -142,6 +178,8 @@ void weft_sgl_inline(struct nvme_command *cmd, u32 len);
 
 int weft_info_controller(const struct nvme_id_ctrl *id, u64 cap, u32 page_bytes,
 			 struct weft_ctrl_info *info, struct weft_why *why);
+void weft_info_nvm(const struct nvme_id_ctrl_nvm *id, u32 page_bytes,
+		   struct weft_ctrl_info *info);
 u32 weft_info_quiet_ms(const struct weft_ctrl_info *info, u32 kato_ms);
 int weft_info_namespace(const struct nvme_id_ns *id, struct weft_ns_info *info,
 			struct weft_why *why);

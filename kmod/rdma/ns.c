@@ -52,12 +52,28 @@ static u32 weft_max_sectors(const struct weft_rdma_ctrl *ctrl)
 	return min(bytes >> SECTOR_SHIFT, (ctrl->mr_pages - 1) * (SZ_4K >> SECTOR_SHIFT));
 }
 
+/* What is written at once, as far as a power cut does not tear it. */
+static u32 weft_physical_block(const struct weft_rdma_ctrl *ctrl, const struct weft_ns_info *info)
+{
+	u32 atomic = info->atomic_bytes ?: rounddown_pow_of_two(ctrl->info.atomic_blocks) <<
+					   info->lba_shift;
+
+	return clamp(min_not_zero(atomic, info->atomic_boundary), 1U << info->lba_shift,
+		     info->write_bytes);
+}
+
 static void weft_ns_limits(struct weft_rdma_ctrl *ctrl,
 			   const struct weft_ns_info *info,
 			   struct weft_mq_limits *lim)
 {
+	u32 block = 1U << info->lba_shift;
+
 	*lim = (struct weft_mq_limits) {
-		.block_size	= 1U << info->lba_shift,
+		.block_size	= block,
+		.physical_block_size = weft_physical_block(ctrl, info),
+		.io_min		= info->write_bytes,
+		.io_opt		= info->write_opt_bytes,
+		.chunk_sectors	= info->boundary_blocks << (info->lba_shift - SECTOR_SHIFT),
 		.max_sectors	= weft_max_sectors(ctrl),
 		.max_segments	= ctrl->mr_pages - 1,
 		/* A registration cannot have gaps. */
@@ -70,8 +86,16 @@ static void weft_ns_limits(struct weft_rdma_ctrl *ctrl,
 		.poll		= ctrl->queue_count > ctrl->poll_from,
 		.p2pdma		= ctrl->p2pdma,
 	};
-	if (ctrl->info.discard)
-		lim->max_discard_sectors = UINT_MAX >> SECTOR_SHIFT;
+	if (ctrl->info.discard) {
+		u64 most = min_not_zero((u64)ctrl->info.discard_blocks * block, (u64)UINT_MAX);
+
+		lim->max_discard_sectors = most >> SECTOR_SHIFT;
+		lim->discard_granularity = info->discard_bytes <= most ? info->discard_bytes :
+									 block;
+		/* The block layer discards at least a physical block. */
+		if (lim->physical_block_size > most)
+			lim->physical_block_size = block;
+	}
 	if (ctrl->info.write_zeroes)
 		lim->max_write_zeroes_sectors = 65536U << (info->lba_shift - SECTOR_SHIFT);
 }

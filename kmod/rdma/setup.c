@@ -132,8 +132,35 @@ static int weft_enable(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 			       max_t(u32, NVME_CAP_TIMEOUT(ctrl->cap), 1) * 500, why);
 }
 
+/* Limits of single commands. A target without them refuses the command. */
+static int weft_identify_nvm(struct weft_rdma_ctrl *ctrl, u32 page_bytes,
+			     struct weft_ctrl_info *info, struct weft_why *why)
+{
+	struct nvme_id_ctrl_nvm *id;
+	struct nvme_command cmd;
+	int ret;
+
+	if (info->version < NVME_VS(1, 2, 0))
+		return 0;
+	id = kzalloc(NVME_IDENTIFY_DATA_SIZE, GFP_KERNEL);
+	if (!id)
+		return -ENOMEM;
+	weft_capsule_identify(&cmd, NVME_ID_CNS_CS_CTRL, 0);
+	ret = weft_rdma_command(ctrl->admin_q, &cmd, id, NVME_IDENTIFY_DATA_SIZE, NULL,
+				WEFT_RDMA_SETUP_TIMEOUT, 0, NULL);
+	if (!ret)
+		weft_info_nvm(id, page_bytes, info);
+	else if (ret < 0 || ret & WEFT_STATUS_HOST)
+		ret = weft_refuse_status(why, ret, "Identify Controller (NVM command set)");
+	else
+		ret = 0;
+	kfree(id);
+	return ret;
+}
+
 static int weft_identify(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 {
+	u32 page_bytes = SZ_4K << NVME_CAP_MPSMIN(ctrl->cap);
 	struct weft_ctrl_info info;
 	struct nvme_id_ctrl *id;
 	struct nvme_command cmd;
@@ -148,12 +175,13 @@ static int weft_identify(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 	if (ret)
 		ret = weft_refuse_status(why, ret, "Identify Controller");
 	else
-		ret = weft_info_controller(id, ctrl->cap,
-					   SZ_4K << NVME_CAP_MPSMIN(ctrl->cap), &info, why);
+		ret = weft_info_controller(id, ctrl->cap, page_bytes, &info, why);
 	if (!ret && info.cntlid != ctrl->info.cntlid)
 		ret = weft_refuse(why, -EPROTO,
 				  "it says to be controller %u after it connected as %u",
 				  info.cntlid, ctrl->info.cntlid);
+	if (!ret)
+		ret = weft_identify_nvm(ctrl, page_bytes, &info, why);
 	if (!ret)
 		ctrl->info = info;
 	kfree(id);

@@ -394,7 +394,7 @@ static sector_t weft_piece(const struct weft_volume *vol, const struct bio *bio)
 
 	/* A queue fails a REQ_NOWAIT bio that it would have to split. */
 	if (bio->bi_opf & REQ_NOWAIT)
-		sectors = min_t(sector_t, sectors, vol->max_sectors);
+		sectors = weft_unsplit(vol, bio->bi_iter.bi_sector, sectors);
 	return sectors;
 }
 

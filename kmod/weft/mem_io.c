@@ -341,7 +341,7 @@ static u64 weft_mem_piece(const struct weft_volume *vol, u64 at)
 {
 	sector_t sectors = weft_map_contiguous(&vol->map, at >> SECTOR_SHIFT);
 
-	return (u64)min_t(sector_t, sectors, vol->max_sectors) << SECTOR_SHIFT;
+	return (u64)weft_unsplit(vol, at >> SECTOR_SHIFT, sectors) << SECTOR_SHIFT;
 }
 
 /*

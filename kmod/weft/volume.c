@@ -17,6 +17,7 @@
 #include "mem.h"
 
 #include <linux/delay.h>
+#include <linux/gcd.h>
 #include <linux/sched/mm.h>
 
 #include "trace.h"
@@ -376,6 +377,17 @@ static int weft_volume_check(struct weft_volume *vol,
 	return 0;
 }
 
+static void weft_volume_set_boundary(struct weft_volume *vol, u32 chunk)
+{
+	u32 i, sectors;
+
+	for (i = 0; i < vol->member_count; i++) {
+		sectors = bdev_get_queue(vol->members[i]->bdev)->limits.chunk_sectors;
+		if (sectors)
+			vol->boundary = gcd(vol->boundary ?: chunk, sectors);
+	}
+}
+
 static int weft_volume_alloc_disk(struct weft_volume *vol, bool iostats)
 {
 	struct weft_limits limits = {
@@ -399,6 +411,8 @@ static int weft_volume_alloc_disk(struct weft_volume *vol, bool iostats)
 		return PTR_ERR(disk);
 	vol->max_sectors = max(queue_max_sectors(disk->queue),
 			       queue_logical_block_size(disk->queue) >> SECTOR_SHIFT);
+	vol->physical_mask = (queue_physical_block_size(disk->queue) >> SECTOR_SHIFT) - 1;
+	weft_volume_set_boundary(vol, limits.chunk_sectors);
 
 	/* The kernel replaces '!' in the name by '/' in /dev. */
 	snprintf(disk->disk_name, DISK_NAME_LEN, "weft!%.*s", WEFT_NAME_MAX,

@@ -227,6 +227,10 @@ enum weft_iopolicy {
  * @lease: in jiffies; writes pass until then (owner.c). Always in the past for
  *	a volume assembled read-only
  * @max_sectors: largest command that every member takes, at least one block
+ * @boundary: members may split commands that cross a multiple of it on the member,
+ *	in sectors; a power of two that divides the chunk, or 0 if none does
+ * @physical_mask: sectors of a physical block of the members, less one: a queue
+ *	splits long commands at a multiple
  * @disk: its block device
  * @bios: bio pool for fragments
  * @in_flight: tracked bios submitted less those completed, per CPU; only the
@@ -265,6 +269,8 @@ struct weft_volume {
 	struct weft_map		map;
 	unsigned long		lease;
 	u32			max_sectors;
+	u32			boundary;
+	u32			physical_mask;
 	struct gendisk		*disk;
 	struct bio_set		bios;
 	long __percpu		*in_flight;
@@ -485,6 +491,32 @@ static inline void weft_bio_end_before(struct bio *bio, bio_end_io_t *end_io, vo
 /* bdev.c */
 int weft_bdev_init(void);
 void weft_bdev_exit(void);
+
+/**
+ * weft_unsplit() - cut a command so that no member's queue splits it
+ * @vol: the volume
+ * @sector: where it begins on the volume
+ * @sectors: of one member, in one piece
+ *
+ * The places of the boundaries are those of the member: its data begin at
+ * data_start, and the boundary divides the chunk.
+ *
+ * Return: its length in sectors, at least a block.
+ */
+static inline sector_t weft_unsplit(const struct weft_volume *vol, sector_t sector,
+				    sector_t sectors)
+{
+	sector_t at = sector + vol->map.data_start;
+
+	if (sectors > vol->max_sectors) {
+		u32 rest = (at + vol->max_sectors) & vol->physical_mask;
+
+		sectors = vol->max_sectors - (rest < vol->max_sectors ? rest : 0);
+	}
+	if (unlikely(vol->boundary))
+		sectors = min_t(sector_t, sectors, vol->boundary - (at & (vol->boundary - 1)));
+	return sectors;
+}
 
 /* bio.c */
 int __init weft_bio_init(void);

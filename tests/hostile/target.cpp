@@ -56,6 +56,7 @@ struct options {
     bool traffic = false;      ///< any command keeps the association alive (CTRATT.TBKAS)
     bool anonymous = false;    ///< the namespace has no id
     bool cacheless = false;    ///< the controller has no volatile write cache
+    bool picky = false;        ///< it has preferences, and limits of discards and of writes of zeroes
     unsigned namespaces = 1;   ///< of the one disk
     unsigned entries = depth;  ///< of a queue, as it says
     unsigned grant = 65536;    ///< I/O queues at most
@@ -376,6 +377,10 @@ private:
         to[111] = 1;
         store(to + 514, htole16(static_cast<std::uint16_t>(told.entries)));
         store(to + 516, htole32(told.namespaces));
+        if (told.picky) {
+            store(to + 520, htole16(1 << 2 | 1 << 3)); // ONCS: Dataset Management, Write Zeroes
+            store(to + 528, htole16(3));               // AWUPF: 2 KiB
+        }
         to[525] = told.cacheless ? 0 : 1; // volatile write cache
         store(to + 536, htole32(1 << 2 | 1 << 20 | 1));
         store(to + 1792, htole32((command_size + inline_size) / 16));
@@ -425,6 +430,17 @@ private:
             store(s.data, htole64(disk_size / block));
             store(s.data + 8, htole64(disk_size / block));
             s.data[130] = 9;
+        }
+        if (cns == 0 && told.picky) {
+            s.data[24] = 1 << 4;
+            store(s.data + 46, htole16(512)); // NOIOB: 256 KiB
+            store(s.data + 64, htole16(7));   // NPWG: 4 KiB
+            store(s.data + 68, htole16(127)); // NPDG: 64 KiB
+            store(s.data + 72, htole16(255)); // NOWS: 128 KiB
+        }
+        if (cns == 6 && told.picky) {
+            s.data[1] = 5;                    // WZSL: 128 KiB
+            store(s.data + 4, htole32(2048)); // DMRSL: 1 MiB
         }
         if (cns == 2)
             for (unsigned i = nsid; i < told.namespaces; i++)
@@ -679,6 +695,8 @@ int main(int argc, char** argv)
             told.traffic = true;
         else if (word == "--anonymous")
             told.anonymous = true;
+        else if (word == "--picky")
+            told.picky = true;
         else if (word == "--cacheless")
             told.cacheless = true;
         else
@@ -689,7 +707,7 @@ int main(int argc, char** argv)
             stderr,
             "usage: weft-hostile [--fault KIND] [--at N] [--keep SECONDS] [--serial TEXT] [--namespaces N] "
             "[--entries N] [--grant QUEUES] [--mdts N] "
-            "[--traffic] [--anonymous] [--cacheless] [--port N] ADDRESS...\n");
+            "[--traffic] [--anonymous] [--cacheless] [--picky] [--port N] ADDRESS...\n");
         return 2;
     }
     auto* channel = rdma_create_event_channel();

@@ -144,6 +144,21 @@ ok "stopped: it goes on, and is connected again" until_true 60 live
 ok "stopped: disconnected" weftctl disconnect --all
 gone
 
+# --- What it prefers, and limits of single commands
+hostile none --picky
+ok "picky: connected" weftctl connect "$uri" "${patience[@]}"
+limit() { cat "/sys/block/weft-rdma0n1/queue/$1"; }
+is "picky: commands do not cross NOIOB" "$(limit chunk_sectors)" 512
+is "picky: writes are in units of NPWG" "$(limit minimum_io_size)" 4096
+is "picky: and best of NOWS" "$(limit optimal_io_size)" 131072
+is "picky: what AWUPF writes as a whole" "$(limit physical_block_size)" 2048
+is "picky: discards are in units of NPDG" "$(limit discard_granularity)" 65536
+is "picky: and at most DMRSL" "$(limit discard_max_bytes)" 1048576
+is "picky: a Write Zeroes is at most WZSL" "$(limit write_zeroes_max_bytes)" 131072
+ok "picky: fio's verification ends well" verify /dev/weft-rdma0n1 size=1m bsrange=4k-600k
+ok "picky: disconnected" weftctl disconnect --all
+gone
+
 # --- Another disk at the same address, name and number, where the namespace has no id
 hostile none --anonymous --serial one --cacheless
 ok "anonymous: connected" weftctl connect "$uri" "${patience[@]}"
