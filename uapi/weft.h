@@ -63,6 +63,10 @@ enum weft_member_state {
  * @WEFT_EVENT_TYPE_PATH_LOST: a path of a member cannot carry I/O any more
  * @WEFT_EVENT_TYPE_PATH_RESTORED: it can again
  * @WEFT_EVENT_TYPE_STALLED: a member has no path left; I/O to it waits
+ * @WEFT_EVENT_TYPE_PATH_CHANGED: a path is optimized now, or non-optimized,
+ *   and carries I/O only without an optimized one
+ * @WEFT_EVENT_TYPE_MEMBER_RESIZED: the disk of a path has another size; the
+ *   volume keeps its own
  */
 enum weft_event_type {
 	WEFT_EVENT_TYPE_ASSEMBLED,
@@ -73,6 +77,8 @@ enum weft_event_type {
 	WEFT_EVENT_TYPE_PATH_LOST,
 	WEFT_EVENT_TYPE_PATH_RESTORED,
 	WEFT_EVENT_TYPE_STALLED,
+	WEFT_EVENT_TYPE_PATH_CHANGED,
+	WEFT_EVENT_TYPE_MEMBER_RESIZED,
 };
 
 enum {

@@ -33,8 +33,9 @@ struct path_status {
     /// From its controller's sysfs attributes; empty without a controller.
     std::string controller;
     std::string state;
-    std::string target; ///< "10.0.0.1:4420"
-    std::string rail;   ///< local RDMA device and port
+    std::string ana_state; ///< how well the target reaches the namespace by this path, in NVMe's words
+    std::string target;    ///< "10.0.0.1:4420"
+    std::string rail;      ///< local RDMA device and port
     std::uint32_t queues = 0;
     std::uint32_t reconnects = 0;
     std::uint32_t errors = 0;    ///< number of associations that ended by an error

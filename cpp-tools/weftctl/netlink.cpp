@@ -26,8 +26,9 @@ namespace
 constexpr std::array volume_states{"assembling", "live", "failed", "stopping"};
 constexpr std::array ownerships{"none", "held", "suspended", "failed", "lost"};
 constexpr std::array member_states{"ok", "gone", "stalled"};
-constexpr std::array event_types{"assembled", "stopped",   "member-error",  "member-gone",
-                                 "ownership", "path-lost", "path-restored", "stalled"};
+constexpr std::array event_types{"assembled",    "stopped",       "member-error",  "member-gone",
+                                 "ownership",    "path-lost",     "path-restored", "stalled",
+                                 "path-changed", "member-resized"};
 
 template <std::size_t N>
 std::string name_of(const std::array<const char*, N>& names, std::uint32_t value)
@@ -276,6 +277,7 @@ void read_controller(path_status& path)
     std::error_code ignored;
     path.controller = std::filesystem::canonical(dir, ignored).filename();
     path.state = read_text(dir / "state").value_or("");
+    path.ana_state = read_text("/sys/class/block/" + path.disk + "/ana_state").value_or("");
     path.rail = read_text(dir / "rail").value_or("");
     const auto at = read_text(dir / "address").value_or("");
     path.target = fmt::format("{}:{}", address_field(at, "traddr"), address_field(at, "trsvcid"));

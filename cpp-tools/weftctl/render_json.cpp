@@ -25,9 +25,10 @@ json to_json(const std::vector<end_count>& ends)
     return counts;
 }
 
-json to_json(const path_status& path)
+json to_json(const path_status& path, std::uint32_t member)
 {
-    return {{"disk", path.disk},
+    return {{"member", member},
+            {"disk", path.disk},
             {"address", path.address},
             {"transport", path.transport},
             {"usable", path.usable},
@@ -35,6 +36,7 @@ json to_json(const path_status& path)
             {"write", to_json(path.writes)},
             {"controller", path.controller},
             {"state", path.state},
+            {"ana_state", path.ana_state},
             {"target", path.target},
             {"rail", path.rail},
             {"queues", path.queues},
@@ -47,7 +49,7 @@ json to_json(const member_status& member)
 {
     json paths = json::array();
     for (const auto& path : member.paths)
-        paths.push_back(to_json(path));
+        paths.push_back(to_json(path, member.index));
     return {{"index", member.index},
             {"uuid", member.uuid},
             {"transport", member.transport},
@@ -140,6 +142,15 @@ public:
         for (const auto& volume : volumes)
             all.push_back(to_json(volume));
         add("volumes", std::move(all));
+    }
+
+    void paths(const volume_status& volume) override
+    {
+        json all = json::array();
+        for (const auto& member : volume.members)
+            for (const auto& path : member.paths)
+                all.push_back(to_json(path, member.index));
+        add("paths", std::move(all));
     }
 
     void actions(const std::vector<action>& actions) override

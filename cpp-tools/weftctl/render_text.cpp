@@ -86,6 +86,15 @@ std::string describe_ends(const std::vector<end_count>& ends)
     return fmt::format("associations ended: {} ({})", sum, reasons);
 }
 
+/// "live", or "live, non-optimized"
+std::string describe_state(const path_status& path)
+{
+    const auto state = !path.state.empty() ? path.state : path.usable ? "live" : "lost";
+    return path.ana_state.empty() || path.ana_state == "optimized"
+               ? state
+               : fmt::format("{}, {}", state, path.ana_state);
+}
+
 class text_renderer final : public renderer
 {
 public:
@@ -115,6 +124,15 @@ public:
                 fmt::print("\n");
             print_volume(volume);
         }
+    }
+
+    void paths(const volume_status& volume) override
+    {
+        auto rows = path_table("");
+        for (const auto& member : volume.members)
+            for (const auto& path : member.paths)
+                add_path(rows, "", member.index, path);
+        rows.print();
     }
 
     void actions(const std::vector<action>& actions) override
@@ -321,22 +339,32 @@ private:
         print_paths(volume);
     }
 
+    static table path_table(const std::string& indent)
+    {
+        return table({indent + "MEMBER", "PATH", "STATE", "TARGET", "RAIL", "QUEUES", "R-MEAN", "W-MEAN",
+                      "ERRORS", "RECONNECTS"});
+    }
+
+    static void add_path(table& rows, const std::string& indent, std::uint32_t member,
+                         const path_status& path)
+    {
+        rows.add({indent + std::to_string(member), path.disk, describe_state(path),
+                  path.target.empty() ? path.address : path.target, path.rail, std::to_string(path.queues),
+                  format_mean(path.reads), format_mean(path.writes), std::to_string(path.errors),
+                  std::to_string(path.reconnects)});
+    }
+
     // Only for members with several paths, or with a controller.
     static void print_paths(const volume_status& volume)
     {
-        table rows({"  MEMBER", "PATH", "STATE", "TARGET", "RAIL", "QUEUES", "R-MEAN", "W-MEAN", "ERRORS",
-                    "RECONNECTS"});
+        auto rows = path_table("  ");
         bool any = false;
         for (const auto& member : volume.members)
             for (const auto& path : member.paths) {
                 if (path.controller.empty() && member.paths.size() == 1)
                     continue;
                 any = true;
-                rows.add({fmt::format("  {}", member.index), path.disk,
-                          path.state.empty() ? (path.usable ? "live" : "lost") : path.state, path.target,
-                          path.rail, std::to_string(path.queues), format_mean(path.reads),
-                          format_mean(path.writes), std::to_string(path.errors),
-                          std::to_string(path.reconnects)});
+                add_path(rows, "  ", member.index, path);
             }
         if (!any)
             return;

@@ -118,6 +118,18 @@ result<void> set_iopolicy(netlink& /*kernel*/, const volume_status& volume, cons
     return {};
 }
 
+result<exit_code> run_path_list(const path_options& options, renderer& out)
+{
+    auto kernel = netlink::open();
+    if (!kernel)
+        return std::unexpected(kernel.error());
+    const auto volume = kernel->volume(options.volume);
+    if (!volume)
+        return std::unexpected(volume.error());
+    out.paths(*volume);
+    return exit_code::ok;
+}
+
 using change = result<void>(netlink&, const volume_status&, const path_options&, std::vector<action>&);
 
 result<exit_code> run_path(const path_options& options, change& apply, renderer& out)
@@ -170,11 +182,18 @@ writes that may have reached the target when it is certain that they cannot be e
 path lost, I/O waits no_path_timeout seconds (/sys/block/weft!NAME/weft/no_path_timeout; 600, -1 for ever)
 and fails then.
 
+A target can report by ANA how well it reaches a namespace by a path. I/O takes a non-optimized path only while
+the member has no optimized one. A path whose state is inaccessible or change is not used until that is over;
+when a change takes longer than the target's ANATT, weft ends the association. Persistent loss removes the disk.
+
 Examples:
+  weftctl path list data
   weftctl path add data rdma://10.1.0.1/nqn.2014-08.org.example:a
   weftctl path iopolicy data numa
   weftctl path remove data rdma://10.1.0.1/nqn.2014-08.org.example:a)");
-    return {command, [options, add, iopolicy](renderer& out) {
+    return {command, [options, add, iopolicy, list](renderer& out) {
+                if (list->parsed())
+                    return run_path_list(*options, out);
                 return run_path(*options,
                                 iopolicy->parsed() ? set_iopolicy
                                 : add->parsed()    ? add_paths

@@ -85,6 +85,8 @@ associations ended by an error (/sys/class/weft-rdma/weft-rdmaN/ends):
   protocol    the target broke a rule of the protocol
   scan        the namespaces could not be read
   memory      memory was revoked, and a command on it did not end
+  ana         a change of an ANA state took longer than the target allows
+  reset       a user has reset the controller
 
 Examples:
   weftctl status

@@ -34,7 +34,10 @@ struct weft_transport_ops;
  *	context, may sleep; meanwhile the device must not hold its I/O
  * @down: the path cannot carry I/O now; the reason is a sentence. Process
  *	context
- * @up: the path can carry I/O again. Process context
+ * @up: the path can carry I/O again, or how well it does changed, see
+ *	&weft_path.nonoptimized. Process context
+ * @resized: its device has another size now, which is not less than it was at
+ *	connect. Process context
  * @peers: the path's ability to do I/O on peer memory may have changed. Any
  *	context
  * @requeue: gives back bios that were submitted to the path and did not
@@ -51,7 +54,8 @@ struct weft_path_events {
 	void	(*gone)(struct weft_path *path);
 	void	(*settle)(struct weft_path *path);
 	void	(*down)(struct weft_path *path, const char *reason);
-	void	(*up)(struct weft_path *path);
+	void	(*up)(struct weft_path *path, bool nonoptimized);
+	void	(*resized)(struct weft_path *path);
 	void	(*peers)(struct weft_path *path);
 	void	(*requeue)(struct weft_path *path, struct bio_list *bios,
 			   unsigned long after);
@@ -78,11 +82,16 @@ enum weft_path_mem {
  * @writable: writes are allowed
  * @node: set by the transport: NUMA node of the local device, or NUMA_NO_NODE
  * @mem: set by the transport: what it can do with memory that has no pages
+ * @sectors: the size that the volume relies on: set by the transport at connect,
+ *	then lowered by weft.ko. The transport takes the path down if its device
+ *	gets smaller
  * @mem_bytes: set by the transport: largest operation on peer memory, in bytes
  * @events: set by the transport from the request, before the first event
  * @owner_data: set by the transport from the request, before the first event
  * @lease: set from the request by a transport that gives bios back: it sends
  *	writes until then, in jiffies, and later if @events->may_write agrees
+ * @nonoptimized: I/O takes it only if the member has no usable path that is
+ *	better; set by the transport at connect, then by weft.ko
  * @usable: it can carry I/O; set by the transport at connect, then by weft.ko
  * @dead: set by weft.ko: @events->gone was called
  *
@@ -96,9 +105,11 @@ struct weft_path {
 	int				node;
 	enum weft_path_mem		mem;
 	u32				mem_bytes;
+	sector_t			sectors;
 	const struct weft_path_events	*events;
 	void				*owner_data;
 	const unsigned long		*lease;
+	bool				nonoptimized;
 	bool				usable;
 	bool				dead;
 };

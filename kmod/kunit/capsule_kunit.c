@@ -302,22 +302,88 @@ static void info_identity(struct kunit *test)
 static void info_same(struct kunit *test)
 {
 	struct weft_ns_info was = { .blocks = 8, .lba_shift = 9 }, is;
+	struct weft_why why = {};
 
 	/* Without an id, another size means another disk. */
 	strscpy(was.id.serial, "1");
 	is = was;
-	KUNIT_EXPECT_TRUE(test, weft_info_same(&was, &is));
+	KUNIT_EXPECT_TRUE(test, weft_info_same(&was, &is, &why));
 	is.blocks = 16;
-	KUNIT_EXPECT_FALSE(test, weft_info_same(&was, &is));
+	why.text[0] = 0;
+	KUNIT_EXPECT_FALSE(test, weft_info_same(&was, &is, &why));
+	KUNIT_EXPECT_STREQ(test, why.text, "it has 16 blocks, before 8, and no identifier");
+	is.blocks = 8;
+	strscpy(is.id.serial, "2");
+	why.text[0] = 0;
+	KUNIT_EXPECT_FALSE(test, weft_info_same(&was, &is, &why));
+	KUNIT_EXPECT_STREQ(test, why.text, "its controller is  2, before  1");
 	/* With an id, a disk can grow. */
+	is.blocks = 16;
 	was.id.uuid[3] = 7;
 	is.id = was.id;
-	KUNIT_EXPECT_TRUE(test, weft_info_same(&was, &is));
+	KUNIT_EXPECT_TRUE(test, weft_info_same(&was, &is, &why));
 	is.lba_shift = 12;
-	KUNIT_EXPECT_FALSE(test, weft_info_same(&was, &is));
+	why.text[0] = 0;
+	KUNIT_EXPECT_FALSE(test, weft_info_same(&was, &is, &why));
+	KUNIT_EXPECT_STREQ(test, why.text, "its blocks have 4096 bytes, before 512");
 	is.lba_shift = 9;
+	is.id.eui64[7] = 1;
+	why.text[0] = 0;
+	KUNIT_EXPECT_FALSE(test, weft_info_same(&was, &is, &why));
+	KUNIT_EXPECT_STREQ(test, why.text,
+			   "its EUI-64 is 0000000000000001, before 0000000000000000");
+	is.id.nguid[0] = 0xab;
+	why.text[0] = 0;
+	KUNIT_EXPECT_FALSE(test, weft_info_same(&was, &is, &why));
+	KUNIT_EXPECT_STREQ(test, why.text,
+			   "its NGUID is ab000000000000000000000000000000, before 00000000000000000000000000000000");
 	is.id.uuid[3] = 8;
-	KUNIT_EXPECT_FALSE(test, weft_info_same(&was, &is));
+	why.text[0] = 0;
+	KUNIT_EXPECT_FALSE(test, weft_info_same(&was, &is, &why));
+	KUNIT_EXPECT_STREQ(test, why.text,
+			   "its UUID is 00000008-0000-0000-0000-000000000000, before 00000007-0000-0000-0000-000000000000");
+}
+
+static void ana_group(void *log, u32 *at, u32 group, u32 nsids, u8 state)
+{
+	struct nvme_ana_group_desc *desc = log + *at;
+	struct nvme_ana_rsp_hdr *header = log;
+
+	desc->grpid = cpu_to_le32(group);
+	desc->nnsids = cpu_to_le32(nsids);
+	desc->state = state;
+	*at += sizeof(*desc) + nsids * sizeof(__le32);
+	le16_add_cpu(&header->ngrps, 1);
+}
+
+static void info_ana(struct kunit *test)
+{
+	u32 at = sizeof(struct nvme_ana_rsp_hdr);
+	u8 log[256] = {};
+
+	KUNIT_EXPECT_EQ(test, weft_info_ana(log, sizeof(log), 1), -ENOENT);
+	KUNIT_EXPECT_EQ(test, weft_info_ana(log, 8, 1), -EPROTO);
+	ana_group(log, &at, 2, 0, NVME_ANA_NONOPTIMIZED);
+	ana_group(log, &at, 5, 3, NVME_ANA_INACCESSIBLE | 0xf0);
+	ana_group(log, &at, 7, 0, NVME_ANA_CHANGE);
+	ana_group(log, &at, 8, 0, 9);
+	KUNIT_EXPECT_EQ(test, weft_info_ana(log, sizeof(log), 2), NVME_ANA_NONOPTIMIZED);
+	/* The high bits are reserved, and namespaces may follow. */
+	KUNIT_EXPECT_EQ(test, weft_info_ana(log, sizeof(log), 5), NVME_ANA_INACCESSIBLE);
+	KUNIT_EXPECT_EQ(test, weft_info_ana(log, sizeof(log), 7), NVME_ANA_CHANGE);
+	KUNIT_EXPECT_EQ(test, weft_info_ana(log, sizeof(log), 8), -EPROTO);
+	KUNIT_EXPECT_EQ(test, weft_info_ana(log, sizeof(log), 1), -ENOENT);
+	/* Cut off within a descriptor, and within its namespaces. */
+	KUNIT_EXPECT_EQ(test, weft_info_ana(log, 60, 7), -EPROTO);
+	KUNIT_EXPECT_EQ(test, weft_info_ana(log, 84, 7), -EPROTO);
+	/* A number of namespaces that would overflow. */
+	at = sizeof(struct nvme_ana_rsp_hdr);
+	memset(log, 0, sizeof(log));
+	ana_group(log, &at, 2, 0, NVME_ANA_OPTIMIZED);
+	((struct nvme_ana_group_desc *)(log + sizeof(struct nvme_ana_rsp_hdr)))->nnsids =
+		cpu_to_le32(U32_MAX);
+	KUNIT_EXPECT_EQ(test, weft_info_ana(log, sizeof(log), 3), -EPROTO);
+	KUNIT_EXPECT_EQ(test, weft_info_ana(log, sizeof(log), 2), NVME_ANA_OPTIMIZED);
 }
 
 static struct kunit_case capsule_cases[] = {
@@ -330,6 +396,7 @@ static struct kunit_case capsule_cases[] = {
 	KUNIT_CASE(info_quiet_time),
 	KUNIT_CASE(info_namespace),
 	KUNIT_CASE(info_descriptors),
+	KUNIT_CASE(info_ana),
 	KUNIT_CASE(info_identity),
 	KUNIT_CASE(info_same),
 	{}

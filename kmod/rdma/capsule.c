@@ -296,6 +296,16 @@ int weft_info_controller(const struct nvme_id_ctrl *id, u64 cap, u32 page_bytes,
 	info->traffic_keep_alive = le32_to_cpu(id->ctratt) & NVME_CTRL_ATTR_TBKAS;
 	info->discard = oncs & NVME_CTRL_ONCS_DSM;
 	info->write_zeroes = oncs & NVME_CTRL_ONCS_WRITE_ZEROES;
+	info->ana = id->cmic & NVME_CTRL_CMIC_ANA && id->nanagrpid;
+	/* Also with namespaces: some targets list them although they are not asked to. */
+	info->ana_bytes = min3(sizeof(struct nvme_ana_rsp_hdr) +
+			       (u64)le32_to_cpu(id->nanagrpid) *
+			       sizeof(struct nvme_ana_group_desc) +
+			       (u64)le32_to_cpu(id->mnan ?: id->nn) * sizeof(__le32),
+			       (u64)WEFT_ANA_LOG_MAX, (u64)info->max_bytes);
+	info->ana_events = info->ana && le32_to_cpu(id->oaes) & NVME_AEN_CFG_ANA_CHANGE;
+	/* 0 is reserved: wait as long as the kernel's target may take. */
+	info->ana_ms = (id->anatt ?: 10) * 1000;
 	info->reservations = oncs & NVME_CTRL_ONCS_RESERVATIONS;
 	info->ns_events = le32_to_cpu(id->oaes) & NVME_AEN_CFG_NS_ATTR;
 	weft_info_string(info->model, id->mn, sizeof(id->mn));
@@ -421,6 +431,8 @@ int weft_info_namespace(const struct nvme_id_ns *id, struct weft_ns_info *info,
 		return weft_refuse(why, -EOPNOTSUPP,
 				   "it claims to have %llu blocks", info->blocks);
 	info->read_only = id->nsattr & NVME_NS_ATTR_RO;
+	info->persistent_reservations = id->rescap & BIT(0);
+	info->ana_group = le32_to_cpu(id->anagrpid);
 	weft_info_preferences(id, info);
 	memcpy(info->id.eui64, id->eui64, sizeof(info->id.eui64));
 	memcpy(info->id.nguid, id->nguid, sizeof(info->id.nguid));
@@ -433,12 +445,13 @@ int weft_info_namespace(const struct nvme_id_ns *id, struct weft_ns_info *info,
  * @id: the fields that are in the list are set
  * @why: gets what is wrong with it
  *
- * Return: 0 or -EPROTO.
+ * Return: 0; -EPROTO; -EOPNOTSUPP for a namespace of another command set.
  */
 int weft_info_descriptors(const void *list, struct weft_ns_id *id,
 			  struct weft_why *why)
 {
 	size_t pos = 0;
+	u8 csi = NVME_CSI_NVM;
 
 	while (pos + sizeof(struct nvme_ns_id_desc) <= NVME_IDENTIFY_DATA_SIZE) {
 		const struct nvme_ns_id_desc *desc = list + pos;
@@ -461,6 +474,10 @@ int weft_info_descriptors(const void *list, struct weft_ns_id *id,
 			to = id->uuid;
 			len = sizeof(id->uuid);
 			break;
+		case NVME_NIDT_CSI:
+			to = &csi;
+			len = sizeof(csi);
+			break;
 		}
 		pos += sizeof(*desc) + desc->nidl;
 		if (pos > NVME_IDENTIFY_DATA_SIZE || (to && desc->nidl != len))
@@ -470,7 +487,48 @@ int weft_info_descriptors(const void *list, struct weft_ns_id *id,
 		if (to)
 			memcpy(to, value, len);
 	}
+	if (csi)
+		return weft_refuse(why, -EOPNOTSUPP,
+				   "it has the command set %u; weft serves NVM (0)", csi);
 	return 0;
+}
+
+/**
+ * weft_info_ana() - find a group's state in the ANA log page (NVMe base 2.1,
+ * 5.1.12.1.13)
+ * @log: the log page as it came
+ * @bytes: its length
+ * @group: the group
+ *
+ * Return: enum nvme_ana_state; -ENOENT if the group is not there; -EPROTO for a
+ * log page or a state that cannot be.
+ */
+int weft_info_ana(const void *log, u32 bytes, u32 group)
+{
+	const struct nvme_ana_rsp_hdr *header = log;
+	u32 left, at = sizeof(*header);
+	u8 state;
+
+	if (bytes < sizeof(*header))
+		return -EPROTO;
+	for (left = le16_to_cpu(header->ngrps); left; left--) {
+		const struct nvme_ana_group_desc *desc = log + at;
+
+		if (bytes - at < sizeof(*desc))
+			return -EPROTO;
+		at += sizeof(*desc);
+		if (le32_to_cpu(desc->grpid) != group) {
+			/* Namespaces may follow, although they were not asked for. */
+			if (le32_to_cpu(desc->nnsids) > (bytes - at) / sizeof(__le32))
+				return -EPROTO;
+			at += le32_to_cpu(desc->nnsids) * sizeof(__le32);
+			continue;
+		}
+		state = desc->state & 0xf;
+		return (state >= NVME_ANA_OPTIMIZED && state <= NVME_ANA_PERSISTENT_LOSS) ||
+		       state == NVME_ANA_CHANGE ? state : -EPROTO;
+	}
+	return -ENOENT;
 }
 
 static bool weft_info_has_id(const struct weft_ns_id *id)
@@ -501,16 +559,37 @@ void weft_info_identity(const struct weft_ctrl_info *ctrl, struct weft_ns_id *id
 
 /**
  * weft_info_same() - is a namespace the one that it was?
- * @a: as it was, with its identity
- * @b: as it is
+ * @was: with its identity
+ * @is: likewise
+ * @why: gets what differs, if it is another one
  *
  * One with an id may have another size now. Of one without, the size is all that
  * tells it from another disk of the same controller.
  *
  * Return: true if it is.
  */
-bool weft_info_same(const struct weft_ns_info *a, const struct weft_ns_info *b)
+bool weft_info_same(const struct weft_ns_info *was, const struct weft_ns_info *is,
+		    struct weft_why *why)
 {
-	return !memcmp(&a->id, &b->id, sizeof(a->id)) && a->lba_shift == b->lba_shift &&
-	       (weft_info_has_id(&a->id) || a->blocks == b->blocks);
+	const struct weft_ns_id *a = &was->id, *b = &is->id;
+	int differs = 0;
+
+	if (memcmp(a->uuid, b->uuid, sizeof(a->uuid)))
+		differs = weft_refuse(why, 1, "its UUID is %pUb, before %pUb", b->uuid, a->uuid);
+	else if (memcmp(a->nguid, b->nguid, sizeof(a->nguid)))
+		differs = weft_refuse(why, 1, "its NGUID is %16phN, before %16phN", b->nguid,
+				      a->nguid);
+	else if (memcmp(a->eui64, b->eui64, sizeof(a->eui64)))
+		differs = weft_refuse(why, 1, "its EUI-64 is %8phN, before %8phN", b->eui64,
+				      a->eui64);
+	else if (strcmp(a->model, b->model) || strcmp(a->serial, b->serial))
+		differs = weft_refuse(why, 1, "its controller is %s %s, before %s %s", b->model,
+				      b->serial, a->model, a->serial);
+	else if (was->lba_shift != is->lba_shift)
+		differs = weft_refuse(why, 1, "its blocks have %u bytes, before %u",
+				      1U << is->lba_shift, 1U << was->lba_shift);
+	else if (!weft_info_has_id(a) && was->blocks != is->blocks)
+		differs = weft_refuse(why, 1, "it has %llu blocks, before %llu, and no identifier",
+				      is->blocks, was->blocks);
+	return !differs;
 }

@@ -47,8 +47,8 @@ struct weft_cm_request {
 /* NPWG, NPDG and NOWS are defined (Identify Namespace, NSFEAT.OPTPERF). */
 #define WEFT_NS_OPTPERF		BIT(4)
 
-/* 32 bytes for each group, and 4 for each namespace. */
-#define WEFT_ANA_LOG_MAX	SZ_128K
+/* 32 bytes for each group, and 4 for each namespace; less than an internal command takes. */
+#define WEFT_ANA_LOG_MAX	SZ_64K
 
 /* Entries of a queue: Connect has one of its own, and one always stays free. */
 #define WEFT_QUEUE_SIZE_MIN	3
@@ -82,6 +82,11 @@ struct weft_cm_request {
  * @write_zeroes: knows Write Zeroes
  * @reservations: knows them
  * @ns_events: tells when a namespace changed
+ * @ana: reports asymmetric namespace access (CMIC bit 3)
+ * @ana_events: tells when that changed
+ * @ana_ms: a change of an ANA state takes at most so long (ANATT)
+ * @ana_bytes: of its log page at most, with namespaces (NANAGRPID, MNAN), limited
+ *	to WEFT_ANA_LOG_MAX
  * @model: printable
  * @serial: printable
  * @firmware: printable
@@ -103,6 +108,10 @@ struct weft_ctrl_info {
 	bool	write_zeroes;
 	bool	reservations;
 	bool	ns_events;
+	bool	ana;
+	bool	ana_events;
+	u32	ana_ms;
+	u32	ana_bytes;
 	char	model[41];
 	char	serial[21];
 	char	firmware[9];
@@ -113,10 +122,8 @@ struct weft_ctrl_info {
  * @eui64: or zeroes
  * @nguid: or zeroes
  * @uuid: or zeroes
- * @model: the controller's model if it has none of these ids, else zeroes
- * @serial: the controller's serial number if it has none of these, else zeroes
- *
- * Compared by memcmp(), so all bytes are set.
+ * @model: the controller's model if it has none of these ids, else empty
+ * @serial: the controller's serial number if it has none of these, else empty
  */
 struct weft_ns_id {
 	u8	eui64[8];
@@ -142,6 +149,7 @@ struct weft_ns_id {
  *	(NOIOB), 0 for none, or a power of two
  * @ana_group: its ANA group (ANAGRPID); 0 if the controller does not report ANA
  * @read_only: write protected
+ * @persistent_reservations: it can keep them over a power loss (RESCAP bit 0)
  */
 struct weft_ns_info {
 	struct weft_ns_id	id;
@@ -155,6 +163,7 @@ struct weft_ns_info {
 	u32			ana_group;
 	u8			lba_shift;
 	bool			read_only;
+	bool			persistent_reservations;
 };
 
 void weft_capsule_cm_request(struct weft_cm_request *req, u16 qid,
@@ -183,8 +192,10 @@ void weft_info_nvm(const struct nvme_id_ctrl_nvm *id, u32 page_bytes,
 u32 weft_info_quiet_ms(const struct weft_ctrl_info *info, u32 kato_ms);
 int weft_info_namespace(const struct nvme_id_ns *id, struct weft_ns_info *info,
 			struct weft_why *why);
+int weft_info_ana(const void *log, u32 bytes, u32 group);
 void weft_info_identity(const struct weft_ctrl_info *ctrl, struct weft_ns_id *id);
-bool weft_info_same(const struct weft_ns_info *a, const struct weft_ns_info *b);
+bool weft_info_same(const struct weft_ns_info *was, const struct weft_ns_info *is,
+		    struct weft_why *why);
 int weft_info_descriptors(const void *list, struct weft_ns_id *id,
 			  struct weft_why *why);
 

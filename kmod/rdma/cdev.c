@@ -119,6 +119,11 @@ int weft_rdma_ioctl(struct weft_rdma_ctrl *ctrl, struct weft_rdma_ns *ns,
 		return ns ? ns->nsid : -ENOTTY;
 	case NVME_IOCTL_ADMIN_CMD:
 		return weft_guarded_command(ctrl, NULL, argp);
+	case NVME_IOCTL_RESET:
+	case NVME_IOCTL_RESCAN:
+		if (!capable(CAP_SYS_ADMIN))
+			return -EACCES;
+		return cmd == NVME_IOCTL_RESET ? weft_rdma_reset(ctrl) : weft_rdma_rescan(ctrl);
 	case NVME_IOCTL_IO_CMD:
 		return ns ? weft_guarded_command(ctrl, ns->disk->queue, argp) : -ENOTTY;
 	default:
@@ -206,6 +211,24 @@ static ssize_t rail_show(struct device *dev, struct device_attribute *attr, char
 }
 static DEVICE_ATTR_RO(rail);
 
+static ssize_t reset_controller_store(struct device *dev, struct device_attribute *attr,
+				      const char *buf, size_t count)
+{
+	struct weft_rdma_ctrl *ctrl = container_of(dev, struct weft_rdma_ctrl, dev);
+
+	return weft_rdma_reset(ctrl) ?: count;
+}
+static DEVICE_ATTR_WO(reset_controller);
+
+static ssize_t rescan_controller_store(struct device *dev, struct device_attribute *attr,
+				       const char *buf, size_t count)
+{
+	struct weft_rdma_ctrl *ctrl = container_of(dev, struct weft_rdma_ctrl, dev);
+
+	return weft_rdma_rescan(ctrl) ?: count;
+}
+static DEVICE_ATTR_WO(rescan_controller);
+
 /* Associations that ended by an error, by reason. The numbers are of one moment. */
 static ssize_t ends_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
@@ -249,6 +272,8 @@ static struct attribute *weft_ctrl_attrs[] = {
 	&dev_attr_errors.attr,
 	&dev_attr_ends.attr,
 	&dev_attr_reason.attr,
+	&dev_attr_reset_controller.attr,
+	&dev_attr_rescan_controller.attr,
 	NULL
 };
 ATTRIBUTE_GROUPS(weft_ctrl);
@@ -277,9 +302,28 @@ static ssize_t wwid_show(struct device *dev, struct device_attribute *attr, char
 }
 static DEVICE_ATTR_RO(wwid);
 
+/* Names and place as of the stock host. */
+static ssize_t ana_state_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct weft_rdma_ns *ns = dev_to_disk(dev)->private_data;
+
+	return sysfs_emit(buf, "%s\n", weft_rdma_ana_text(READ_ONCE(ns->ana)));
+}
+static DEVICE_ATTR_RO(ana_state);
+
+static ssize_t ana_grpid_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct weft_rdma_ns *ns = dev_to_disk(dev)->private_data;
+
+	return sysfs_emit(buf, "%u\n", ns->info.ana_group);
+}
+static DEVICE_ATTR_RO(ana_grpid);
+
 static struct attribute *weft_ns_attrs[] = {
 	&dev_attr_nsid.attr,
 	&dev_attr_wwid.attr,
+	&dev_attr_ana_state.attr,
+	&dev_attr_ana_grpid.attr,
 	NULL
 };
 

@@ -126,6 +126,7 @@ static void weft_rdma_dev_release(struct device *dev)
 	struct weft_rdma_ctrl *ctrl = container_of(dev, struct weft_rdma_ctrl, dev);
 
 	ida_free(&weft_rdma_instances, ctrl->instance);
+	kvfree(ctrl->ana_log);
 	kfree(ctrl->queues);
 	kfree(ctrl);
 }
@@ -137,8 +138,11 @@ static void weft_rdma_event_work(struct work_struct *work)
 	struct nvme_command cmd;
 	void *log;
 
-	/* Type 2: notice; 0: namespace attributes changed (NVMe base 2.1, 5.1.2). */
-	if ((notice & 7) == 2 && !(notice >> 8 & 0xff)) {
+	/* Type 2: notice (NVMe base 2.1, 5.1.2). */
+	if ((notice & 7) == NVME_AER_NOTICE && (notice >> 8 & 0xff) == NVME_AER_NOTICE_ANA)
+		/* Also when a namespace is of another group now: so look at them all. */
+		weft_rdma_rescan(ctrl);
+	if ((notice & 7) == NVME_AER_NOTICE && (notice >> 8 & 0xff) == NVME_AER_NOTICE_NS_CHANGED) {
 		/* Reclaim may need I/O that waits for the scan below. */
 		log = kmalloc(SZ_4K, GFP_NOIO);
 		if (log) {
@@ -245,6 +249,7 @@ static struct weft_rdma_ctrl *weft_rdma_ctrl_alloc(const struct weft_controller_
 	INIT_DELAYED_WORK(&ctrl->mem_work, weft_rdma_peer_work);
 	INIT_WORK(&ctrl->scan_work, weft_rdma_scan_work);
 	INIT_DELAYED_WORK(&ctrl->again_work, weft_rdma_again_work);
+	INIT_DELAYED_WORK(&ctrl->ana_work, weft_rdma_ana_work);
 	INIT_WORK(&ctrl->dead_work, weft_rdma_dead_work);
 	INIT_WORK(&ctrl->event_work, weft_rdma_event_work);
 	ret = weft_read_options(&ctrl->opts, req, why);
@@ -435,6 +440,7 @@ void weft_rdma_ctrl_remove(struct weft_rdma_ctrl *ctrl)
 	cancel_work_sync(&ctrl->scan_work);
 	cancel_work_sync(&ctrl->event_work);
 	cancel_delayed_work_sync(&ctrl->again_work);
+	cancel_delayed_work_sync(&ctrl->ana_work);
 	cancel_delayed_work_sync(&ctrl->mem_work);
 	/* The cancelled scan would have resumed these: end them here. */
 	weft_rdma_ns_kill_all(ctrl, live);

@@ -657,6 +657,19 @@ enum weft_disposition {
 	WEFT_LOST,
 };
 
+/* The target says that this controller does not reach the namespace now. */
+static bool weft_ana_status(u16 status)
+{
+	switch (status & WEFT_STATUS_CODE) {
+	case NVME_SC_ANA_PERSISTENT_LOSS:
+	case NVME_SC_ANA_INACCESSIBLE:
+	case NVME_SC_ANA_TRANSITION:
+		return true;
+	default:
+		return false;
+	}
+}
+
 /*
  * The target says that the namespace is not there, or cannot be reached by this
  * path of a volume. What it says again and again is an error in the end.
@@ -669,7 +682,9 @@ static bool weft_path_refuses(const struct request *rq, u16 status)
 	    (READ_ONCE(ns->doubts) >= WEFT_RDMA_RETRIES &&
 	     time_before(jiffies, READ_ONCE(ns->doubted_at) + WEFT_RDMA_DOUBT_FORGET)))
 		return false;
+	/* It was aborted, as the host asked: on this path it did not end in time. */
 	return (status & WEFT_STATUS_CODE) == NVME_SC_INVALID_NS ||
+	       (status & WEFT_STATUS_CODE) == NVME_SC_ABORT_REQ ||
 	       (weft_path_status(status) && !(status & WEFT_STATUS_DNR));
 }
 
@@ -729,7 +744,10 @@ static void weft_request_refused(struct request *rq, struct weft_rdma_pdu *pdu)
 {
 	struct weft_rdma_ns *ns = rq->q->queuedata;
 
-	queue_work(ns->ctrl->wq, &ns->doubt_work);
+	if (ns->ctrl->info.ana && weft_ana_status(pdu->status))
+		weft_rdma_ana_refused(ns);
+	else
+		queue_work(ns->ctrl->wq, &ns->doubt_work);
 	if (pdu->mapping) {
 		pdu->status = 0;
 		pdu->retries = 0;

@@ -97,7 +97,8 @@ static void weft_ns_limits(struct weft_rdma_ctrl *ctrl,
 			lim->physical_block_size = block;
 	}
 	if (ctrl->info.write_zeroes)
-		lim->max_write_zeroes_sectors = 65536U << (info->lba_shift - SECTOR_SHIFT);
+		lim->max_write_zeroes_sectors = min_not_zero(ctrl->info.write_zeroes_bytes,
+							     65536U * block) >> SECTOR_SHIFT;
 }
 
 /* Returns false where it has to be tried again. */
@@ -148,8 +149,9 @@ static int weft_identify_ns(struct weft_rdma_ctrl *ctrl, u32 nsid,
 	ret = weft_rdma_command(ctrl->admin_q, &cmd, data, NVME_IDENTIFY_DATA_SIZE,
 				NULL, WEFT_RDMA_SETUP_TIMEOUT, 0, NULL);
 	/* Not known before NVMe 1.3: then the ids are those of Identify alone. */
-	if (ret > 0 && ((ret & WEFT_STATUS_CODE) == NVME_SC_INVALID_FIELD ||
-			(ret & WEFT_STATUS_CODE) == NVME_SC_INVALID_OPCODE))
+	if (ret > 0 && ctrl->info.version < NVME_VS(1, 3, 0) &&
+	    ((ret & WEFT_STATUS_CODE) == NVME_SC_INVALID_FIELD ||
+	     (ret & WEFT_STATUS_CODE) == NVME_SC_INVALID_OPCODE))
 		ret = 0;
 	else if (ret)
 		ret = weft_refuse(why, ret < 0 ? ret : -EIO,
@@ -214,6 +216,7 @@ static void weft_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid,
 	ns->nsid = nsid;
 	ns->info = *info;
 	INIT_WORK(&ns->doubt_work, weft_rdma_doubt_work);
+	INIT_WORK(&ns->refused_work, weft_rdma_ana_refused_work);
 	weft_ns_limits(ctrl, info, &lim);
 	ns->disk = weft_mq_disk_alloc(&ctrl->set, &lim, ns);
 	if (IS_ERR(ns->disk)) {
@@ -234,6 +237,7 @@ static void weft_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid,
 	mutex_lock(&ctrl->ns_lock);
 	if (weft_rdma_state(ctrl) == WEFT_RDMA_LIVE) {
 		list_add_tail(&ns->list, &ctrl->namespaces);
+		weft_rdma_ana_look_up(ns);
 		/* The association may be another one than the disk was made for. */
 		weft_ns_fit(ns);
 		ret = 0;
@@ -299,7 +303,8 @@ static bool weft_ns_remove(struct weft_rdma_ns *ns)
 
 	weft_rdma_path_gone(ns);
 	del_gendisk(ns->disk);
-	/* Its last command has ended. */
+	/* Its last command has ended, and for a dead disk ana.c queues none. */
+	cancel_work_sync(&ns->refused_work);
 	cancel_work_sync(&ns->doubt_work);
 	/* Until here recovery knows it, and waits for its timeout handler. */
 	mutex_lock(&ctrl->ns_lock);
@@ -323,29 +328,74 @@ static void weft_ns_lose(struct weft_rdma_ns *ns)
 	queue_work(weft_rdma_wq, &ctrl->dead_work);
 }
 
-/* Returns true if it is the same disk as before. */
-static bool weft_ns_update(struct weft_rdma_ns *ns, const struct weft_ns_info *info)
+static struct weft_rdma_ns *weft_ns_lost_by_ana(struct weft_rdma_ctrl *ctrl)
+{
+	struct weft_rdma_ns *ns, *found = NULL;
+
+	mutex_lock(&ctrl->ns_lock);
+	list_for_each_entry(ns, &ctrl->namespaces, list)
+		if (ns->state == WEFT_NS_READY && ns->ana == NVME_ANA_PERSISTENT_LOSS)
+			found = ns;
+	mutex_unlock(&ctrl->ns_lock);
+	return found;
+}
+
+/*
+ * End the disks that are lost by their ANA state, after a scan: until they are
+ * identified, they may be of another group than before.
+ */
+static void weft_ns_kill_lost(struct weft_rdma_ctrl *ctrl)
+{
+	struct weft_rdma_ns *ns;
+
+	if (likely(!weft_ns_lost_by_ana(ctrl)))
+		return;
+	/* Another scan may add and remove namespaces. */
+	mutex_lock(&ctrl->scan_lock);
+	while ((ns = weft_ns_lost_by_ana(ctrl)))
+		weft_ns_kill(ns);
+	mutex_unlock(&ctrl->scan_lock);
+}
+
+/*
+ * Take over what may have changed.
+ *
+ * Returns -ESTALE if it is another namespace, -ENOSPC if a volume relies on
+ * blocks that it does not have any more.
+ */
+static int weft_ns_update(struct weft_rdma_ns *ns, const struct weft_ns_info *info,
+			  struct weft_why *why)
 {
 	sector_t sectors = info->blocks << (info->lba_shift - SECTOR_SHIFT);
+	u64 needed;
 
-	if (!weft_info_same(&ns->info, info)) {
-		weft_ctrl_err(ns->ctrl, "namespace %u is another one than before: its disk is refused\n",
-			      ns->nsid);
-		weft_ns_kill(ns);
-		return false;
+	if (!weft_info_same(&ns->info, info, why))
+		return -ESTALE;
+	mutex_lock(&ns->ctrl->ns_lock);
+	needed = weft_rdma_path_blocks(ns);
+	if (needed <= info->blocks) {
+		ns->info = *info;
+		/* It may be of another ANA group now. */
+		weft_rdma_ana_look_up(ns);
 	}
-	ns->info = *info;
+	mutex_unlock(&ns->ctrl->ns_lock);
+	if (needed > info->blocks)
+		return weft_refuse(why, -ENOSPC,
+				   "it has %llu blocks, but the volume needs %llu",
+				   info->blocks, needed);
 	set_disk_ro(ns->disk, info->read_only);
 	if (get_capacity(ns->disk) != sectors) {
 		weft_ctrl_info(ns->ctrl, "namespace %u has %llu blocks now\n", ns->nsid,
 			       info->blocks);
+		/* Not under the lock, which recovery needs: the event may wait for memory. */
 		set_capacity_and_notify(ns->disk, sectors);
+		weft_rdma_path_resized(ns);
 	}
-	return true;
+	return 0;
 }
 
 /*
- * It exists, but cannot be identified. A volume uses its other paths or waits;
+ * It exists, but cannot be identified, or has shrunk. A volume uses its other paths or waits;
  * other requests wait here.
  */
 static void weft_ns_doubt_locked(struct weft_rdma_ns *ns, const char *reason)
@@ -362,7 +412,7 @@ static void weft_ns_doubt(struct weft_rdma_ns *ns, const char *why)
 {
 	char reason[128];
 
-	scnprintf(reason, sizeof(reason), "namespace %u cannot be identified: %s", ns->nsid, why);
+	scnprintf(reason, sizeof(reason), "namespace %u is refused: %s", ns->nsid, why);
 	mutex_lock(&ns->ctrl->ns_lock);
 	weft_ns_doubt_locked(ns, reason);
 	mutex_unlock(&ns->ctrl->ns_lock);
@@ -417,11 +467,21 @@ static enum weft_scanned weft_scan_one(struct weft_rdma_ctrl *ctrl, u32 nsid, bo
 	/* Others stay as they are while this runs. */
 	if (dead)
 		return WEFT_SCANNED;
+	if (!ret && !ns) {
+		weft_ns_add(ctrl, nsid, &info);
+		return WEFT_SCANNED;
+	}
+	if (!ret)
+		ret = weft_ns_update(ns, &info, &why);
 	if (!ret) {
-		if (!ns)
-			weft_ns_add(ctrl, nsid, &info);
-		else if (weft_ns_update(ns, &info))
-			weft_ns_trust(ns, errors);
+		weft_ns_trust(ns, errors);
+		return WEFT_SCANNED;
+	}
+	if (ret == -ESTALE) {
+		weft_ctrl_err(ctrl,
+			      "namespace %u is another one than before, its disk is refused: %s. A target that makes identifiers up when it starts must be given fixed ones\n",
+			      nsid, why.text);
+		weft_ns_kill(ns);
 		return WEFT_SCANNED;
 	}
 	if (!ns && ret == -ENODEV && ctrl->scan_tries) {
@@ -517,6 +577,7 @@ static void weft_scan_owe(struct weft_rdma_ctrl *ctrl, unsigned long delay)
 /* Resume the disks that were identified; scan the others again. */
 static void weft_scan_end(struct weft_rdma_ctrl *ctrl)
 {
+	unsigned long ana_again = 0;
 	struct weft_rdma_ns *ns;
 	bool again = false;
 
@@ -530,11 +591,26 @@ static void weft_scan_end(struct weft_rdma_ctrl *ctrl)
 			}
 			again |= ns->state == WEFT_NS_UNKNOWN;
 		}
-		weft_rdma_paths_tell(ctrl, true);
+		ana_again = weft_rdma_ana_tell_all(ctrl);
 	}
 	mutex_unlock(&ctrl->ns_lock);
 	if (again)
 		weft_scan_later(ctrl, WEFT_SCAN_AGAIN);
+	if (ana_again)
+		weft_rdma_ana_kick(ctrl, ana_again);
+	weft_ns_kill_lost(ctrl);
+}
+
+/**
+ * weft_rdma_ns_any_lost() - is a disk lost by its ANA state?
+ * @ctrl: its ns_lock is not held
+ *
+ * Context: process context.
+ * Return: true if the next scan will end it, unless it is of another group.
+ */
+bool weft_rdma_ns_any_lost(struct weft_rdma_ctrl *ctrl)
+{
+	return weft_ns_lost_by_ana(ctrl);
 }
 
 static void weft_scan(struct weft_rdma_ctrl *ctrl)
@@ -547,6 +623,8 @@ static void weft_scan(struct weft_rdma_ctrl *ctrl)
 	list = kzalloc(NVME_IDENTIFY_DATA_SIZE, GFP_KERNEL);
 	WRITE_ONCE(ctrl->scan_owed, false);
 	if (list) {
+		/* No disk resumes before its state is known. */
+		weft_rdma_ana_read(ctrl);
 		mutex_lock(&ctrl->scan_lock);
 		ctrl->scan_missed = false;
 		whole = weft_scan_list(ctrl, list);
@@ -579,6 +657,27 @@ void weft_rdma_scan(struct weft_rdma_ctrl *ctrl)
 	ctrl->scan_tries = WEFT_SCAN_TRIES;
 	mutex_unlock(&ctrl->scan_lock);
 	weft_scan(ctrl);
+}
+
+/**
+ * weft_rdma_rescan() - scan the target's namespaces, for a user
+ * @ctrl: the controller
+ *
+ * Context: any; does not wait.
+ * Return: 0, or -ENOTCONN if the controller is not live.
+ */
+int weft_rdma_rescan(struct weft_rdma_ctrl *ctrl)
+{
+	unsigned long flags;
+	bool live;
+
+	/* The removal of the controller sets its state, then cancels the work. */
+	spin_lock_irqsave(&ctrl->lock, flags);
+	live = ctrl->state == WEFT_RDMA_LIVE;
+	if (live)
+		queue_work(ctrl->wq, &ctrl->scan_work);
+	spin_unlock_irqrestore(&ctrl->lock, flags);
+	return live ? 0 : -ENOTCONN;
 }
 
 /**
@@ -719,6 +818,9 @@ void weft_rdma_pause(struct weft_rdma_ctrl *ctrl)
 			continue;
 		weft_ns_pause(ns);
 		weft_ns_set_state(ns, WEFT_NS_UNKNOWN);
+		/* What the next association answers counts. */
+		WRITE_ONCE(ns->ana_refused, false);
+		ns->ana_odd = false;
 	}
 	mutex_unlock(&ctrl->ns_lock);
 }

@@ -126,6 +126,21 @@ void weft_rdma_path_fit(struct weft_rdma_ns *ns, u32 bytes)
 }
 
 /**
+ * weft_rdma_path_up() - tell a volume that a path carries I/O, and how well
+ * @ns: READY and accessible; its controller's ns_lock is held
+ *
+ * Context: process context, may sleep.
+ */
+void weft_rdma_path_up(struct weft_rdma_ns *ns)
+{
+	lockdep_assert_held(&ns->ctrl->ns_lock);
+	mutex_lock(&weft_rdma_paths_lock);
+	if (ns->path)
+		ns->path->path.events->up(&ns->path->path, ns->ana == NVME_ANA_NONOPTIMIZED);
+	mutex_unlock(&weft_rdma_paths_lock);
+}
+
+/**
  * weft_rdma_path_down() - tell a volume that a path does not carry I/O now
  * @ns: its controller's ns_lock is held
  * @reason: a sentence
@@ -142,31 +157,52 @@ void weft_rdma_path_down(struct weft_rdma_ns *ns, const char *reason)
 }
 
 /**
- * weft_rdma_paths_tell() - tell volumes whether their paths carry I/O
- * @ctrl: its ns_lock is held
- * @up: true for the paths whose disks were identified; false for all paths
+ * weft_rdma_paths_down() - tell volumes that paths do not carry I/O now
+ * @ctrl: its ns_lock is held; its association has ended
  *
  * Context: process context, may sleep.
  */
-void weft_rdma_paths_tell(struct weft_rdma_ctrl *ctrl, bool up)
+void weft_rdma_paths_down(struct weft_rdma_ctrl *ctrl)
 {
 	struct weft_rdma_ns *ns;
 
 	lockdep_assert_held(&ctrl->ns_lock);
-	mutex_lock(&weft_rdma_paths_lock);
-	list_for_each_entry(ns, &ctrl->namespaces, list) {
-		struct weft_path *path;
+	list_for_each_entry(ns, &ctrl->namespaces, list)
+		if (ns->state != WEFT_NS_DEAD)
+			weft_rdma_path_down(ns, ctrl->reason);
+}
 
-		if (!ns->path || ns->state == WEFT_NS_DEAD ||
-		    (up && ns->state != WEFT_NS_READY))
-			continue;
-		path = &ns->path->path;
-		if (up)
-			path->events->up(path);
-		else
-			path->events->down(path, ctrl->reason);
-	}
+/**
+ * weft_rdma_path_resized() - tell a volume that a disk has another size
+ * @ns: its controller's ns_lock is not held
+ *
+ * Context: process context, may sleep.
+ */
+void weft_rdma_path_resized(struct weft_rdma_ns *ns)
+{
+	mutex_lock(&weft_rdma_paths_lock);
+	if (ns->path)
+		ns->path->path.events->resized(&ns->path->path);
 	mutex_unlock(&weft_rdma_paths_lock);
+}
+
+/**
+ * weft_rdma_path_blocks() - the size that a volume relies on
+ * @ns: its controller's ns_lock is held
+ *
+ * Return: in blocks; 0 for the disk of no volume.
+ */
+u64 weft_rdma_path_blocks(struct weft_rdma_ns *ns)
+{
+	u64 blocks = 0;
+
+	lockdep_assert_held(&ns->ctrl->ns_lock);
+	mutex_lock(&weft_rdma_paths_lock);
+	if (ns->path)
+		blocks = READ_ONCE(ns->path->path.sectors) >>
+			 (ns->info.lba_shift - SECTOR_SHIFT);
+	mutex_unlock(&weft_rdma_paths_lock);
+	return blocks;
 }
 
 /**
@@ -219,7 +255,12 @@ static struct weft_path *weft_rdma_path_connect(const struct weft_path_request *
 	/* Under the lock that up and down events hold, so that none is missed. */
 	mutex_lock(&ns->ctrl->ns_lock);
 	rp->path.usable = weft_rdma_state(ns->ctrl) == WEFT_RDMA_LIVE && !ns->paused &&
-			  ns->state == WEFT_NS_READY;
+			  ns->state == WEFT_NS_READY && weft_rdma_ana_ok(ns) &&
+			  /* It is not being resized. */
+			  get_capacity(ns->disk) == ns->info.blocks <<
+						    (ns->info.lba_shift - SECTOR_SHIFT);
+	rp->path.nonoptimized = ns->ana == NVME_ANA_NONOPTIMIZED;
+	rp->path.sectors = get_capacity(rp->wb.bdev->bd_disk);
 	if (rp->path.usable) {
 		rp->path.mem = ib_uses_virt_dma(ns->ctrl->ib) ? WEFT_PATH_MEM_SOFTWARE :
 								WEFT_PATH_MEM_DEVICE;
@@ -234,7 +275,11 @@ static struct weft_path *weft_rdma_path_connect(const struct weft_path_request *
 	mutex_unlock(&ns->ctrl->ns_lock);
 	if (rp->path.usable)
 		return &rp->path;
-	ret = weft_refuse(why, -ENOTCONN, "%s is not connected now", req->address);
+	if (weft_rdma_ana_ok(ns))
+		ret = weft_refuse(why, -ENOTCONN, "%s is not connected now", req->address);
+	else
+		ret = weft_refuse(why, -ENOTCONN, "%s is not accessible now: its ANA state is %s",
+				  req->address, weft_rdma_ana_text(READ_ONCE(ns->ana)));
 
 out_close:
 	weft_path_close(&rp->wb);

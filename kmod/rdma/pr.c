@@ -59,6 +59,7 @@ static int weft_pr_command(struct block_device *bdev, u8 opcode, u32 cdw10,
 
 static int weft_pr_register(struct block_device *bdev, u64 old, u64 new, u32 flags)
 {
+	const struct weft_rdma_ns *ns = bdev->bd_disk->private_data;
 	/* RREGA: unregister, replace or register; IEKEY; and kept over power loss. */
 	u32 cdw10 = !new ? 1 : old ? 2 : 0;
 
@@ -66,7 +67,8 @@ static int weft_pr_register(struct block_device *bdev, u64 old, u64 new, u32 fla
 		return -EOPNOTSUPP;
 	if (flags & PR_FL_IGNORE_KEY)
 		cdw10 |= BIT(3);
-	cdw10 |= 3U << 30;
+	if (ns->info.persistent_reservations)
+		cdw10 |= 3U << 30;
 	return weft_pr_command(bdev, nvme_cmd_resv_register, cdw10, old, new);
 }
 

@@ -48,6 +48,8 @@
 #define WEFT_RDMA_CM_TIMEOUT_MS	3000
 /* Added to what the specification has writes wait, see recovery.c. */
 #define WEFT_RDMA_QUIET_MARGIN_MS 1000
+/* No target is believed to keep a lost association for longer, in ms. */
+#define WEFT_RDMA_TARGET_KATO_MAX	(600U * 1000)
 /* Queue pairs that are being connected at once: a target takes one after the other. */
 #define WEFT_RDMA_CONNECTS	8
 #define WEFT_RDMA_RETRIES	5
@@ -270,6 +272,8 @@ enum weft_rdma_state {
  * @WEFT_RDMA_END_SCAN: the namespaces could not be read
  * @WEFT_RDMA_END_MEMORY: an exporter revoked peer memory, and a command on it did
  *	not end in time
+ * @WEFT_RDMA_END_ANA: the ANA state of a namespace was in change for too long
+ * @WEFT_RDMA_END_RESET: a user has reset the controller
  * @WEFT_RDMA_ENDS: number of reasons
  *
  * weft_rdma_end_text() has their names.
@@ -283,6 +287,8 @@ enum weft_rdma_end {
 	WEFT_RDMA_END_PROTOCOL,
 	WEFT_RDMA_END_SCAN,
 	WEFT_RDMA_END_MEMORY,
+	WEFT_RDMA_END_ANA,
+	WEFT_RDMA_END_RESET,
 	WEFT_RDMA_ENDS,
 };
 
@@ -380,6 +386,10 @@ struct weft_rdma_options {
  * @scan_missed: the target listed a namespace that was not there; under
  *	@scan_lock, as @scan_tries
  * @scan_tries: so often it is looked for again
+ * @target_kato_ms: keep-alive timeout that the target uses; at least the host's
+ * @ana_work: reads the ANA log page
+ * @ana_log: the ANA log page as it was last read, or NULL; under @ns_lock
+ * @ana_bytes: its length
  * @event_work: asks for the next asynchronous event
  * @wq: for all of these but where another is named
  * @attempts: to reconnect since the loss
@@ -464,6 +474,10 @@ struct weft_rdma_ctrl {
 	bool			scan_owed;
 	bool			scan_missed;
 	u8			scan_tries;
+	u32			target_kato_ms;
+	struct delayed_work	ana_work;
+	void			*ana_log;
+	u32			ana_bytes;
 	struct work_struct	event_work;
 	u32			attempts;
 	u32			reconnects;
@@ -516,6 +530,15 @@ enum weft_ns_state {
  * @lost: the target does not have it any more: the disk goes; likewise
  * @back: and has it again meanwhile; likewise
  * @ended: who used it was told that it is dead
+ * @ana: enum nvme_ana_state of its group, 0 if it is not known; changed under the
+ *	controller's ns_lock
+ * @ana_since: when @ana changed, jiffies
+ * @ana_refused: the target refused a command by its ANA state, after the log page
+ *	was last looked at
+ * @ana_odd: it does so although the log page says that it is accessible ...
+ * @ana_odd_since: ... since then, jiffies
+ * @ana_odd_at: ... and then for the last time, jiffies
+ * @refused_work: takes the path down after such a refusal
  * @doubt_work: the target refused a command as if the namespace was not there
  * @doubts: how often, with less than WEFT_RDMA_DOUBT_FORGET between
  * @doubted_at: when it was last, jiffies
@@ -532,6 +555,13 @@ struct weft_rdma_ns {
 	bool			lost;
 	bool			back;
 	bool			ended;
+	u8			ana;
+	unsigned long		ana_since;
+	bool			ana_refused;
+	bool			ana_odd;
+	unsigned long		ana_odd_since;
+	unsigned long		ana_odd_at;
+	struct work_struct	refused_work;
 	struct work_struct	doubt_work;
 	u32			doubts;
 	unsigned long		doubted_at;
@@ -646,7 +676,8 @@ void weft_rdma_cancel_peers(struct blk_mq_tag_set *set);
 
 /* recovery.c */
 __printf(3, 4)
-void weft_rdma_error(struct weft_rdma_ctrl *ctrl, enum weft_rdma_end end, const char *fmt, ...);
+bool weft_rdma_error(struct weft_rdma_ctrl *ctrl, enum weft_rdma_end end, const char *fmt, ...);
+int weft_rdma_reset(struct weft_rdma_ctrl *ctrl);
 const char *weft_rdma_end_text(enum weft_rdma_end end);
 void weft_rdma_recover_work(struct work_struct *work);
 void weft_rdma_connect_work(struct work_struct *work);
@@ -655,8 +686,21 @@ void weft_rdma_keep_alive_work(struct work_struct *work);
 void weft_rdma_removal_work(struct work_struct *work);
 void weft_rdma_went_live(struct weft_rdma_ctrl *ctrl);
 
+/* ana.c */
+const char *weft_rdma_ana_text(u8 state);
+bool weft_rdma_ana_ok(const struct weft_rdma_ns *ns);
+void weft_rdma_ana_kick(struct weft_rdma_ctrl *ctrl, unsigned long delay);
+void weft_rdma_ana_look_up(struct weft_rdma_ns *ns);
+void weft_rdma_ana_read(struct weft_rdma_ctrl *ctrl);
+unsigned long weft_rdma_ana_tell_all(struct weft_rdma_ctrl *ctrl);
+void weft_rdma_ana_work(struct work_struct *work);
+void weft_rdma_ana_refused(struct weft_rdma_ns *ns);
+void weft_rdma_ana_refused_work(struct work_struct *work);
+
 /* ns.c */
+bool weft_rdma_ns_any_lost(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_scan(struct weft_rdma_ctrl *ctrl);
+int weft_rdma_rescan(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_scan_changed(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_scan_work(struct work_struct *work);
 void weft_rdma_again_work(struct work_struct *work);
@@ -699,8 +743,11 @@ void weft_rdma_path_gone(struct weft_rdma_ns *ns);
 void weft_rdma_path_settle(struct weft_rdma_ns *ns);
 void weft_rdma_paths_peers(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_path_fit(struct weft_rdma_ns *ns, u32 bytes);
+void weft_rdma_path_up(struct weft_rdma_ns *ns);
+void weft_rdma_path_resized(struct weft_rdma_ns *ns);
+u64 weft_rdma_path_blocks(struct weft_rdma_ns *ns);
 void weft_rdma_path_down(struct weft_rdma_ns *ns, const char *reason);
-void weft_rdma_paths_tell(struct weft_rdma_ctrl *ctrl, bool up);
+void weft_rdma_paths_down(struct weft_rdma_ctrl *ctrl);
 
 /* mapping.c */
 int weft_rdma_peer_sg(struct weft_mapping *mapping, u64 at, u32 length, struct sg_table *table,

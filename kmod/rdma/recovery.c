@@ -37,8 +37,9 @@
  * @fmt: the reason, for messages
  *
  * Context: any.
+ * Return: whether it did; false if the controller is not live.
  */
-void weft_rdma_error(struct weft_rdma_ctrl *ctrl, enum weft_rdma_end end, const char *fmt, ...)
+bool weft_rdma_error(struct weft_rdma_ctrl *ctrl, enum weft_rdma_end end, const char *fmt, ...)
 {
 	char reason[sizeof(ctrl->reason)];
 	unsigned long flags;
@@ -46,7 +47,7 @@ void weft_rdma_error(struct weft_rdma_ctrl *ctrl, enum weft_rdma_end end, const 
 	va_list args;
 
 	if (weft_rdma_state(ctrl) != WEFT_RDMA_LIVE)
-		return;
+		return false;
 	va_start(args, fmt);
 	vscnprintf(reason, sizeof(reason), fmt, args);
 	va_end(args);
@@ -63,6 +64,22 @@ void weft_rdma_error(struct weft_rdma_ctrl *ctrl, enum weft_rdma_end end, const 
 	spin_unlock_irqrestore(&ctrl->lock, flags);
 	if (first)
 		weft_ctrl_warn(ctrl, "%s; recovering\n", reason);
+	return first;
+}
+
+/**
+ * weft_rdma_reset() - end an association, and connect again, for a user
+ * @ctrl: the controller
+ *
+ * The target is not asked to shut down: it may confirm that while it executes
+ * writes. They are handled as after an error, so that none is executed late.
+ *
+ * Context: any; does not wait.
+ * Return: 0, or -ENOTCONN if the controller is not live.
+ */
+int weft_rdma_reset(struct weft_rdma_ctrl *ctrl)
+{
+	return weft_rdma_error(ctrl, WEFT_RDMA_END_RESET, "a user has reset it") ? 0 : -ENOTCONN;
 }
 
 /**
@@ -90,6 +107,10 @@ const char *weft_rdma_end_text(enum weft_rdma_end end)
 		return "scan";
 	case WEFT_RDMA_END_MEMORY:
 		return "memory";
+	case WEFT_RDMA_END_ANA:
+		return "ana";
+	case WEFT_RDMA_END_RESET:
+		return "reset";
 	case WEFT_RDMA_ENDS:
 		break;
 	}
@@ -128,7 +149,7 @@ void weft_rdma_recover_work(struct work_struct *work)
 	weft_rdma_pause(ctrl);
 	/* Volumes do not use these paths after this. */
 	mutex_lock(&ctrl->ns_lock);
-	weft_rdma_paths_tell(ctrl, false);
+	weft_rdma_paths_down(ctrl);
 	mutex_unlock(&ctrl->ns_lock);
 	weft_rdma_teardown(ctrl, false);
 	ctrl->lost_at = jiffies;
@@ -272,7 +293,7 @@ void weft_rdma_went_live(struct weft_rdma_ctrl *ctrl)
 	}
 	/* An error that the target answered while this came up has stopped it. */
 	queue_delayed_work(ctrl->wq, &ctrl->keep_alive_work, 0);
-	if (ctrl->info.ns_events)
+	if (ctrl->info.ns_events || ctrl->info.ana_events)
 		weft_rdma_listen(ctrl);
 	queue_work(ctrl->wq, &ctrl->scan_work);
 	weft_rdma_peer_kick(ctrl);

@@ -52,6 +52,9 @@ static int weft_refuse_status(struct weft_why *why, int status, const char *what
 	if (status & WEFT_STATUS_HOST)
 		return weft_refuse(why, -ETIMEDOUT, "the target does not answer %s", what);
 	text = weft_status_text(status);
+	/* Busy is no limit: it may take as many queues later. */
+	if ((status & WEFT_STATUS_CODE) == NVME_SC_CONNECT_CTRL_BUSY)
+		return weft_refuse(why, -EBUSY, "%s", text);
 	if (text)
 		return weft_refuse(why, -ECONNREFUSED, "%s", text);
 	return weft_refuse(why, -EPROTO, "the target refuses %s (status 0x%x)", what,
@@ -205,6 +208,28 @@ static int weft_set_features(struct weft_rdma_ctrl *ctrl, u8 fid, u32 value,
 	return ret;
 }
 
+/*
+ * A target may use a longer keep-alive timeout than the host asked for. It
+ * detects the loss of the host only after that, and executes writes until then.
+ */
+static void weft_read_keep_alive(struct weft_rdma_ctrl *ctrl)
+{
+	union nvme_result result = {};
+	struct nvme_command cmd = {};
+
+	cmd.features.opcode = nvme_admin_get_features;
+	cmd.features.fid = cpu_to_le32(NVME_FEAT_KATO);
+	ctrl->target_kato_ms = ctrl->opts.kato_ms;
+	if (weft_rdma_command(ctrl->admin_q, &cmd, NULL, 0, &result, WEFT_RDMA_SETUP_TIMEOUT, 0,
+			      NULL))
+		return;	/* the feature is optional */
+	ctrl->target_kato_ms = clamp(le32_to_cpu(result.u32), ctrl->opts.kato_ms,
+				     max(ctrl->opts.kato_ms, WEFT_RDMA_TARGET_KATO_MAX));
+	if (ctrl->target_kato_ms != ctrl->opts.kato_ms)
+		weft_ctrl_info(ctrl, "the target uses a keep-alive timeout of %u ms, not %u: after a lost connection, writes wait longer\n",
+			       ctrl->target_kato_ms, ctrl->opts.kato_ms);
+}
+
 /* The number of I/O queues: the requested or the granted number; poll queues are last. */
 static int weft_count_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 {
@@ -275,6 +300,8 @@ static int weft_start_admin(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 		ret = weft_enable(ctrl, why);
 	if (!ret)
 		ret = weft_identify(ctrl, why);
+	if (!ret)
+		weft_read_keep_alive(ctrl);
 	if (!ret)
 		ret = weft_set_live(admin, why);
 	/* Connecting all queues may take longer than the keep-alive timeout. */
@@ -401,7 +428,7 @@ void weft_rdma_free_sets(struct weft_rdma_ctrl *ctrl)
  */
 int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 {
-	u32 polls = 0;
+	u32 polls = 0, events = 0;
 	int ret;
 
 	ctrl->queues_made = 0;
@@ -425,7 +452,11 @@ int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 	if (ret)
 		return ret;
 	if (ctrl->info.ns_events)
-		weft_set_features(ctrl, NVME_FEAT_ASYNC_EVENT, NVME_AEN_CFG_NS_ATTR, NULL);
+		events |= NVME_AEN_CFG_NS_ATTR;
+	if (ctrl->info.ana_events)
+		events |= NVME_AEN_CFG_ANA_CHANGE;
+	if (events)
+		weft_set_features(ctrl, NVME_FEAT_ASYNC_EVENT, events, NULL);
 	return 0;
 }
 
@@ -454,7 +485,7 @@ int weft_rdma_setup_fewer(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 
 static unsigned long weft_quiet_time(const struct weft_rdma_ctrl *ctrl)
 {
-	return msecs_to_jiffies(weft_info_quiet_ms(&ctrl->info, ctrl->opts.kato_ms) +
+	return msecs_to_jiffies(weft_info_quiet_ms(&ctrl->info, ctrl->target_kato_ms) +
 				WEFT_RDMA_QUIET_MARGIN_MS);
 }
 

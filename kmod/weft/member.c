@@ -187,6 +187,20 @@ void weft_member_gone(struct weft_member *member)
 }
 
 /**
+ * weft_member_sectors() - the size that a volume needs of a member's disk
+ * @member: its superblock is read
+ *
+ * The copy of the superblock is the last that it needs; the disk may have grown
+ * since.
+ *
+ * Return: in sectors.
+ */
+sector_t weft_member_sectors(const struct weft_member *member)
+{
+	return (member->sb.copy_offset + WEFT_SB_SIZE) >> SECTOR_SHIFT;
+}
+
+/**
  * weft_member_open() - open a member and read its superblock
  * @vol: the volume
  * @req: the member as the user named it
@@ -240,6 +254,7 @@ struct weft_member *weft_member_open(struct weft_volume *vol,
 	ret = weft_member_load_sb(member, why);
 	if (ret)
 		goto out_disconnect;
+	WRITE_ONCE(path->sectors, weft_member_sectors(member));
 	member->index = member->sb.member_index;
 	return member;
 

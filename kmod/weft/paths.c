@@ -95,6 +95,7 @@ static int weft_path_attach(struct weft_member *member, struct weft_path *path,
 	ret = weft_path_check(member, path, why);
 	if (ret)
 		return ret;
+	WRITE_ONCE(path->sectors, weft_member_sectors(member));
 	ret = bd_link_disk_holder(path->bdev, vol->disk);
 	if (ret)
 		return ret;

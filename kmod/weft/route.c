@@ -140,7 +140,7 @@ unsigned long weft_route_choose(struct weft_member *member, unsigned long usable
 void weft_route_submit(struct weft_member *member, struct bio *bio)
 {
 	struct weft_path *path;
-	unsigned long usable;
+	unsigned long best;
 	int srcu;
 
 	if (unlikely(weft_shadows_any(&member->paths.shadows)) && !weft_member_rw_is(bio) &&
@@ -149,10 +149,10 @@ void weft_route_submit(struct weft_member *member, struct bio *bio)
 	srcu = srcu_read_lock(&member->volume->route_srcu);
 	/* The chosen path was just removed: choose again among the others. */
 	do {
-		usable = READ_ONCE(member->paths.usable);
-		path = weft_route_pick(member, usable);
+		best = READ_ONCE(member->paths.best);
+		path = weft_route_pick(member, best);
 		smp_rmb();	/* pairs with smp_wmb(), weft_route_remove() */
-	} while (unlikely(!path && usable));
+	} while (unlikely(!path && best));
 	if (path) {
 		bio_set_dev(bio, path->bdev);
 		submit_bio_noacct(bio);
@@ -162,17 +162,23 @@ void weft_route_submit(struct weft_member *member, struct bio *bio)
 		weft_route_hold(member, bio);
 }
 
-/* Set the device that the hot path uses. Under the route's lock. */
+/* Set what the hot path uses. Under the route's lock. */
 static void weft_route_update(struct weft_member *member)
 {
 	struct weft_route *route = &member->paths;
-	unsigned long usable = route->usable;
+	unsigned long best = route->usable, index;
 
 	lockdep_assert_held(&route->lock);
+	for_each_set_bit(index, &route->usable, WEFT_PATHS_MAX)
+		if (READ_ONCE(route->path[index]->nonoptimized))
+			__clear_bit(index, &best);
+	if (!best)
+		best = route->usable;
+	WRITE_ONCE(route->best, best);
 	WRITE_ONCE(member->route,
-		   usable && !(usable & (usable - 1)) && !weft_shadows_any(&route->shadows) ?
-		   route->path[__ffs(usable)]->bdev : NULL);
-	if (usable) {
+		   best && !(best & (best - 1)) && !weft_shadows_any(&route->shadows) ?
+		   route->path[__ffs(best)]->bdev : NULL);
+	if (best) {
 		route->stalled = false;
 	} else if (!route->stalled) {
 		route->stalled = true;
@@ -190,24 +196,37 @@ static u32 weft_route_index(struct weft_route *route, const struct weft_path *pa
 	return WEFT_PATHS_MAX;
 }
 
-/* Returns true if it changed. A path not yet added keeps it in path->usable. */
-static bool weft_route_set_usable(struct weft_member *member, struct weft_path *path,
-				  bool usable)
+enum weft_route_change {
+	WEFT_ROUTE_SAME,
+	WEFT_ROUTE_USABLE,
+	WEFT_ROUTE_RANK,
+};
+
+/* Returns what changed. A path not yet added keeps it for weft_route_add(). */
+static enum weft_route_change weft_route_set(struct weft_path *path, bool usable,
+					     bool nonoptimized)
 {
+	struct weft_member *member = path->owner_data;
+	enum weft_route_change change = WEFT_ROUTE_SAME;
 	struct weft_route *route = &member->paths;
-	unsigned long flags, before;
+	unsigned long flags;
 	u32 index;
 
 	spin_lock_irqsave(&route->lock, flags);
-	before = route->usable;
-	path->usable = usable && !path->dead;
+	usable &= !path->dead;
 	index = weft_route_index(route, path);
-	if (index < WEFT_PATHS_MAX) {
-		__assign_bit(index, &route->usable, path->usable);
+	if (index < WEFT_PATHS_MAX && usable != test_bit(index, &route->usable))
+		change = WEFT_ROUTE_USABLE;
+	else if (index < WEFT_PATHS_MAX && nonoptimized != path->nonoptimized)
+		change = WEFT_ROUTE_RANK;
+	path->usable = usable;
+	path->nonoptimized = nonoptimized;
+	if (change) {
+		__assign_bit(index, &route->usable, usable);
 		weft_route_update(member);
 	}
 	spin_unlock_irqrestore(&route->lock, flags);
-	return route->usable != before;
+	return change;
 }
 
 static void weft_route_lost(struct weft_path *path, const char *reason)
@@ -215,7 +234,7 @@ static void weft_route_lost(struct weft_path *path, const char *reason)
 	struct weft_member *member = path->owner_data;
 	struct weft_why text = {};
 
-	if (!weft_route_set_usable(member, path, false))
+	if (!weft_route_set(path, false, path->nonoptimized))
 		return;
 	weft_refuse(&text, 0, "path %s of member %u is lost: %s", path->bdev->bd_disk->disk_name,
 		    member->index, reason);
@@ -228,20 +247,43 @@ static void weft_route_lost(struct weft_path *path, const char *reason)
 		   "no path to the member is left, I/O to it waits");
 }
 
-static void weft_route_restored(struct weft_path *path)
+static void weft_route_restored(struct weft_path *path, bool nonoptimized)
+{
+	struct weft_member *member = path->owner_data;
+	enum weft_route_change change;
+	struct weft_why text = {};
+	const char *what;
+
+	change = weft_route_set(path, true, nonoptimized);
+	if (!change)
+		return;
+	if (change == WEFT_ROUTE_USABLE)
+		what = nonoptimized ? "is back, non-optimized" : "is back";
+	else
+		what = nonoptimized ? "is non-optimized now" : "is optimized now";
+	weft_refuse(&text, 0, "path %s of member %u %s", path->bdev->bd_disk->disk_name,
+		    member->index, what);
+	weft_info(member->volume, "%s\n", text.text);
+	weft_event(member->volume,
+		   change == WEFT_ROUTE_USABLE ? WEFT_EVENT_TYPE_PATH_RESTORED :
+						 WEFT_EVENT_TYPE_PATH_CHANGED,
+		   member, 0, text.text);
+	if (change == WEFT_ROUTE_RANK)
+		return;
+	weft_route_kick(member);
+	/* The last heartbeat may have failed without this path: do one now. */
+	weft_owner_kick(member->volume);
+}
+
+static void weft_route_resized(struct weft_path *path)
 {
 	struct weft_member *member = path->owner_data;
 	struct weft_why text = {};
 
-	if (!weft_route_set_usable(member, path, true))
-		return;
-	weft_refuse(&text, 0, "path %s of member %u is back", path->bdev->bd_disk->disk_name,
-		    member->index);
+	weft_refuse(&text, 0, "path %s of member %u has %llu bytes now; the volume keeps its size",
+		    path->bdev->bd_disk->disk_name, member->index, bdev_nr_bytes(path->bdev));
 	weft_info(member->volume, "%s\n", text.text);
-	weft_event(member->volume, WEFT_EVENT_TYPE_PATH_RESTORED, member, 0, text.text);
-	weft_route_kick(member);
-	/* The last heartbeat may have failed without this path: do one now. */
-	weft_owner_kick(member->volume);
+	weft_event(member->volume, WEFT_EVENT_TYPE_MEMBER_RESIZED, member, 0, text.text);
 }
 
 static void weft_route_moved(struct weft_path *path)
@@ -391,6 +433,7 @@ const struct weft_path_events weft_route_events = {
 	.settle		= weft_route_left,
 	.down		= weft_route_lost,
 	.up		= weft_route_restored,
+	.resized	= weft_route_resized,
 	.peers		= weft_route_moved,
 	.requeue	= weft_route_requeue,
 	.may_write	= weft_route_may_write,

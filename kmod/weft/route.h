@@ -39,15 +39,15 @@ static inline int weft_route_peer(struct weft_member *member, struct weft_mem_op
 {
 	struct srcu_struct *routes = &member->volume->route_srcu;
 	struct weft_path *path;
-	unsigned long usable;
+	unsigned long best;
 	int srcu, ret = -ENOTCONN;
 
 	if (unlikely(op->write && weft_shadows_any(&member->paths.shadows)) &&
 	    weft_resend_op_stops(member, op))
 		return -EBUSY;
 	srcu = srcu_read_lock(routes);
-	usable = READ_ONCE(member->paths.usable);
-	path = weft_route_pick(member, usable & op->near ?: usable);
+	best = READ_ONCE(member->paths.best);
+	path = weft_route_pick(member, best & op->near ?: best);
 	if (likely(path && path->ops->peer_submit))
 		ret = path->ops->peer_submit(path, op);
 	if (unlikely(ret == -ENOTCONN))

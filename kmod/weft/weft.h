@@ -64,6 +64,7 @@ struct weft_stats {
  *	long; taken before weft_volumes_lock
  * @path: the paths; NULL for a free slot
  * @usable: bitmap of the paths that can carry I/O
+ * @best: bitmap of those of @usable that carry it best; empty only if @usable is
  * @held: bios that wait for a path
  * @quiet: writes that wait for the end of a shadow, and then for a path
  * @shadows: ranges of writes that a target may still execute, see resend.c
@@ -78,6 +79,7 @@ struct weft_route {
 	struct mutex		prepare_lock;	/* see above */
 	struct weft_path	*path[WEFT_PATHS_MAX];
 	unsigned long		usable;
+	unsigned long		best;
 	struct bio_list		held;
 	struct bio_list		quiet;
 	struct weft_shadows	shadows;
@@ -393,6 +395,7 @@ struct weft_member *weft_member_open(struct weft_volume *vol,
 				     bool writable, struct weft_why *why);
 void weft_member_close(struct weft_member *member);
 void weft_member_gone(struct weft_member *member);
+sector_t weft_member_sectors(const struct weft_member *member);
 void weft_member_drop_path(struct weft_member *member, struct weft_path *path);
 bool weft_member_rw_is(const struct bio *bio);
 int weft_member_read_path(struct weft_path *path, struct page *page);

@@ -82,7 +82,8 @@ hostile few --at 2
 ok "few: connected by as many queues as it takes" \
 	weftctl connect "$uri" "${patience[@]}" --queues 2 --poll-queues 2
 is "few: the admin queue and two" "$(cat /sys/class/weft-rdma/weft-rdma*/queue_count)" 3
-ok "few: the log says how many, and why" log_says '2 I/O queues of 4 can be connected: .*resources'
+[ "$(nproc)" -lt 2 ] ||
+	ok "few: the log says how many, and why" log_says '2 I/O queues of 4 can be connected: .*resources'
 ok "few: fio's verification ends well" verify /dev/weft-rdma0n1 size=1m
 ok "few: disconnected" weftctl disconnect --all
 gone
@@ -102,7 +103,7 @@ hostile none --grant 1 --entries 4 --mdts 4
 again() { [ "$(cat /sys/class/weft-rdma/weft-rdma0/reconnects)" -ge "$1" ] && live; }
 live() { [ "$(cat /sys/class/weft-rdma/weft-rdma0/state)" = live ]; }
 ok "less: one queue of two, short ones: connected again" until_true 60 again 1
-ok "less: the log says so" log_says "grants 1 I/O queues of 2"
+[ "$(nproc)" -lt 2 ] || ok "less: the log says so" log_says "grants 1 I/O queues of 2"
 ok "less: verified" verify /dev/weft-rdma0n1 size=1m bsrange=4k-256k
 is "less: in shorter commands" "$(cat /sys/block/weft-rdma0n1/queue/max_hw_sectors_kb)" 64
 gone
@@ -172,7 +173,8 @@ ok "anonymous: the same disk comes back" until_true 60 live
 ok "anonymous: and is read" reads 1
 gone
 hostile none --anonymous --serial other
-ok "anonymous: another disk is refused" until_true 60 log_says "namespace 1 is another one than before"
+ok "anonymous: another disk is refused" until_true 60 \
+	log_says "namespace 1 is another one than before, .* its controller is .*other, before .*one"
 ok "anonymous: and is not read" fails 1
 ok "anonymous: disconnected" weftctl disconnect --all
 gone

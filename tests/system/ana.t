@@ -1,0 +1,119 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# Asymmetric namespace access (ANA): two rails to the kernel's target, whose ANA
+# states change while fio verifies, and under registered memory.
+# lab-kernel: debian12 uml
+. "${0%/*}/lib.sh"
+
+load_weft 2000
+nqn=nqn.2014-08.org.example
+base=/sys/kernel/config/nvmet
+rails_up
+for n in 0 1; do
+	make_null "rb$n" 64
+	for rail in 0 1; do
+		nvmet_serve "$nqn:d$n" "$(readlink -f "/dev/rb$n")" rdma "10.9.$rail.1" "442$rail" 2>/dev/null
+	done
+done
+uri() { echo "rdma://10.9.$2.1:442$2/$nqn:d$1"; }
+quick="--keep-alive $(slow 2) --reconnect-delay 1"
+# ana PORT STATE: of all namespaces on that port.
+ana() { echo "$2" >"$base/ports/$1/ana_groups/1/ana_state"; }
+# of_port PORT FIELD: of the paths to that port.
+of_port() {
+	weftctl path list v --json |
+		json "[.paths[] | select(.target | endswith(\":$1\")) | $2] | map(tostring) | join(\" \")"
+}
+usable_is() { [ "$(of_port "$1" .usable)" = "$2 $2" ]; }
+state_is() {
+	local disk
+	for disk in $(of_port "$1" .disk); do [ "$(cat "/sys/block/$disk/ana_state")" = "$2" ] || return; done
+}
+# ios PORT: how many I/Os its disks have completed.
+ios() {
+	local disk sum=0
+	for disk in $(of_port "$1" .disk); do sum=$((sum + $(awk '{ print $1 + $5 }' "/sys/block/$disk/stat"))); done
+	echo $sum
+}
+# carried PORT COMMAND...: how many I/Os that port has carried during the command.
+carried() {
+	local before
+	before=$(ios "$1")
+	"${@:2}" >/dev/null 2>&1
+	echo $(($(ios "$1") - before))
+}
+reads() { dd if=/dev/weft/v of=/dev/null bs=64k count=64 iflag=direct status=none; }
+
+# shellcheck disable=SC2086
+ok "a volume by the first rail" weftctl create v "$(uri 0 0)" "$(uri 1 0)" --chunk 64K --force $quick
+# shellcheck disable=SC2086
+ok "the second rail is added" weftctl path add v "$(uri 0 1)" "$(uri 1 1)" $quick
+ok "its state is optimized" state_is 4421 optimized
+is "of the group that the target says" "$(cat "/sys/block/$(of_port 4421 .disk | cut -d' ' -f1)/ana_grpid")" 1
+ok "both carry I/O" test "$(carried 4421 reads)" -ge 10
+events_begin
+
+# --- Non-optimized
+ana 4421 non-optimized
+ok "the target tells that a rail is non-optimized" until_true 10 state_is 4421 non-optimized
+ok "it stays usable" usable_is 4421 true
+ok "path list tells" sh -c "weftctl path list v | grep -q 'live, non-optimized'"
+ok "an event, too" until_true 10 grep -q '"path-changed".*is non-optimized now' /tmp/events
+ok "and carries next to nothing" test "$(carried 4421 reads)" -le 2
+drop_best() { ana 4420 inaccessible; until_true 20 usable_is 4420 false; sleep 1; }
+verify_while "the optimized rail becomes inaccessible: no error" /dev/weft/v 12 1500 drop_best
+ok "the other one carries all" test "$(carried 4421 reads)" -ge 64
+ok "an event told of it" grep -q '"path-lost".*its ANA state' /tmp/events
+is "no association has ended" "$(of_port 4420 .errors) $(of_port 4421 .errors)" "0 0 0 0"
+ana 4420 optimized
+ok "it is back" until_true 20 usable_is 4420 true
+ok "and preferred again" test "$(carried 4421 reads)" -le 2
+
+# --- No rail is accessible: I/O waits
+ana 4421 optimized
+blackout() { ana 4420 inaccessible; ana 4421 inaccessible; sleep "$(slow 4)"; ana 4420 optimized; ana 4421 optimized; }
+verify_while "both inaccessible and back: no error" /dev/weft/v 12 1500 blackout
+ok "both are usable" until_true 20 usable_is 4421 true
+transition() { ana 4420 change; ana 4421 change; sleep "$(slow 3)"; ana 4420 optimized; ana 4421 non-optimized; }
+verify_while "both in transition and back: no error" /dev/weft/v 12 1500 transition
+ok "as the target says" until_true 20 state_is 4421 non-optimized
+ana 4421 optimized
+
+# --- A transition that does not end: ANATT of the kernel's target is 10 s
+ana 4421 change
+ended_by_ana() { of_port 4421 '.ends.ana // 0' | grep -q '[1-9]'; }
+ok "the association of a transition that takes too long is ended" until_true 60 ended_by_ana
+is "no other one is" "$(of_port 4420 .errors)" "0 0"
+ana 4421 optimized
+ok "it is connected again" until_true 60 usable_is 4421 true
+
+# --- Registered memory
+ok "registered for good" weft-memtest v verify pages --persistent --count=12
+load_while "states change under registered memory: no error" 12 "pages --persistent --depth=16 --largest=65536" blackout
+ok "and what is read is what was written" weft-memtest v verify pages --persistent --count=12
+
+# --- Lost for good
+ana 4421 persistent-loss
+ok "after persistent loss its paths are gone" until_true 20 usable_is 4421 false
+ok "the volume goes on" reads
+ok "they are removed" weftctl path remove v "$(uri 0 1)" "$(uri 1 1)"
+ok "disconnected" weftctl disconnect "$(uri 0 1)" "$(uri 1 1)"
+ana 4421 inaccessible
+# shellcheck disable=SC2086
+refused "a path that is inaccessible is refused" 1 "inaccessible" weftctl path add v "$(uri 0 1)" $quick
+ana 4421 optimized
+# shellcheck disable=SC2086
+ok "one that is accessible is added" weftctl path add v "$(uri 0 1)" "$(uri 1 1)" $quick
+events_end
+ok "stopped" weftctl stop v
+ok "disconnected" weftctl disconnect --all
+for n in 0 1; do
+	for rail in 0 1; do rm -f "$base/ports/442$rail/subsystems/$nqn:d$n"; done
+	echo 0 >"$base/subsystems/$nqn:d$n/namespaces/1/enable"
+	rmdir "$base/subsystems/$nqn:d$n/namespaces/1" "$base/subsystems/$nqn:d$n"
+	remove_null "rb$n"
+done
+rmdir "$base/ports/4420" "$base/ports/4421"
+rails_down
+ok_unload
+done_testing

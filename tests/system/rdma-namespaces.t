@@ -1,0 +1,100 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# weft's own NVMe/RDMA initiator: namespaces that grow and shrink under a
+# volume, controllers that a user resets and rescans, nvme-cli.
+# lab-kernel: debian12 uml
+. "${0%/*}/lib.sh"
+
+load_weft 1000
+nqn=nqn.2014-08.org.example
+base=/sys/kernel/config/nvmet/subsystems
+soft_roce 10.9.0.1
+for n in 0 1; do
+	make_loop "grow$n" 64
+	nvmet_serve "$nqn:d$n" "$(readlink -f "/dev/grow$n")" rdma 10.9.0.1
+done
+uri() { echo "rdma://10.9.0.1/$nqn:d$1"; }
+quick=(--keep-alive "$(slow 2)" --reconnect-delay 1)
+# resize N MIB: the target's disk has that size from now on, and the target tells its hosts.
+resize() {
+	truncate -s "$2M" "/tmp/grow$1.img"
+	losetup -c "$(readlink -f "/dev/grow$1")"
+	echo 1 >"$base/$nqn:d$1/namespaces/1/revalidate_size"
+}
+attribute() { cat "/sys/class/weft-rdma/weft-rdma$1/$2"; }
+size_is() { [ "$(blockdev --getsize64 "$1")" = "$(($2 << 20))" ]; }
+usable() { status_of v ".members[$1].paths[0].usable"; }
+usable_is() { [ "$(usable "$1")" = "$2" ]; }
+
+# --- The disk of no volume
+ok "connected" weftctl connect "$(uri 0)" "${quick[@]}"
+resize 0 96
+ok "a disk grows with its namespace" until_true 10 size_is /dev/weft-rdma0n1 96
+resize 0 64
+ok "and shrinks" until_true 10 size_is /dev/weft-rdma0n1 64
+
+# --- A member
+ok "a volume" weftctl create v "$(uri 0)" "$(uri 1)" --chunk 64K --force "${quick[@]}"
+size=$(blockdev --getsize64 /dev/weft/v)
+ok "verified" verify /dev/weft/v size="$(mib 16)"
+events_begin
+resize 0 96
+ok "a member grows" until_true 10 size_is /dev/weft-rdma0n1 96
+ok "an event tells of it" until_true 10 grep -q '"member-resized".*the volume keeps its size' /tmp/events
+is "the volume has the size that it had" "$(blockdev --getsize64 /dev/weft/v)" "$size"
+ok "it carries I/O" dd if=/dev/weft/v of=/dev/null bs=64k count=16 iflag=direct status=none
+resize 0 32
+ok "a member that shrinks is refused" until_true 10 usable_is 0 false
+ok "an event says why" \
+	grep -q '"path-lost".*it has 65536 blocks, but the volume needs 131072' /tmp/events
+ok "and that its I/O waits" until_true 10 grep -q '"stalled"' /tmp/events
+is "its disk does not lose what the volume counts on" "$(blockdev --getsize64 /dev/weft-rdma0n1)" $((96 << 20))
+dd if=/dev/weft/v of=/dev/null bs=64k count=16 iflag=direct status=none & reader=$!
+sleep "$(slow 2)"
+ok "reads wait" kill -0 $reader
+resize 0 64
+wait $reader
+is "they end well when it has its size again" $? 0
+ok "it is used again" until_true 20 usable_is 0 true
+is "the association has not ended" "$(attribute 0 errors)" 0
+events_end
+
+# --- Reset and rescan
+reset() { echo 1 >/sys/class/weft-rdma/weft-rdma0/reset_controller; }
+resets() { reset; until_true 30 usable_is 0 true; }
+verify_while "a controller is reset: no error" /dev/weft/v 8 1500 resets
+is "it was ended for that reason" "$(attribute 0 ends | grep reset)" "reset 1"
+ok "it is connected again" until_true 30 usable_is 0 true
+is "once" "$(attribute 0 reconnects)" 1
+ok "a rescan" sh -c 'echo 1 >/sys/class/weft-rdma/weft-rdma0/rescan_controller'
+is "leaves the association alone" "$(attribute 0 errors)" 1
+is "only root may reset" "$(stat -c %a /sys/class/weft-rdma/weft-rdma0/reset_controller)" 200
+for n in 0 1; do nvmet_withdraw "$nqn:d$n"; done
+not_live() { [ "$(attribute 0 state)" = connecting ]; }
+ok "without its target it is not live" until_true 20 not_live
+is "so that it cannot be reset" "$(reset 2>&1 | grep -o 'not connected')" "not connected"
+for n in 0 1; do nvmet_offer "$nqn:d$n"; done
+ok "it comes back" until_true 60 usable_is 0 true
+
+# --- nvme-cli
+if command -v nvme >/dev/null; then
+	c=/dev/weft-rdma0
+	ok "nvme id-ctrl" sh -c "nvme id-ctrl $c | grep -q '^subnqn.*$nqn:d0'"
+	ok "nvme id-ns" sh -c "nvme id-ns ${c}n1 -n 1 | grep -q nsze"
+	ok "nvme smart-log" nvme smart-log $c
+	ok "nvme error-log" nvme error-log $c -e 1
+	ok "nvme ana-log" sh -c "nvme ana-log $c | grep -q optimized"
+	ok "a format is refused" sh -c "! nvme admin-passthru $c --opcode=0x80 --namespace-id=1"
+	ok "nvme ns-rescan" nvme ns-rescan $c
+	ok "nvme reset" nvme reset $c
+	ok "which ends the association" until_true 10 sh -c "grep -q '^reset 2' /sys/class/weft-rdma/weft-rdma0/ends"
+	ok "and it comes back" until_true 60 usable_is 0 true
+else
+	skip "nvme-cli" "it is not installed"
+fi
+ok "stopped" weftctl stop v
+ok "disconnected" weftctl disconnect --all
+for n in 0 1; do nvmet_unserve "$nqn:d$n"; remove_loop "grow$n"; done
+no_soft_roce
+ok_unload
+done_testing
