@@ -25,6 +25,8 @@ property() { udevadm info -q property --property="$1" --value /dev/weft/data; }
 
 # --- udev, and the tools that list disks
 ok "a volume" weftctl create data /dev/nvme1n1 /dev/nvme2n1 /dev/nvme3n1 /dev/nvme4n1
+# udev watches the device only after it has handled its addition: it would not notice an earlier change.
+udevadm settle
 ok "XFS on it" mkfs.xfs -q -L feed /dev/weft/data
 # udev hears by inotify that the device was closed: there may be nothing to settle yet.
 is_xfs() { [ "$(property ID_FS_TYPE)" = xfs ]; }
