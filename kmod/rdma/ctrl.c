@@ -1,125 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Controllers: create, find, remove; the one place that changes their state. */
+/* Controllers: create, find, remove. */
 #include "rdma.h"
 
 #include <linux/idr.h>
 #include <linux/inet.h>
 #include <net/net_namespace.h>
 
-/* Protects weft_rdma_ctrls. */
-DEFINE_MUTEX(weft_rdma_ctrls_lock);
-LIST_HEAD(weft_rdma_ctrls);
 static DEFINE_IDA(weft_rdma_instances);
-
-static bool weft_rdma_may(enum weft_rdma_state from, enum weft_rdma_state to)
-{
-	switch (to) {
-	case WEFT_RDMA_NEW:
-		return false;
-	case WEFT_RDMA_CONNECTING:
-		return from == WEFT_RDMA_NEW || from == WEFT_RDMA_RECOVERING ||
-		       from == WEFT_RDMA_AUTHENTICATING;
-	case WEFT_RDMA_AUTHENTICATING:
-		return from == WEFT_RDMA_CONNECTING;
-	case WEFT_RDMA_LIVE:
-		return from == WEFT_RDMA_CONNECTING ||
-		       from == WEFT_RDMA_AUTHENTICATING;
-	case WEFT_RDMA_RECOVERING:
-		return from == WEFT_RDMA_LIVE;
-	case WEFT_RDMA_DELETING:
-		return from != WEFT_RDMA_DELETING && from != WEFT_RDMA_DEAD;
-	case WEFT_RDMA_DEAD:
-		return from == WEFT_RDMA_DELETING;
-	}
-	return false;
-}
-
-/**
- * weft_rdma_state_text() - the name of a state, for sysfs and messages
- * @state: the state
- *
- * Return: a word; the stock host's word if it has the same state.
- */
-const char *weft_rdma_state_text(enum weft_rdma_state state)
-{
-	switch (state) {
-	case WEFT_RDMA_NEW:
-		return "new";
-	case WEFT_RDMA_CONNECTING:
-		return "connecting";
-	case WEFT_RDMA_AUTHENTICATING:
-		return "authenticating";
-	case WEFT_RDMA_LIVE:
-		return "live";
-	case WEFT_RDMA_RECOVERING:
-		return "resetting";
-	case WEFT_RDMA_DELETING:
-		return "deleting";
-	case WEFT_RDMA_DEAD:
-		return "dead";
-	}
-	return "?";
-}
-
-/**
- * weft_rdma_set_state_locked() - the one place where a controller's state changes
- * @ctrl: the controller
- * @to: wanted
- *
- * Context: any; its lock is held, with interrupts off.
- * Return: whether it changed.
- */
-bool weft_rdma_set_state_locked(struct weft_rdma_ctrl *ctrl, enum weft_rdma_state to)
-{
-	lockdep_assert_held(&ctrl->lock);
-	if (!weft_rdma_may(ctrl->state, to))
-		return false;
-	WRITE_ONCE(ctrl->state, to);
-	return true;
-}
-
-/**
- * weft_rdma_set_state() - the same, taking the lock
- * @ctrl: the controller
- * @to: wanted
- *
- * Context: any.
- * Return: whether it changed.
- */
-bool weft_rdma_set_state(struct weft_rdma_ctrl *ctrl, enum weft_rdma_state to)
-{
-	unsigned long flags;
-	bool ok;
-
-	spin_lock_irqsave(&ctrl->lock, flags);
-	ok = weft_rdma_set_state_locked(ctrl, to);
-	spin_unlock_irqrestore(&ctrl->lock, flags);
-	return ok;
-}
-
-enum weft_rdma_state weft_rdma_state(struct weft_rdma_ctrl *ctrl)
-{
-	return READ_ONCE(ctrl->state);
-}
-
-static void weft_rdma_ctrl_free(struct kref *ref)
-{
-	struct weft_rdma_ctrl *ctrl = container_of(ref, struct weft_rdma_ctrl, ref);
-
-	/* The device's own reference goes last; its release frees. */
-	put_device(&ctrl->dev);
-}
-
-/**
- * weft_rdma_ctrl_put() - drop a reference
- * @ctrl: the controller; the caller must not use it after this
- *
- * Context: any.
- */
-void weft_rdma_ctrl_put(struct weft_rdma_ctrl *ctrl)
-{
-	kref_put(&ctrl->ref, weft_rdma_ctrl_free);
-}
 
 static void weft_rdma_dev_release(struct device *dev)
 {

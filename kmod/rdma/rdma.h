@@ -574,13 +574,19 @@ struct weft_rdma_ns {
 #define weft_ctrl_info(ctrl, fmt, ...) \
 	pr_info("%s: " fmt, dev_name(&(ctrl)->dev), ##__VA_ARGS__)
 
-/* ctrl.c */
+/* state.c */
 extern struct mutex weft_rdma_ctrls_lock;
 extern struct list_head weft_rdma_ctrls;
 bool weft_rdma_set_state(struct weft_rdma_ctrl *ctrl, enum weft_rdma_state to);
-bool weft_rdma_set_state_locked(struct weft_rdma_ctrl *ctrl, enum weft_rdma_state to);
 enum weft_rdma_state weft_rdma_state(struct weft_rdma_ctrl *ctrl);
 const char *weft_rdma_state_text(enum weft_rdma_state state);
+const char *weft_rdma_end_text(enum weft_rdma_end end);
+__printf(3, 4)
+bool weft_rdma_error(struct weft_rdma_ctrl *ctrl, enum weft_rdma_end end, const char *fmt, ...);
+int weft_rdma_reset(struct weft_rdma_ctrl *ctrl);
+void weft_rdma_ctrl_put(struct weft_rdma_ctrl *ctrl);
+
+/* ctrl.c */
 int weft_rdma_ctrl_create(const struct weft_controller_request *req,
 			  char *name, size_t size, struct weft_why *why);
 int weft_rdma_ctrl_delete(const char *name, struct weft_why *why);
@@ -588,7 +594,6 @@ void weft_rdma_ctrl_remove(struct weft_rdma_ctrl *ctrl);
 int weft_rdma_set_alloc(struct weft_rdma_ctrl *ctrl, struct blk_mq_tag_set *set,
 			struct request_queue **queue);
 void weft_rdma_set_free(struct blk_mq_tag_set *set, struct request_queue *queue);
-void weft_rdma_ctrl_put(struct weft_rdma_ctrl *ctrl);
 
 /* main.c */
 extern struct workqueue_struct *weft_rdma_wq;
@@ -675,10 +680,6 @@ void weft_rdma_map_hctxs(struct weft_rdma_ctrl *ctrl, struct request_queue *q);
 void weft_rdma_cancel_peers(struct blk_mq_tag_set *set);
 
 /* recovery.c */
-__printf(3, 4)
-bool weft_rdma_error(struct weft_rdma_ctrl *ctrl, enum weft_rdma_end end, const char *fmt, ...);
-int weft_rdma_reset(struct weft_rdma_ctrl *ctrl);
-const char *weft_rdma_end_text(enum weft_rdma_end end);
 void weft_rdma_recover_work(struct work_struct *work);
 void weft_rdma_connect_work(struct work_struct *work);
 void weft_rdma_fail_fast_work(struct work_struct *work);

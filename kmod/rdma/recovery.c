@@ -4,11 +4,11 @@
  *
  * DOC: recovery
  *
- * weft_rdma_error() may be called in any context and several times. The first
- * call sets the controller from LIVE to RECOVERING, and stores and counts the
- * reason. The work then pauses the disks, drains the queue pairs, and only then
- * ends the requests that were in flight. Requests of a volume's path go back to
- * the volume, which has other paths. Requests of a disk without a volume wait.
+ * weft_rdma_error() (state.c) may be called in any context and several times. The
+ * first call sets the controller from LIVE to RECOVERING, and stores and counts
+ * the reason. The work then pauses the disks, drains the queue pairs, and only
+ * then ends the requests that were in flight. Requests of a volume's path go back
+ * to the volume, which has other paths. Requests of a disk without a volume wait.
  *
  * DOC: when a write may be sent again
  *
@@ -29,93 +29,6 @@
 
 #include <linux/random.h>
 #include <linux/sched/mm.h>
-
-/**
- * weft_rdma_error() - end an association after an error
- * @ctrl: the controller
- * @end: the reason, to be counted
- * @fmt: the reason, for messages
- *
- * Context: any.
- * Return: whether it did; false if the controller is not live.
- */
-bool weft_rdma_error(struct weft_rdma_ctrl *ctrl, enum weft_rdma_end end, const char *fmt, ...)
-{
-	char reason[sizeof(ctrl->reason)];
-	unsigned long flags;
-	bool first;
-	va_list args;
-
-	if (weft_rdma_state(ctrl) != WEFT_RDMA_LIVE)
-		return false;
-	va_start(args, fmt);
-	vscnprintf(reason, sizeof(reason), fmt, args);
-	va_end(args);
-	/* Who removes the controller sets its own state, and finds the work queued or never. */
-	spin_lock_irqsave(&ctrl->lock, flags);
-	first = weft_rdma_set_state_locked(ctrl, WEFT_RDMA_RECOVERING);
-	if (first) {
-		memcpy(ctrl->reason, reason, sizeof(reason));
-		ctrl->errors++;
-		ctrl->ends[end]++;
-		WRITE_ONCE(ctrl->end, end);
-		queue_work(ctrl->wq, &ctrl->recover_work);
-	}
-	spin_unlock_irqrestore(&ctrl->lock, flags);
-	if (first)
-		weft_ctrl_warn(ctrl, "%s; recovering\n", reason);
-	return first;
-}
-
-/**
- * weft_rdma_reset() - end an association, and connect again, for a user
- * @ctrl: the controller
- *
- * The target is not asked to shut down: it may confirm that while it executes
- * writes. They are handled as after an error, so that none is executed late.
- *
- * Context: any; does not wait.
- * Return: 0, or -ENOTCONN if the controller is not live.
- */
-int weft_rdma_reset(struct weft_rdma_ctrl *ctrl)
-{
-	return weft_rdma_error(ctrl, WEFT_RDMA_END_RESET, "a user has reset it") ? 0 : -ENOTCONN;
-}
-
-/**
- * weft_rdma_end_text() - the name of a reason, for sysfs
- * @end: the reason
- *
- * Return: a word.
- */
-const char *weft_rdma_end_text(enum weft_rdma_end end)
-{
-	switch (end) {
-	case WEFT_RDMA_END_TIMEOUT:
-		return "timeout";
-	case WEFT_RDMA_END_KEEP_ALIVE:
-		return "keep-alive";
-	case WEFT_RDMA_END_QUEUE_PAIR:
-		return "queue-pair";
-	case WEFT_RDMA_END_CONNECTION:
-		return "connection";
-	case WEFT_RDMA_END_DEVICE:
-		return "device";
-	case WEFT_RDMA_END_PROTOCOL:
-		return "protocol";
-	case WEFT_RDMA_END_SCAN:
-		return "scan";
-	case WEFT_RDMA_END_MEMORY:
-		return "memory";
-	case WEFT_RDMA_END_ANA:
-		return "ana";
-	case WEFT_RDMA_END_RESET:
-		return "reset";
-	case WEFT_RDMA_ENDS:
-		break;
-	}
-	return "?";
-}
 
 /* The delay doubles, with 10 % random variation, so that hosts do not reconnect together. */
 static unsigned long weft_backoff(struct weft_rdma_ctrl *ctrl)

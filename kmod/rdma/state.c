@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The state of a controller, and the end of its association: the one place that
+ * changes the state, what begins a recovery, and the list of controllers.
+ *
+ * Everything here can be called from below: by handlers of completions, by
+ * timeouts, and by the removal of a device. Works do what follows (recovery.c).
+ */
+#include "rdma.h"
+
+/* Protects weft_rdma_ctrls. */
+DEFINE_MUTEX(weft_rdma_ctrls_lock);
+LIST_HEAD(weft_rdma_ctrls);
+
+static bool weft_rdma_may(enum weft_rdma_state from, enum weft_rdma_state to)
+{
+	switch (to) {
+	case WEFT_RDMA_NEW:
+		return false;
+	case WEFT_RDMA_CONNECTING:
+		return from == WEFT_RDMA_NEW || from == WEFT_RDMA_RECOVERING ||
+		       from == WEFT_RDMA_AUTHENTICATING;
+	case WEFT_RDMA_AUTHENTICATING:
+		return from == WEFT_RDMA_CONNECTING;
+	case WEFT_RDMA_LIVE:
+		return from == WEFT_RDMA_CONNECTING ||
+		       from == WEFT_RDMA_AUTHENTICATING;
+	case WEFT_RDMA_RECOVERING:
+		return from == WEFT_RDMA_LIVE;
+	case WEFT_RDMA_DELETING:
+		return from != WEFT_RDMA_DELETING && from != WEFT_RDMA_DEAD;
+	case WEFT_RDMA_DEAD:
+		return from == WEFT_RDMA_DELETING;
+	}
+	return false;
+}
+
+/**
+ * weft_rdma_state_text() - the name of a state, for sysfs and messages
+ * @state: the state
+ *
+ * Return: a word; the stock host's word if it has the same state.
+ */
+const char *weft_rdma_state_text(enum weft_rdma_state state)
+{
+	switch (state) {
+	case WEFT_RDMA_NEW:
+		return "new";
+	case WEFT_RDMA_CONNECTING:
+		return "connecting";
+	case WEFT_RDMA_AUTHENTICATING:
+		return "authenticating";
+	case WEFT_RDMA_LIVE:
+		return "live";
+	case WEFT_RDMA_RECOVERING:
+		return "resetting";
+	case WEFT_RDMA_DELETING:
+		return "deleting";
+	case WEFT_RDMA_DEAD:
+		return "dead";
+	}
+	return "?";
+}
+
+/**
+ * weft_rdma_set_state_locked() - the one place where a controller's state changes
+ * @ctrl: the controller
+ * @to: wanted
+ *
+ * Context: any; its lock is held, with interrupts off.
+ * Return: whether it changed.
+ */
+static bool weft_rdma_set_state_locked(struct weft_rdma_ctrl *ctrl, enum weft_rdma_state to)
+{
+	lockdep_assert_held(&ctrl->lock);
+	if (!weft_rdma_may(ctrl->state, to))
+		return false;
+	WRITE_ONCE(ctrl->state, to);
+	return true;
+}
+
+/**
+ * weft_rdma_set_state() - the same, taking the lock
+ * @ctrl: the controller
+ * @to: wanted
+ *
+ * Context: any.
+ * Return: whether it changed.
+ */
+bool weft_rdma_set_state(struct weft_rdma_ctrl *ctrl, enum weft_rdma_state to)
+{
+	unsigned long flags;
+	bool ok;
+
+	spin_lock_irqsave(&ctrl->lock, flags);
+	ok = weft_rdma_set_state_locked(ctrl, to);
+	spin_unlock_irqrestore(&ctrl->lock, flags);
+	return ok;
+}
+
+enum weft_rdma_state weft_rdma_state(struct weft_rdma_ctrl *ctrl)
+{
+	return READ_ONCE(ctrl->state);
+}
+
+static void weft_rdma_ctrl_free(struct kref *ref)
+{
+	struct weft_rdma_ctrl *ctrl = container_of(ref, struct weft_rdma_ctrl, ref);
+
+	/* The device's own reference goes last; its release frees. */
+	put_device(&ctrl->dev);
+}
+
+/**
+ * weft_rdma_ctrl_put() - drop a reference
+ * @ctrl: the controller; the caller must not use it after this
+ *
+ * Context: any.
+ */
+void weft_rdma_ctrl_put(struct weft_rdma_ctrl *ctrl)
+{
+	kref_put(&ctrl->ref, weft_rdma_ctrl_free);
+}
+
+/**
+ * weft_rdma_end_text() - the name of a reason, for sysfs
+ * @end: the reason
+ *
+ * Return: a word.
+ */
+const char *weft_rdma_end_text(enum weft_rdma_end end)
+{
+	switch (end) {
+	case WEFT_RDMA_END_TIMEOUT:
+		return "timeout";
+	case WEFT_RDMA_END_KEEP_ALIVE:
+		return "keep-alive";
+	case WEFT_RDMA_END_QUEUE_PAIR:
+		return "queue-pair";
+	case WEFT_RDMA_END_CONNECTION:
+		return "connection";
+	case WEFT_RDMA_END_DEVICE:
+		return "device";
+	case WEFT_RDMA_END_PROTOCOL:
+		return "protocol";
+	case WEFT_RDMA_END_SCAN:
+		return "scan";
+	case WEFT_RDMA_END_MEMORY:
+		return "memory";
+	case WEFT_RDMA_END_ANA:
+		return "ana";
+	case WEFT_RDMA_END_RESET:
+		return "reset";
+	case WEFT_RDMA_ENDS:
+		break;
+	}
+	return "?";
+}
+
+/**
+ * weft_rdma_error() - end an association after an error
+ * @ctrl: the controller
+ * @end: the reason, to be counted
+ * @fmt: the reason, for messages
+ *
+ * Context: any.
+ * Return: whether it did; false if the controller is not live.
+ */
+bool weft_rdma_error(struct weft_rdma_ctrl *ctrl, enum weft_rdma_end end, const char *fmt, ...)
+{
+	char reason[sizeof(ctrl->reason)];
+	unsigned long flags;
+	bool first;
+	va_list args;
+
+	if (weft_rdma_state(ctrl) != WEFT_RDMA_LIVE)
+		return false;
+	va_start(args, fmt);
+	vscnprintf(reason, sizeof(reason), fmt, args);
+	va_end(args);
+	/* Who removes the controller sets its own state, and finds the work queued or never. */
+	spin_lock_irqsave(&ctrl->lock, flags);
+	first = weft_rdma_set_state_locked(ctrl, WEFT_RDMA_RECOVERING);
+	if (first) {
+		memcpy(ctrl->reason, reason, sizeof(reason));
+		ctrl->errors++;
+		ctrl->ends[end]++;
+		WRITE_ONCE(ctrl->end, end);
+		queue_work(ctrl->wq, &ctrl->recover_work);
+	}
+	spin_unlock_irqrestore(&ctrl->lock, flags);
+	if (first)
+		weft_ctrl_warn(ctrl, "%s; recovering\n", reason);
+	return first;
+}
+
+/**
+ * weft_rdma_reset() - end an association, and connect again, for a user
+ * @ctrl: the controller
+ *
+ * The target is not asked to shut down: it may confirm that while it executes
+ * writes. They are handled as after an error, so that none is executed late.
+ *
+ * Context: any; does not wait.
+ * Return: 0, or -ENOTCONN if the controller is not live.
+ */
+int weft_rdma_reset(struct weft_rdma_ctrl *ctrl)
+{
+	return weft_rdma_error(ctrl, WEFT_RDMA_END_RESET, "a user has reset it") ? 0 : -ENOTCONN;
+}
