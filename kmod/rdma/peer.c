@@ -508,13 +508,11 @@ void weft_rdma_peer_remove(struct weft_peer *peer)
 	kfree(peer);
 }
 
-/**
- * weft_rdma_peer_device_gone() - an RDMA device is being removed
- * @ib: the device; no association uses it
- *
- * Context: process context.
+/*
+ * An RDMA device is being removed. No association uses it any more: device.c was
+ * called first.
  */
-void weft_rdma_peer_device_gone(struct ib_device *ib)
+static void weft_peer_ib_remove(struct ib_device *ib, void *client_data)
 {
 	struct weft_mapping *mapping, *next;
 	struct weft_peer *peer;
@@ -675,13 +673,34 @@ int weft_rdma_peer_submit(struct weft_path *path, struct weft_mem_op *op)
 	return 0;
 }
 
+static struct ib_client weft_peer_ib_client = {
+	.name	= "weft_peer",
+	.remove	= weft_peer_ib_remove,
+};
+
+/**
+ * weft_rdma_peer_init() - prepare for peer memory
+ *
+ * Called before weft_rdma_device_init(): RDMA devices are removed from the clients
+ * in the reverse order in which these were registered.
+ *
+ * Return: 0 or a negative errno.
+ */
 int weft_rdma_peer_init(void)
 {
+	int ret;
+
 	weft_peer_wq = alloc_workqueue("weft-peer", WQ_UNBOUND, 0);
-	return weft_peer_wq ? 0 : -ENOMEM;
+	if (!weft_peer_wq)
+		return -ENOMEM;
+	ret = ib_register_client(&weft_peer_ib_client);
+	if (ret)
+		destroy_workqueue(weft_peer_wq);
+	return ret;
 }
 
 void weft_rdma_peer_exit(void)
 {
+	ib_unregister_client(&weft_peer_ib_client);
 	destroy_workqueue(weft_peer_wq);
 }

@@ -14,7 +14,6 @@
  */
 #include "rdma.h"
 
-#include <linux/netdevice.h>
 #include <net/net_namespace.h>
 
 /* REG_MR, SEND and LOCAL_INV for each command; one more to drain. */
@@ -115,77 +114,6 @@ static void weft_queue_qp_event(struct ib_event *event, void *context)
 	    event->event == IB_EVENT_QP_ACCESS_ERR)
 		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_QUEUE_PAIR, "queue %u: %s",
 				queue->index, ib_event_msg(event->event));
-}
-
-/* Software RDMA devices have no NUMA node; their network interface has. */
-static int weft_rdma_node(struct ib_device *ib, struct rdma_cm_id *id)
-{
-	int node = ibdev_to_node(ib);
-	struct net_device *ndev;
-
-	if (node != NUMA_NO_NODE)
-		return node;
-	ndev = dev_get_by_index(&init_net, id->route.addr.dev_addr.bound_dev_if);
-	if (!ndev)
-		return NUMA_NO_NODE;
-	if (ndev->dev.parent)
-		node = dev_to_node(ndev->dev.parent);
-	dev_put(ndev);
-	return node;
-}
-
-/* All queues use the device of the first queue. */
-static int weft_ctrl_device(struct weft_rdma_ctrl *ctrl, struct rdma_cm_id *id,
-			    struct weft_why *why)
-{
-	struct ib_device *ib = id->device;
-	u32 pages = min_t(u32, ib->attrs.max_fast_reg_page_list_len, WEFT_RDMA_MR_PAGES);
-	struct ib_pd *pd;
-
-	if (ctrl->ib)
-		return ctrl->ib == ib ? 0 :
-		       weft_refuse(why, -EXDEV,
-				   "the route moved from RDMA device %s to %s",
-				   dev_name(&ctrl->ib->dev), dev_name(&ib->dev));
-	if (!(ib->attrs.device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS))
-		return weft_refuse(why, -EOPNOTSUPP,
-				   "the RDMA device %s cannot register memory by work requests",
-				   dev_name(&ib->dev));
-	/* The disks' limits are those of the first device. */
-	if (pages < 2 || (ctrl->set_ready && pages < ctrl->mr_pages))
-		return weft_refuse(why, -EOPNOTSUPP,
-				   "the RDMA device %s registers %u pages at once, which is too few",
-				   dev_name(&ib->dev), pages);
-	pd = ib_alloc_pd(ib, 0);
-	if (IS_ERR(pd))
-		return weft_refuse(why, PTR_ERR(pd),
-				   "the RDMA device %s gives no protection domain",
-				   dev_name(&ib->dev));
-	ctrl->pd = pd;
-	ctrl->node = weft_rdma_node(ib, id);
-	ctrl->p2pdma = IS_ENABLED(CONFIG_PCI_P2PDMA) && ib_dma_pci_p2p_dma_supported(ib);
-	ctrl->mr_pages = pages;
-	/* Where DMA has to go by bounce buffers, no more is mapped at once. */
-	ctrl->map_bytes = ib_uses_virt_dma(ib) ? SIZE_MAX : dma_max_mapping_size(ib->dma_device);
-	WRITE_ONCE(ctrl->ib, ib);
-	/* What is there by now is undone with the admin queue. */
-	if (!weft_rdma_ib_usable(ib))
-		return weft_refuse(why, -ENODEV, "the RDMA device %s is being removed",
-				   dev_name(&ib->dev));
-	return 0;
-}
-
-/*
- * With the admin queue's connection, the last one: until that is destroyed the
- * CM keeps a device that is being removed.
- */
-static void weft_ctrl_put_device(struct weft_rdma_ctrl *ctrl)
-{
-	if (!ctrl->pd)
-		return;
-	ib_dealloc_pd(ctrl->pd);
-	ctrl->pd = NULL;
-	WRITE_ONCE(ctrl->ib, NULL);
 }
 
 /* Zeroed coherent memory; software devices use CPU addresses. */
@@ -391,7 +319,7 @@ static int weft_queue_resolve(struct weft_rdma_queue *queue, struct weft_why *wh
 	ret = weft_cm_wait(queue, RDMA_CM_EVENT_ADDR_RESOLVED, why);
 	if (ret)
 		return ret;
-	ret = weft_ctrl_device(queue->ctrl, queue->cm_id, why);
+	ret = weft_rdma_device_get(queue->ctrl, queue->cm_id, why);
 	if (ret)
 		return ret;
 	ret = rdma_resolve_route(queue->cm_id, WEFT_RDMA_CM_TIMEOUT_MS);
@@ -468,7 +396,7 @@ out_free_memory:
 	weft_queue_free_memory(queue);
 out_destroy_id:
 	if (!queue->index)
-		weft_ctrl_put_device(queue->ctrl);
+		weft_rdma_device_put(queue->ctrl);
 	rdma_destroy_id(queue->cm_id);
 	queue->cm_id = NULL;
 	return ret;
@@ -532,7 +460,7 @@ void weft_rdma_queue_free(struct weft_rdma_queue *queue)
 	queue->cq = NULL;
 	weft_queue_free_memory(queue);
 	if (!queue->index)
-		weft_ctrl_put_device(queue->ctrl);
+		weft_rdma_device_put(queue->ctrl);
 	rdma_destroy_id(queue->cm_id);
 	queue->cm_id = NULL;
 }

@@ -597,7 +597,14 @@ void weft_rdma_set_free(struct blk_mq_tag_set *set, struct request_queue *queue)
 
 /* main.c */
 extern struct workqueue_struct *weft_rdma_wq;
+
+/* device.c */
+int weft_rdma_device_init(void);
+void weft_rdma_device_exit(void);
 bool weft_rdma_ib_usable(struct ib_device *ib);
+int weft_rdma_device_get(struct weft_rdma_ctrl *ctrl, struct rdma_cm_id *id,
+			 struct weft_why *why);
+void weft_rdma_device_put(struct weft_rdma_ctrl *ctrl);
 
 /* setup.c */
 int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why);
@@ -770,7 +777,6 @@ void weft_rdma_peer_waiting_work(struct work_struct *work);
 void weft_rdma_peer_kick(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_peer_leave(struct weft_path *path);
 void weft_rdma_peer_put_domain(struct weft_rdma_ctrl *ctrl);
-void weft_rdma_peer_device_gone(struct ib_device *ib);
 int weft_rdma_peer_init(void);
 void weft_rdma_peer_exit(void);
 
