@@ -173,47 +173,6 @@ out_free:
 	return ERR_PTR(ret);
 }
 
-/**
- * weft_rdma_set_alloc() - allocate a tag set, and a queue for internal commands
- * @ctrl: the controller
- * @set: the caller has set all fields that differ between the sets
- * @queue: gets the queue for internal commands
- *
- * Context: process context.
- * Return: 0, and weft_rdma_set_free() undoes it; or a negative errno.
- */
-int weft_rdma_set_alloc(struct weft_rdma_ctrl *ctrl, struct blk_mq_tag_set *set,
-			struct request_queue **queue)
-{
-	struct request_queue *q;
-	int ret;
-
-	set->cmd_size = sizeof(struct weft_rdma_pdu);
-	set->driver_data = ctrl;
-	ret = blk_mq_alloc_tag_set(set);
-	if (ret)
-		return ret;
-	q = weft_mq_alloc_queue(set);
-	if (IS_ERR(q)) {
-		blk_mq_free_tag_set(set);
-		return PTR_ERR(q);
-	}
-	*queue = q;
-	return 0;
-}
-
-/**
- * weft_rdma_set_free() - undo weft_rdma_set_alloc()
- * @set: no other queue is on it
- * @queue: its queue
- */
-void weft_rdma_set_free(struct blk_mq_tag_set *set, struct request_queue *queue)
-{
-	blk_mq_destroy_queue(queue);
-	blk_put_queue(queue);
-	blk_mq_free_tag_set(set);
-}
-
 static int weft_rdma_ctrl_queues(struct weft_rdma_ctrl *ctrl)
 {
 	struct blk_mq_tag_set *set = &ctrl->admin_set;

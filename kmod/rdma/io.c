@@ -23,16 +23,8 @@
  * claims to have invalidated must be that slot's. Any other response is an
  * error of the target: the association is ended with one line that says why,
  * and no request is ended by it.
- *
- * DOC: no ghost writes
- *
- * The timeout handler ends no request that the target may still execute: it
- * begins recovery, which drains the queue pair first. Requests are cancelled
- * there, by weft_rdma_cancel_all().
  */
 #include "mapping.h"
-
-static void weft_rdma_complete(struct request *rq);
 
 /* With fewer slots than tags: any free slot. */
 static noinline bool weft_slot_search(struct weft_rdma_queue *queue, struct weft_rdma_pdu *pdu)
@@ -61,19 +53,6 @@ static void weft_slot_release(struct weft_rdma_queue *queue, u16 slot)
 {
 	if (unlikely(queue->scarce))
 		clear_bit_unlock(slot, queue->claimed);
-}
-
-/**
- * weft_rdma_post_recv() - give the device a buffer for a response
- * @queue: its queue pair is there
- * @recv: not posted
- *
- * Context: any.
- * Return: 0 or a negative errno.
- */
-int weft_rdma_post_recv(struct weft_rdma_queue *queue, struct weft_rdma_recv *recv)
-{
-	return ib_post_recv(queue->qp, &recv->wr, NULL);
 }
 
 /* One of the completions that the slot waits for; the last one ends the request. */
@@ -587,8 +566,15 @@ static bool weft_queue_takes(const struct weft_rdma_queue *queue, struct request
 		test_bit(WEFT_QUEUE_CONNECTED, &queue->flags));
 }
 
-static blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx,
-				       const struct blk_mq_queue_data *bd)
+/**
+ * weft_rdma_queue_rq() - send a request
+ * @hctx: its hardware context
+ * @bd: the request
+ *
+ * Context: the block layer's, may not sleep.
+ * Return: a status; BLK_STS_OK if it was sent, or given back to a volume.
+ */
+blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd)
 {
 	struct request *rq = bd->rq;
 	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
@@ -780,7 +766,13 @@ static noinline void weft_request_failed(struct request *rq, struct weft_rdma_pd
 	}
 }
 
-static void weft_rdma_complete(struct request *rq)
+/**
+ * weft_rdma_complete() - end a request that has come back
+ * @rq: the request; nothing of it is in flight
+ *
+ * Context: any; the block layer's, or that of a completion handler.
+ */
+void weft_rdma_complete(struct request *rq)
 {
 	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
 
@@ -793,233 +785,3 @@ static void weft_rdma_complete(struct request *rq)
 	else
 		weft_request_failed(rq, pdu);
 }
-
-static bool weft_cancel_one(struct request *rq, void *data)
-{
-	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
-
-	if (blk_mq_request_completed(rq))
-		return true;
-	pdu->status = WEFT_STATUS_ABORTED;
-	blk_mq_complete_request(rq);
-	return true;
-}
-
-/**
- * weft_rdma_cancel_all() - end every request that was sent
- * @set: its queues are stopped: they are drained, and nothing is sent
- *
- * Context: process context; waits until they have ended.
- */
-void weft_rdma_cancel_all(struct blk_mq_tag_set *set)
-{
-	blk_mq_tagset_busy_iter(set, weft_cancel_one, NULL);
-	blk_mq_tagset_wait_completed_request(set);
-}
-
-static bool weft_cancel_peer(struct request *rq, void *data)
-{
-	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
-
-	if (blk_rq_is_passthrough(rq) && pdu->mapping && pdu->mem && blk_mq_request_started(rq))
-		weft_cancel_one(rq, data);
-	return true;
-}
-
-/**
- * weft_rdma_cancel_peers() - end every request that was sent on a queue for peer memory
- * @set: the tag set; its controller's queues for peer memory are stopped
- *
- * Context: process context; waits until they have ended.
- */
-void weft_rdma_cancel_peers(struct blk_mq_tag_set *set)
-{
-	blk_mq_tagset_busy_iter(set, weft_cancel_peer, NULL);
-	blk_mq_tagset_wait_completed_request(set);
-}
-
-/* The queue is stopped, and is not used again before it is made again. */
-static void weft_slot_forget_key(struct weft_rdma_slot *slot)
-{
-	if (!slot->mapped)
-		return;
-	ib_dereg_mr(slot->mr);
-	slot->mr = NULL;
-	slot->mapped = false;
-}
-
-/* The timeout of a Keep Alive is seen here before its sender sees it. */
-static enum weft_rdma_end weft_timeout_end(const struct weft_rdma_queue *queue,
-					   const struct weft_rdma_pdu *pdu)
-{
-	return !queue->index && pdu->opcode == nvme_admin_keep_alive ?
-	       WEFT_RDMA_END_KEEP_ALIVE : WEFT_RDMA_END_TIMEOUT;
-}
-
-static enum blk_eh_timer_return weft_rdma_timeout(struct request *rq)
-{
-	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
-	struct weft_rdma_queue *queue = pdu->queue;
-	struct weft_rdma_ctrl *ctrl = queue->ctrl;
-	struct weft_rdma_slot *slot = &queue->slots[pdu->slot];
-	enum weft_rdma_state state;
-
-	/* An Asynchronous Event Request has no time limit. */
-	if (!queue->index && pdu->opcode == nvme_admin_async_event)
-		return BLK_EH_RESET_TIMER;
-	/* The response may have arrived while the task that polls is stopped. */
-	weft_rdma_queue_poll(queue);
-	if (!blk_mq_request_started(rq) || blk_mq_request_completed(rq))
-		return BLK_EH_DONE;
-	state = weft_rdma_state(ctrl);
-	/* Connect of a queue for peer memory: the association goes on without that queue. */
-	if (blk_rq_is_passthrough(rq) && pdu->mem && !pdu->mapping)
-		state = WEFT_RDMA_CONNECTING;
-	switch (state) {
-	case WEFT_RDMA_LIVE:
-		if (queue->index && (!blk_rq_is_passthrough(rq) || pdu->mapping) && !slot->aborted) {
-			slot->aborted = true;
-			weft_ctrl_warn(ctrl, "queue %u: command 0x%x timed out, aborting it\n",
-				       queue->index, WEFT_CID(pdu->slot, slot->generation));
-			weft_rdma_abort(queue, WEFT_CID(pdu->slot, slot->generation));
-			return BLK_EH_RESET_TIMER;
-		}
-		weft_rdma_error(ctrl, weft_timeout_end(queue, pdu), "queue %u: command 0x%x timed out",
-				queue->index, WEFT_CID(pdu->slot, slot->generation));
-		return BLK_EH_RESET_TIMER;
-	case WEFT_RDMA_RECOVERING:
-		return BLK_EH_RESET_TIMER;
-	default:
-		/*
-		 * Setup or shutdown waits for this command, so recovery
-		 * cannot run. After the drain it cannot be answered, and with
-		 * its key gone no other queue pair reaches its data.
-		 */
-		weft_rdma_queue_stop(queue);
-		weft_slot_forget_key(slot);
-		if (blk_mq_request_started(rq) && !blk_mq_request_completed(rq)) {
-			pdu->status = WEFT_STATUS_ABORTED;
-			blk_mq_complete_request(rq);
-		}
-		return BLK_EH_DONE;
-	}
-}
-
-/**
- * weft_rdma_queue_poll() - handle what has completed on a poll queue
- * @queue: the queue
- *
- * Context: any; returns 0 at once if another thread is polling.
- * Return: number of completions.
- */
-int weft_rdma_queue_poll(struct weft_rdma_queue *queue)
-{
-	int found = 0;
-
-	/* Others are handled by their interrupts, one at a time. */
-	if (!queue->poll || !spin_trylock(&queue->poll_lock))
-		return 0;
-	if (test_bit(WEFT_QUEUE_CONNECTED, &queue->flags))
-		found = ib_process_cq_direct(queue->cq, -1);
-	spin_unlock(&queue->poll_lock);
-	return found;
-}
-
-static int weft_rdma_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *iob)
-{
-	return weft_rdma_queue_poll(hctx->driver_data);
-}
-
-/*
- * The queue of a hardware context: its own, or a shared one if the target
- * grants fewer queues than before. Contexts for polling share the poll queues,
- * if any.
- */
-static struct weft_rdma_queue *weft_hctx_queue(struct weft_rdma_ctrl *ctrl, u32 index)
-{
-	u32 io = ctrl->poll_from - 1;
-
-	if (index < io)
-		return &ctrl->queues[1 + index % ctrl->io_up];
-	if (ctrl->poll_up)
-		return &ctrl->queues[ctrl->poll_from + (index - io) % ctrl->poll_up];
-	return &ctrl->queues[1 + (index - io) % ctrl->io_up];
-}
-
-static int weft_rdma_init_hctx(struct blk_mq_hw_ctx *hctx, void *data,
-			       unsigned int index)
-{
-	struct weft_rdma_ctrl *ctrl = data;
-
-	hctx->driver_data = weft_hctx_queue(ctrl, index);
-	return 0;
-}
-
-/**
- * weft_rdma_map_hctxs() - assign a disk's hardware contexts to queues again
- * @ctrl: the controller; its number of queues changed
- * @q: the disk's queue; it sends nothing now
- */
-void weft_rdma_map_hctxs(struct weft_rdma_ctrl *ctrl, struct request_queue *q)
-{
-	struct blk_mq_hw_ctx *hctx;
-	unsigned long i;
-
-	queue_for_each_hw_ctx(q, hctx, i)
-		hctx->driver_data = weft_hctx_queue(ctrl, i);
-}
-
-static int weft_rdma_init_admin_hctx(struct blk_mq_hw_ctx *hctx, void *data,
-				     unsigned int index)
-{
-	struct weft_rdma_ctrl *ctrl = data;
-
-	hctx->driver_data = &ctrl->queues[0];
-	return 0;
-}
-
-static int weft_rdma_init_request(struct blk_mq_tag_set *set, struct request *rq,
-				  unsigned int hctx_index, weft_numa_node_t node)
-{
-	struct weft_rdma_ctrl *ctrl = set->driver_data;
-	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
-
-	pdu->queue = &ctrl->queues[set == &ctrl->set ? hctx_index + 1 : 0];
-	return 0;
-}
-
-static void weft_rdma_map_queues(struct blk_mq_tag_set *set)
-{
-	struct weft_rdma_ctrl *ctrl = set->driver_data;
-	struct blk_mq_queue_map *map = &set->map[HCTX_TYPE_DEFAULT];
-
-	map->nr_queues = ctrl->poll_from - 1;
-	map->queue_offset = 0;
-	blk_mq_map_queues(map);
-	if (set->nr_maps > HCTX_TYPE_POLL) {
-		set->map[HCTX_TYPE_READ].nr_queues = 0;
-		map = &set->map[HCTX_TYPE_POLL];
-		map->nr_queues = ctrl->queue_count - ctrl->poll_from;
-		map->queue_offset = ctrl->poll_from - 1;
-		if (map->nr_queues)
-			blk_mq_map_queues(map);
-	}
-}
-
-const struct blk_mq_ops weft_rdma_admin_ops = {
-	.queue_rq	= weft_rdma_queue_rq,
-	.complete	= weft_rdma_complete,
-	.timeout	= weft_rdma_timeout,
-	.init_hctx	= weft_rdma_init_admin_hctx,
-	.init_request	= weft_rdma_init_request,
-};
-
-const struct blk_mq_ops weft_rdma_io_ops = {
-	.queue_rq	= weft_rdma_queue_rq,
-	.complete	= weft_rdma_complete,
-	.timeout	= weft_rdma_timeout,
-	.poll		= weft_rdma_poll,
-	.init_hctx	= weft_rdma_init_hctx,
-	.init_request	= weft_rdma_init_request,
-	.map_queues	= weft_rdma_map_queues,
-};

@@ -464,3 +464,23 @@ void weft_rdma_queue_free(struct weft_rdma_queue *queue)
 	rdma_destroy_id(queue->cm_id);
 	queue->cm_id = NULL;
 }
+
+/**
+ * weft_rdma_queue_poll() - handle what has completed on a poll queue
+ * @queue: the queue
+ *
+ * Context: any; returns 0 at once if another thread is polling.
+ * Return: number of completions.
+ */
+int weft_rdma_queue_poll(struct weft_rdma_queue *queue)
+{
+	int found = 0;
+
+	/* Others are handled by their interrupts, one at a time. */
+	if (!queue->poll || !spin_trylock(&queue->poll_lock))
+		return 0;
+	if (test_bit(WEFT_QUEUE_CONNECTED, &queue->flags))
+		found = ib_process_cq_direct(queue->cq, -1);
+	spin_unlock(&queue->poll_lock);
+	return found;
+}

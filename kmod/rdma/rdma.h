@@ -591,9 +591,6 @@ int weft_rdma_ctrl_create(const struct weft_controller_request *req,
 			  char *name, size_t size, struct weft_why *why);
 int weft_rdma_ctrl_delete(const char *name, struct weft_why *why);
 void weft_rdma_ctrl_remove(struct weft_rdma_ctrl *ctrl);
-int weft_rdma_set_alloc(struct weft_rdma_ctrl *ctrl, struct blk_mq_tag_set *set,
-			struct request_queue **queue);
-void weft_rdma_set_free(struct blk_mq_tag_set *set, struct request_queue *queue);
 
 /* main.c */
 extern struct workqueue_struct *weft_rdma_wq;
@@ -667,21 +664,43 @@ static inline u32 weft_rdma_page_bytes(struct ib_device *ib, struct scatterlist 
 	return SZ_64K;
 }
 
+/**
+ * weft_rdma_post_recv() - give the device a buffer for a response
+ * @queue: its queue pair is there
+ * @recv: not posted
+ *
+ * Inline, because it runs for every I/O.
+ *
+ * Context: any.
+ * Return: 0 or a negative errno.
+ */
+static inline int weft_rdma_post_recv(struct weft_rdma_queue *queue,
+				      struct weft_rdma_recv *recv)
+{
+	return ib_post_recv(queue->qp, &recv->wr, NULL);
+}
+
 /* queue.c */
 int weft_rdma_queue_start(struct weft_rdma_queue *queue, struct weft_why *why);
 int weft_rdma_queue_wait(struct weft_rdma_queue *queue, struct weft_why *why);
 void weft_rdma_queue_stop(struct weft_rdma_queue *queue);
 void weft_rdma_queue_free(struct weft_rdma_queue *queue);
+int weft_rdma_queue_poll(struct weft_rdma_queue *queue);
 
 /* io.c */
-int weft_rdma_queue_poll(struct weft_rdma_queue *queue);
-extern const struct blk_mq_ops weft_rdma_admin_ops;
-extern const struct blk_mq_ops weft_rdma_io_ops;
+blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd);
+void weft_rdma_complete(struct request *rq);
 void weft_rdma_recv_done(struct ib_cq *cq, struct ib_wc *wc);
 void weft_rdma_send_done(struct ib_cq *cq, struct ib_wc *wc);
 void weft_rdma_reg_done(struct ib_cq *cq, struct ib_wc *wc);
 void weft_rdma_inv_done(struct ib_cq *cq, struct ib_wc *wc);
-int weft_rdma_post_recv(struct weft_rdma_queue *queue, struct weft_rdma_recv *recv);
+
+/* mq.c */
+extern const struct blk_mq_ops weft_rdma_admin_ops;
+extern const struct blk_mq_ops weft_rdma_io_ops;
+int weft_rdma_set_alloc(struct weft_rdma_ctrl *ctrl, struct blk_mq_tag_set *set,
+			struct request_queue **queue);
+void weft_rdma_set_free(struct blk_mq_tag_set *set, struct request_queue *queue);
 void weft_rdma_cancel_all(struct blk_mq_tag_set *set);
 void weft_rdma_map_hctxs(struct weft_rdma_ctrl *ctrl, struct request_queue *q);
 void weft_rdma_cancel_peers(struct blk_mq_tag_set *set);
