@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The transport: disks of weft_rdma as paths of volumes, and the handling of
- * their requests when the association fails.
+ * Disks of weft_rdma as paths of volumes: what volumes are told of a path, and what
+ * becomes of its requests when the association fails. transport.c has what volumes
+ * ask for.
  *
  * A disk that is a volume's path never keeps a request that its association
  * cannot carry: the bios are taken out of the request and given to the volume
@@ -12,6 +13,57 @@
 /* Protects the pointers from namespaces to paths. */
 static DEFINE_MUTEX(weft_rdma_paths_lock);
 static DECLARE_WAIT_QUEUE_HEAD(weft_rdma_paths_settled);
+
+/**
+ * weft_rdma_path_attach() - make a namespace a volume's path, if it carries I/O now
+ * @rp: the path; its disk is claimed, so the namespace has no other
+ *
+ * Context: process context, may sleep. From here on the volume is told what happens
+ * to the path.
+ * Return: false, with nothing done, if it does not carry I/O now.
+ */
+bool weft_rdma_path_attach(struct weft_rdma_path *rp)
+{
+	struct weft_rdma_ns *ns = rp->ns;
+	struct weft_rdma_ctrl *ctrl = ns->ctrl;
+
+	/* Under the lock that up and down events hold, so that none is missed. */
+	mutex_lock(&ctrl->ns_lock);
+	rp->path.usable = weft_rdma_state(ctrl) == WEFT_RDMA_LIVE && !ns->paused &&
+			  ns->state == WEFT_NS_READY && weft_rdma_ana_ok(ns) &&
+			  /* It is not being resized. */
+			  get_capacity(ns->disk) == ns->info.blocks <<
+						    (ns->info.lba_shift - SECTOR_SHIFT);
+	rp->path.nonoptimized = ns->ana == NVME_ANA_NONOPTIMIZED;
+	rp->path.sectors = get_capacity(ns->disk);
+	if (rp->path.usable) {
+		rp->path.mem = ib_uses_virt_dma(ctrl->ib) ? WEFT_PATH_MEM_SOFTWARE :
+							    WEFT_PATH_MEM_DEVICE;
+		/* A start within a page costs a page of the registration. */
+		rp->path.mem_bytes = min_t(u32, ctrl->info.max_bytes,
+					   (ctrl->mr_pages - 1) * SZ_4K);
+		mutex_lock(&weft_rdma_paths_lock);
+		WRITE_ONCE(ns->path, rp);
+		mutex_unlock(&weft_rdma_paths_lock);
+	}
+	mutex_unlock(&ctrl->ns_lock);
+	return rp->path.usable;
+}
+
+/**
+ * weft_rdma_path_detach() - undo weft_rdma_path_attach()
+ * @rp: the path; nothing of it is in flight
+ *
+ * Context: process context, may sleep. After this the volume is told nothing more.
+ */
+void weft_rdma_path_detach(struct weft_rdma_path *rp)
+{
+	mutex_lock(&weft_rdma_paths_lock);
+	WRITE_ONCE(rp->ns->path, NULL);
+	mutex_unlock(&weft_rdma_paths_lock);
+	synchronize_rcu();
+	wait_event(weft_rdma_paths_settled, !atomic_read(&rp->settling));
+}
 
 /**
  * weft_rdma_failover() - give a request's bios back to its volume
@@ -223,104 +275,3 @@ void weft_rdma_paths_peers(struct weft_rdma_ctrl *ctrl)
 	mutex_unlock(&weft_rdma_paths_lock);
 	mutex_unlock(&ctrl->ns_lock);
 }
-
-static struct weft_path *weft_rdma_path_connect(const struct weft_path_request *req,
-						struct weft_why *why)
-{
-	struct weft_rdma_path *rp;
-	struct weft_rdma_ns *ns;
-	int ret;
-
-	rp = kzalloc_obj(*rp);
-	if (!rp)
-		return ERR_PTR(-ENOMEM);
-	init_llist_head(&rp->waiting);
-	INIT_WORK(&rp->waiting_work, weft_rdma_peer_waiting_work);
-	rp->path.events = req->events;
-	rp->path.owner_data = req->owner_data;
-	rp->path.lease = req->lease;
-	ret = weft_path_open(&rp->wb, req, why);
-	if (ret)
-		goto out_free;
-	ns = weft_rdma_ns_of(rp->wb.bdev->bd_disk);
-	if (!ns || bdev_is_partition(rp->wb.bdev)) {
-		ret = weft_refuse(why, -EINVAL,
-				  "member %s is not a disk of weft_rdma",
-				  req->address);
-		goto out_close;
-	}
-	rp->ns = ns;
-	rp->path.bdev = rp->wb.bdev;
-	rp->path.node = ns->ctrl->node;
-	/* Under the lock that up and down events hold, so that none is missed. */
-	mutex_lock(&ns->ctrl->ns_lock);
-	rp->path.usable = weft_rdma_state(ns->ctrl) == WEFT_RDMA_LIVE && !ns->paused &&
-			  ns->state == WEFT_NS_READY && weft_rdma_ana_ok(ns) &&
-			  /* It is not being resized. */
-			  get_capacity(ns->disk) == ns->info.blocks <<
-						    (ns->info.lba_shift - SECTOR_SHIFT);
-	rp->path.nonoptimized = ns->ana == NVME_ANA_NONOPTIMIZED;
-	rp->path.sectors = get_capacity(rp->wb.bdev->bd_disk);
-	if (rp->path.usable) {
-		rp->path.mem = ib_uses_virt_dma(ns->ctrl->ib) ? WEFT_PATH_MEM_SOFTWARE :
-								WEFT_PATH_MEM_DEVICE;
-		/* A start within a page costs a page of the registration. */
-		rp->path.mem_bytes = min_t(u32, ns->ctrl->info.max_bytes,
-					   (ns->ctrl->mr_pages - 1) * SZ_4K);
-		mutex_lock(&weft_rdma_paths_lock);
-		/* The disk is claimed, so no other path is there. */
-		WRITE_ONCE(ns->path, rp);
-		mutex_unlock(&weft_rdma_paths_lock);
-	}
-	mutex_unlock(&ns->ctrl->ns_lock);
-	if (rp->path.usable)
-		return &rp->path;
-	if (weft_rdma_ana_ok(ns))
-		ret = weft_refuse(why, -ENOTCONN, "%s is not connected now", req->address);
-	else
-		ret = weft_refuse(why, -ENOTCONN, "%s is not accessible now: its ANA state is %s",
-				  req->address, weft_rdma_ana_text(READ_ONCE(ns->ana)));
-
-out_close:
-	weft_path_close(&rp->wb);
-out_free:
-	kfree(rp);
-	return ERR_PTR(ret);
-}
-
-static void weft_rdma_path_disconnect(struct weft_path *path)
-{
-	struct weft_rdma_path *rp = container_of(path, struct weft_rdma_path, path);
-	struct request_queue *q = rp->wb.bdev->bd_disk->queue;
-
-	/* No new operations arrive: send or give back those that wait. */
-	flush_work(&rp->waiting_work);
-	/* What is in flight still goes to the volume's other paths if it fails here. */
-	weft_queue_settle(q);
-	mutex_lock(&weft_rdma_paths_lock);
-	WRITE_ONCE(rp->ns->path, NULL);
-	mutex_unlock(&weft_rdma_paths_lock);
-	synchronize_rcu();
-	wait_event(weft_rdma_paths_settled, !atomic_read(&rp->settling));
-	weft_rdma_peer_leave(path);
-	weft_path_close(&rp->wb);
-	kfree(rp);
-}
-
-struct weft_transport_ops weft_rdma_transport = {
-	.name			= "rdma",
-	.owner			= THIS_MODULE,
-	.owns_requests		= true,
-	.connect		= weft_rdma_path_connect,
-	.disconnect		= weft_rdma_path_disconnect,
-	.controller_create	= weft_rdma_ctrl_create,
-	.controller_delete	= weft_rdma_ctrl_delete,
-	.peer_add		= weft_rdma_peer_add,
-	.peer_prepare		= weft_rdma_peer_prepare,
-	.peer_distance		= weft_rdma_peer_distance,
-	.peer_leave		= weft_rdma_peer_leave,
-	.peer_stop		= weft_rdma_peer_stop,
-	.peer_remove		= weft_rdma_peer_remove,
-	.peer_lost		= weft_rdma_peer_lost,
-	.peer_submit		= weft_rdma_peer_submit,
-};

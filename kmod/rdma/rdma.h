@@ -762,8 +762,12 @@ struct weft_rdma_path {
 	struct work_struct	waiting_work;
 };
 
-/* path.c */
+/* transport.c */
 extern struct weft_transport_ops weft_rdma_transport;
+
+/* path.c */
+bool weft_rdma_path_attach(struct weft_rdma_path *rp);
+void weft_rdma_path_detach(struct weft_rdma_path *rp);
 bool weft_rdma_failover(struct request *rq, bool sent);
 bool weft_rdma_may_write(struct weft_rdma_ns *ns, const struct bio *bio);
 void weft_rdma_path_gone(struct weft_rdma_ns *ns);

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The transport: what volumes ask of weft_rdma. path.c has what paths tell volumes. */
+#include "rdma.h"
+
+static struct weft_path *weft_rdma_path_connect(const struct weft_path_request *req,
+						struct weft_why *why)
+{
+	struct weft_rdma_path *rp;
+	struct weft_rdma_ns *ns;
+	int ret;
+
+	rp = kzalloc_obj(*rp);
+	if (!rp)
+		return ERR_PTR(-ENOMEM);
+	init_llist_head(&rp->waiting);
+	INIT_WORK(&rp->waiting_work, weft_rdma_peer_waiting_work);
+	rp->path.events = req->events;
+	rp->path.owner_data = req->owner_data;
+	rp->path.lease = req->lease;
+	ret = weft_path_open(&rp->wb, req, why);
+	if (ret)
+		goto out_free;
+	ns = weft_rdma_ns_of(rp->wb.bdev->bd_disk);
+	if (!ns || bdev_is_partition(rp->wb.bdev)) {
+		ret = weft_refuse(why, -EINVAL,
+				  "member %s is not a disk of weft_rdma",
+				  req->address);
+		goto out_close;
+	}
+	rp->ns = ns;
+	rp->path.bdev = rp->wb.bdev;
+	rp->path.node = ns->ctrl->node;
+	if (weft_rdma_path_attach(rp))
+		return &rp->path;
+	if (weft_rdma_ana_ok(ns))
+		ret = weft_refuse(why, -ENOTCONN, "%s is not connected now", req->address);
+	else
+		ret = weft_refuse(why, -ENOTCONN, "%s is not accessible now: its ANA state is %s",
+				  req->address, weft_rdma_ana_text(READ_ONCE(ns->ana)));
+
+out_close:
+	weft_path_close(&rp->wb);
+out_free:
+	kfree(rp);
+	return ERR_PTR(ret);
+}
+
+static void weft_rdma_path_disconnect(struct weft_path *path)
+{
+	struct weft_rdma_path *rp = container_of(path, struct weft_rdma_path, path);
+	struct request_queue *q = rp->wb.bdev->bd_disk->queue;
+
+	/* No new operations arrive: send or give back those that wait. */
+	flush_work(&rp->waiting_work);
+	/* What is in flight still goes to the volume's other paths if it fails here. */
+	weft_queue_settle(q);
+	weft_rdma_path_detach(rp);
+	weft_rdma_peer_leave(path);
+	weft_path_close(&rp->wb);
+	kfree(rp);
+}
+
+struct weft_transport_ops weft_rdma_transport = {
+	.name			= "rdma",
+	.owner			= THIS_MODULE,
+	.owns_requests		= true,
+	.connect		= weft_rdma_path_connect,
+	.disconnect		= weft_rdma_path_disconnect,
+	.controller_create	= weft_rdma_ctrl_create,
+	.controller_delete	= weft_rdma_ctrl_delete,
+	.peer_add		= weft_rdma_peer_add,
+	.peer_prepare		= weft_rdma_peer_prepare,
+	.peer_distance		= weft_rdma_peer_distance,
+	.peer_leave		= weft_rdma_peer_leave,
+	.peer_stop		= weft_rdma_peer_stop,
+	.peer_remove		= weft_rdma_peer_remove,
+	.peer_lost		= weft_rdma_peer_lost,
+	.peer_submit		= weft_rdma_peer_submit,
+};
