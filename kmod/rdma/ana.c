@@ -76,23 +76,23 @@ bool weft_rdma_ana_ok(const struct weft_rdma_ns *ns)
 }
 
 /**
- * weft_rdma_ana_kick() - read the log page
- * @ctrl: the controller; if it is not live, nothing happens
- * @delay: in jiffies; what is due earlier stays
+ * weft_rdma_ana_lost() - find a disk that is lost by its ANA state
+ * @ctrl: its ns_lock is not held
  *
- * Context: any.
+ * Context: process context.
+ * Return: a namespace that the end of the next scan will end, unless it is of
+ * another group by then; NULL if there is none.
  */
-void weft_rdma_ana_kick(struct weft_rdma_ctrl *ctrl, unsigned long delay)
+struct weft_rdma_ns *weft_rdma_ana_lost(struct weft_rdma_ctrl *ctrl)
 {
-	unsigned long flags;
+	struct weft_rdma_ns *ns, *found = NULL;
 
-	/* The removal of the controller sets its state, then cancels the work. */
-	spin_lock_irqsave(&ctrl->lock, flags);
-	if (ctrl->state == WEFT_RDMA_LIVE &&
-	    (!delayed_work_pending(&ctrl->ana_work) ||
-	     time_before(jiffies + delay, ctrl->ana_work.timer.expires)))
-		mod_delayed_work(ctrl->wq, &ctrl->ana_work, delay);
-	spin_unlock_irqrestore(&ctrl->lock, flags);
+	mutex_lock(&ctrl->ns_lock);
+	list_for_each_entry(ns, &ctrl->namespaces, list)
+		if (ns->state == WEFT_NS_READY && ns->ana == NVME_ANA_PERSISTENT_LOSS)
+			found = ns;
+	mutex_unlock(&ctrl->ns_lock);
+	return found;
 }
 
 /**
@@ -299,7 +299,7 @@ void weft_rdma_ana_work(struct work_struct *work)
 
 	if (weft_rdma_state(ctrl) == WEFT_RDMA_LIVE)
 		weft_rdma_ana_read(ctrl);
-	if (weft_rdma_ns_any_lost(ctrl))
+	if (weft_rdma_ana_lost(ctrl))
 		weft_rdma_rescan(ctrl);
 	memalloc_noio_restore(noio);
 }

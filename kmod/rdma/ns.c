@@ -328,18 +328,6 @@ static void weft_ns_lose(struct weft_rdma_ns *ns)
 	queue_work(weft_rdma_wq, &ctrl->dead_work);
 }
 
-static struct weft_rdma_ns *weft_ns_lost_by_ana(struct weft_rdma_ctrl *ctrl)
-{
-	struct weft_rdma_ns *ns, *found = NULL;
-
-	mutex_lock(&ctrl->ns_lock);
-	list_for_each_entry(ns, &ctrl->namespaces, list)
-		if (ns->state == WEFT_NS_READY && ns->ana == NVME_ANA_PERSISTENT_LOSS)
-			found = ns;
-	mutex_unlock(&ctrl->ns_lock);
-	return found;
-}
-
 /*
  * End the disks that are lost by their ANA state, after a scan: until they are
  * identified, they may be of another group than before.
@@ -348,11 +336,11 @@ static void weft_ns_kill_lost(struct weft_rdma_ctrl *ctrl)
 {
 	struct weft_rdma_ns *ns;
 
-	if (likely(!weft_ns_lost_by_ana(ctrl)))
+	if (likely(!weft_rdma_ana_lost(ctrl)))
 		return;
 	/* Another scan may add and remove namespaces. */
 	mutex_lock(&ctrl->scan_lock);
-	while ((ns = weft_ns_lost_by_ana(ctrl)))
+	while ((ns = weft_rdma_ana_lost(ctrl)))
 		weft_ns_kill(ns);
 	mutex_unlock(&ctrl->scan_lock);
 }
@@ -556,24 +544,6 @@ static bool weft_scan_list(struct weft_rdma_ctrl *ctrl, __le32 *list)
 	return true;
 }
 
-/* Under the lock: the removal of the controller sets its state, then cancels the work. */
-static void weft_scan_later(struct weft_rdma_ctrl *ctrl, unsigned long delay)
-{
-	unsigned long flags;
-
-	spin_lock_irqsave(&ctrl->lock, flags);
-	if (ctrl->state == WEFT_RDMA_LIVE)
-		queue_delayed_work(ctrl->wq, &ctrl->again_work, delay);
-	spin_unlock_irqrestore(&ctrl->lock, flags);
-}
-
-/* Read the whole list again after @delay, in jiffies. */
-static void weft_scan_owe(struct weft_rdma_ctrl *ctrl, unsigned long delay)
-{
-	WRITE_ONCE(ctrl->scan_owed, true);
-	weft_scan_later(ctrl, delay);
-}
-
 /* Resume the disks that were identified; scan the others again. */
 static void weft_scan_end(struct weft_rdma_ctrl *ctrl)
 {
@@ -595,22 +565,10 @@ static void weft_scan_end(struct weft_rdma_ctrl *ctrl)
 	}
 	mutex_unlock(&ctrl->ns_lock);
 	if (again)
-		weft_scan_later(ctrl, WEFT_SCAN_AGAIN);
+		weft_rdma_scan_later(ctrl, WEFT_SCAN_AGAIN);
 	if (ana_again)
 		weft_rdma_ana_kick(ctrl, ana_again);
 	weft_ns_kill_lost(ctrl);
-}
-
-/**
- * weft_rdma_ns_any_lost() - is a disk lost by its ANA state?
- * @ctrl: its ns_lock is not held
- *
- * Context: process context.
- * Return: true if the next scan will end it, unless it is of another group.
- */
-bool weft_rdma_ns_any_lost(struct weft_rdma_ctrl *ctrl)
-{
-	return weft_ns_lost_by_ana(ctrl);
 }
 
 static void weft_scan(struct weft_rdma_ctrl *ctrl)
@@ -630,12 +588,12 @@ static void weft_scan(struct weft_rdma_ctrl *ctrl)
 		whole = weft_scan_list(ctrl, list);
 		if (ctrl->scan_missed) {
 			ctrl->scan_tries--;
-			weft_scan_owe(ctrl, WEFT_SCAN_SOON);
+			weft_rdma_scan_owe(ctrl, WEFT_SCAN_SOON);
 		}
 		mutex_unlock(&ctrl->scan_lock);
 		kfree(list);
 	} else {
-		weft_scan_owe(ctrl, WEFT_SCAN_AGAIN);
+		weft_rdma_scan_owe(ctrl, WEFT_SCAN_AGAIN);
 	}
 	/* A disk that is not identified must not resume. */
 	if (!whole)
@@ -660,27 +618,6 @@ void weft_rdma_scan(struct weft_rdma_ctrl *ctrl)
 }
 
 /**
- * weft_rdma_rescan() - scan the target's namespaces, for a user
- * @ctrl: the controller
- *
- * Context: any; does not wait.
- * Return: 0, or -ENOTCONN if the controller is not live.
- */
-int weft_rdma_rescan(struct weft_rdma_ctrl *ctrl)
-{
-	unsigned long flags;
-	bool live;
-
-	/* The removal of the controller sets its state, then cancels the work. */
-	spin_lock_irqsave(&ctrl->lock, flags);
-	live = ctrl->state == WEFT_RDMA_LIVE;
-	if (live)
-		queue_work(ctrl->wq, &ctrl->scan_work);
-	spin_unlock_irqrestore(&ctrl->lock, flags);
-	return live ? 0 : -ENOTCONN;
-}
-
-/**
  * weft_rdma_scan_changed() - scan after the target has announced a change
  * @ctrl: live
  *
@@ -692,7 +629,7 @@ int weft_rdma_rescan(struct weft_rdma_ctrl *ctrl)
 void weft_rdma_scan_changed(struct weft_rdma_ctrl *ctrl)
 {
 	weft_rdma_scan(ctrl);
-	weft_scan_owe(ctrl, WEFT_SCAN_SOON);
+	weft_rdma_scan_owe(ctrl, WEFT_SCAN_SOON);
 }
 
 /* The next namespace from @nsid in the state UNKNOWN; 0 if there is none. */
@@ -759,7 +696,7 @@ void weft_rdma_doubt_work(struct work_struct *work)
 	}
 	mutex_unlock(&ctrl->ns_lock);
 	if (doubted)
-		weft_scan_later(ctrl, WEFT_SCAN_SOON);
+		weft_rdma_scan_later(ctrl, WEFT_SCAN_SOON);
 }
 
 /* A dead disk that has to be ended or removed. */
@@ -793,7 +730,7 @@ void weft_rdma_dead_work(struct work_struct *work)
 			weft_ns_end(ns);
 		ns->ended = true;
 		if (ns->lost && weft_ns_remove(ns))
-			weft_scan_owe(ctrl, 0);
+			weft_rdma_scan_owe(ctrl, 0);
 	}
 }
 

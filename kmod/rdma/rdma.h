@@ -584,6 +584,10 @@ const char *weft_rdma_end_text(enum weft_rdma_end end);
 __printf(3, 4)
 bool weft_rdma_error(struct weft_rdma_ctrl *ctrl, enum weft_rdma_end end, const char *fmt, ...);
 int weft_rdma_reset(struct weft_rdma_ctrl *ctrl);
+int weft_rdma_rescan(struct weft_rdma_ctrl *ctrl);
+void weft_rdma_scan_later(struct weft_rdma_ctrl *ctrl, unsigned long delay);
+void weft_rdma_scan_owe(struct weft_rdma_ctrl *ctrl, unsigned long delay);
+void weft_rdma_ana_kick(struct weft_rdma_ctrl *ctrl, unsigned long delay);
 void weft_rdma_ctrl_put(struct weft_rdma_ctrl *ctrl);
 
 /* ctrl.c */
@@ -716,7 +720,7 @@ void weft_rdma_went_live(struct weft_rdma_ctrl *ctrl);
 /* ana.c */
 const char *weft_rdma_ana_text(u8 state);
 bool weft_rdma_ana_ok(const struct weft_rdma_ns *ns);
-void weft_rdma_ana_kick(struct weft_rdma_ctrl *ctrl, unsigned long delay);
+struct weft_rdma_ns *weft_rdma_ana_lost(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_ana_look_up(struct weft_rdma_ns *ns);
 void weft_rdma_ana_read(struct weft_rdma_ctrl *ctrl);
 unsigned long weft_rdma_ana_tell_all(struct weft_rdma_ctrl *ctrl);
@@ -725,9 +729,7 @@ void weft_rdma_ana_refused(struct weft_rdma_ns *ns);
 void weft_rdma_ana_refused_work(struct work_struct *work);
 
 /* ns.c */
-bool weft_rdma_ns_any_lost(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_scan(struct weft_rdma_ctrl *ctrl);
-int weft_rdma_rescan(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_scan_changed(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_scan_work(struct work_struct *work);
 void weft_rdma_again_work(struct work_struct *work);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The state of a controller, and the end of its association: the one place that
- * changes the state, what begins a recovery, and the list of controllers.
+ * The state of a controller: the one place that changes it, what begins a recovery
+ * or a scan, and the list of controllers.
  *
  * Everything here can be called from below: by handlers of completions, by
- * timeouts, and by the removal of a device. Works do what follows (recovery.c).
+ * timeouts, and by the removal of a device. Works do what follows (recovery.c,
+ * ns.c, ana.c).
  */
 #include "rdma.h"
 
@@ -207,4 +208,76 @@ bool weft_rdma_error(struct weft_rdma_ctrl *ctrl, enum weft_rdma_end end, const 
 int weft_rdma_reset(struct weft_rdma_ctrl *ctrl)
 {
 	return weft_rdma_error(ctrl, WEFT_RDMA_END_RESET, "a user has reset it") ? 0 : -ENOTCONN;
+}
+
+/**
+ * weft_rdma_scan_later() - scan namespaces in the state UNKNOWN again
+ * @ctrl: the controller; if it is not live, nothing happens
+ * @delay: in jiffies
+ *
+ * Context: any.
+ */
+void weft_rdma_scan_later(struct weft_rdma_ctrl *ctrl, unsigned long delay)
+{
+	unsigned long flags;
+
+	/* The removal of the controller sets its state, then cancels the work. */
+	spin_lock_irqsave(&ctrl->lock, flags);
+	if (ctrl->state == WEFT_RDMA_LIVE)
+		queue_delayed_work(ctrl->wq, &ctrl->again_work, delay);
+	spin_unlock_irqrestore(&ctrl->lock, flags);
+}
+
+/**
+ * weft_rdma_scan_owe() - read the whole list of namespaces again
+ * @ctrl: the controller; if it is not live, nothing happens
+ * @delay: in jiffies
+ *
+ * Context: any.
+ */
+void weft_rdma_scan_owe(struct weft_rdma_ctrl *ctrl, unsigned long delay)
+{
+	WRITE_ONCE(ctrl->scan_owed, true);
+	weft_rdma_scan_later(ctrl, delay);
+}
+
+/**
+ * weft_rdma_rescan() - scan the target's namespaces, for a user
+ * @ctrl: the controller
+ *
+ * Context: any; does not wait.
+ * Return: 0, or -ENOTCONN if the controller is not live.
+ */
+int weft_rdma_rescan(struct weft_rdma_ctrl *ctrl)
+{
+	unsigned long flags;
+	bool live;
+
+	/* The removal of the controller sets its state, then cancels the work. */
+	spin_lock_irqsave(&ctrl->lock, flags);
+	live = ctrl->state == WEFT_RDMA_LIVE;
+	if (live)
+		queue_work(ctrl->wq, &ctrl->scan_work);
+	spin_unlock_irqrestore(&ctrl->lock, flags);
+	return live ? 0 : -ENOTCONN;
+}
+
+/**
+ * weft_rdma_ana_kick() - read the log page
+ * @ctrl: the controller; if it is not live, nothing happens
+ * @delay: in jiffies; what is due earlier stays
+ *
+ * Context: any.
+ */
+void weft_rdma_ana_kick(struct weft_rdma_ctrl *ctrl, unsigned long delay)
+{
+	unsigned long flags;
+
+	/* The removal of the controller sets its state, then cancels the work. */
+	spin_lock_irqsave(&ctrl->lock, flags);
+	if (ctrl->state == WEFT_RDMA_LIVE &&
+	    (!delayed_work_pending(&ctrl->ana_work) ||
+	     time_before(jiffies + delay, ctrl->ana_work.timer.expires)))
+		mod_delayed_work(ctrl->wq, &ctrl->ana_work, delay);
+	spin_unlock_irqrestore(&ctrl->lock, flags);
 }
