@@ -62,20 +62,6 @@ const char *weft_rdma_ana_text(u8 state)
 }
 
 /**
- * weft_rdma_ana_ok() - may I/O be sent to a namespace?
- * @ns: the namespace
- *
- * Context: any.
- * Return: true if it is accessible, or the controller does not report ANA.
- */
-bool weft_rdma_ana_ok(const struct weft_rdma_ns *ns)
-{
-	u8 state = READ_ONCE(ns->ana);
-
-	return !state || state == NVME_ANA_OPTIMIZED || state == NVME_ANA_NONOPTIMIZED;
-}
-
-/**
  * weft_rdma_ana_lost() - find a disk that is lost by its ANA state
  * @ctrl: its ns_lock is not held
  *
@@ -302,18 +288,6 @@ void weft_rdma_ana_work(struct work_struct *work)
 	if (weft_rdma_ana_lost(ctrl))
 		weft_rdma_rescan(ctrl);
 	memalloc_noio_restore(noio);
-}
-
-/**
- * weft_rdma_ana_refused() - the target refused a command with an ANA status
- * @ns: the namespace; one of its commands is still in flight
- *
- * Context: any.
- */
-void weft_rdma_ana_refused(struct weft_rdma_ns *ns)
-{
-	WRITE_ONCE(ns->ana_refused, true);
-	queue_work(ns->ctrl->wq, &ns->refused_work);
 }
 
 /**

@@ -8,6 +8,8 @@
 
 static DEFINE_IDA(weft_rdma_instances);
 
+static void weft_rdma_removal_work(struct work_struct *work);
+
 static void weft_rdma_dev_release(struct device *dev)
 {
 	struct weft_rdma_ctrl *ctrl = container_of(dev, struct weft_rdma_ctrl, dev);
@@ -297,6 +299,24 @@ void weft_rdma_ctrl_remove(struct weft_rdma_ctrl *ctrl)
 	weft_rdma_ctrl_free_queues(ctrl);
 	weft_rdma_set_state(ctrl, WEFT_RDMA_DEAD);
 	weft_ctrl_info(ctrl, "disconnected from %s\n", ctrl->opts.subnqn);
+	weft_rdma_ctrl_put(ctrl);
+}
+
+/**
+ * weft_rdma_removal_work() - take a controller off that was given up
+ * @work: of a controller, with a reference to it
+ */
+static void weft_rdma_removal_work(struct work_struct *work)
+{
+	struct weft_rdma_ctrl *ctrl = container_of(work, struct weft_rdma_ctrl, removal_work);
+	bool ours;
+
+	mutex_lock(&weft_rdma_ctrls_lock);
+	ours = !list_empty(&ctrl->list);
+	list_del_init(&ctrl->list);
+	mutex_unlock(&weft_rdma_ctrls_lock);
+	if (ours)	/* or another thread removes it already */
+		weft_rdma_ctrl_remove(ctrl);
 	weft_rdma_ctrl_put(ctrl);
 }
 

@@ -729,11 +729,11 @@ static void weft_request_lost(struct request *rq, struct weft_rdma_pdu *pdu)
 static void weft_request_refused(struct request *rq, struct weft_rdma_pdu *pdu)
 {
 	struct weft_rdma_ns *ns = rq->q->queuedata;
+	bool ana = ns->ctrl->info.ana && weft_ana_status(pdu->status);
 
-	if (ns->ctrl->info.ana && weft_ana_status(pdu->status))
-		weft_rdma_ana_refused(ns);
-	else
-		queue_work(ns->ctrl->wq, &ns->doubt_work);
+	if (ana)
+		WRITE_ONCE(ns->ana_refused, true);
+	queue_work(ns->ctrl->wq, ana ? &ns->refused_work : &ns->doubt_work);
 	if (pdu->mapping) {
 		pdu->status = 0;
 		pdu->retries = 0;

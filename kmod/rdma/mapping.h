@@ -100,10 +100,13 @@ struct weft_mapping {
 /* For peer memory, which may wait for recovery: not on recovery's workqueue. */
 extern struct workqueue_struct *weft_peer_wq;
 
+/* domain.c */
 struct weft_domain *weft_domain_get(const u8 *volume, struct ib_device *ib);
 void weft_domain_put(struct weft_domain *domain);
+void weft_domain_leave(struct weft_rdma_ctrl *ctrl);
 void weft_domains_wait_gone(struct ib_device *ib);
 
+/* mapping.c */
 struct weft_mapping *weft_mapping_make(const struct weft_peer_request *req,
 				       struct weft_domain *domain, struct weft_why *why);
 int weft_mapping_try(struct weft_mapping *mapping, struct weft_why *why);

@@ -52,33 +52,6 @@ struct weft_peer {
 static DEFINE_MUTEX(weft_peers_lock);
 static LIST_HEAD(weft_peers);
 
-/**
- * weft_rdma_peer_pd() - protection domain of a controller's queues for peer memory
- * @ctrl: its mem_lock is held, and such queues are being made
- *
- * Return: the protection domain.
- */
-struct ib_pd *weft_rdma_peer_pd(struct weft_rdma_ctrl *ctrl)
-{
-	lockdep_assert_held(&ctrl->mem_lock);
-	return ctrl->domain->pd;
-}
-
-/**
- * weft_rdma_peer_put_domain() - drop a controller's reference on its domain
- * @ctrl: its mem_lock is held
- */
-void weft_rdma_peer_put_domain(struct weft_rdma_ctrl *ctrl)
-{
-	struct weft_domain *domain = ctrl->domain;
-
-	lockdep_assert_held(&ctrl->mem_lock);
-	if (!domain)
-		return;
-	WRITE_ONCE(ctrl->domain, NULL);
-	weft_domain_put(domain);
-}
-
 static struct weft_mapping *weft_mapping_find(struct weft_peer *peer, struct weft_domain *domain)
 {
 	struct weft_mapping *mapping;
@@ -468,7 +441,7 @@ void weft_rdma_peer_leave(struct weft_path *path)
 		if (!ctrl->mem_users) {
 			WRITE_ONCE(ctrl->mem_ready, false);
 			weft_peer_queues_free(ctrl);
-			weft_rdma_peer_put_domain(ctrl);
+			weft_domain_leave(ctrl);
 		}
 	}
 	mutex_unlock(&ctrl->mem_lock);

@@ -12,7 +12,7 @@
  * access this host's memory through it, and the requests that were in flight
  * may be ended. weft_rdma_queue_free() releases everything.
  */
-#include "rdma.h"
+#include "mapping.h"
 
 #include <net/net_namespace.h>
 
@@ -360,7 +360,7 @@ int weft_rdma_queue_start(struct weft_rdma_queue *queue, struct weft_why *why)
 	ret = weft_queue_resolve(queue, why);
 	if (ret)
 		goto out_destroy_id;
-	queue->pd = queue->mem ? weft_rdma_peer_pd(queue->ctrl) : queue->ctrl->pd;
+	queue->pd = queue->mem ? queue->ctrl->domain->pd : queue->ctrl->pd;
 	ret = weft_queue_alloc_memory(queue, why);
 	if (ret)
 		goto out_destroy_id;

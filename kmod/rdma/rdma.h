@@ -714,18 +714,29 @@ void weft_rdma_recover_work(struct work_struct *work);
 void weft_rdma_connect_work(struct work_struct *work);
 void weft_rdma_fail_fast_work(struct work_struct *work);
 void weft_rdma_keep_alive_work(struct work_struct *work);
-void weft_rdma_removal_work(struct work_struct *work);
 void weft_rdma_went_live(struct weft_rdma_ctrl *ctrl);
+
+/**
+ * weft_rdma_ana_ok() - may I/O be sent to a namespace?
+ * @ns: the namespace
+ *
+ * Context: any.
+ * Return: true if it is accessible, or the controller does not report ANA.
+ */
+static inline bool weft_rdma_ana_ok(const struct weft_rdma_ns *ns)
+{
+	u8 state = READ_ONCE(ns->ana);
+
+	return !state || state == NVME_ANA_OPTIMIZED || state == NVME_ANA_NONOPTIMIZED;
+}
 
 /* ana.c */
 const char *weft_rdma_ana_text(u8 state);
-bool weft_rdma_ana_ok(const struct weft_rdma_ns *ns);
 struct weft_rdma_ns *weft_rdma_ana_lost(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_ana_look_up(struct weft_rdma_ns *ns);
 void weft_rdma_ana_read(struct weft_rdma_ctrl *ctrl);
 unsigned long weft_rdma_ana_tell_all(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_ana_work(struct work_struct *work);
-void weft_rdma_ana_refused(struct weft_rdma_ns *ns);
 void weft_rdma_ana_refused_work(struct work_struct *work);
 
 /* ns.c */
@@ -796,12 +807,10 @@ void weft_rdma_peer_stop(struct weft_peer *peer);
 void weft_rdma_peer_remove(struct weft_peer *peer);
 bool weft_rdma_peer_lost(struct weft_peer *peer);
 int weft_rdma_peer_submit(struct weft_path *path, struct weft_mem_op *op);
-struct ib_pd *weft_rdma_peer_pd(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_peer_work(struct work_struct *work);
 void weft_rdma_peer_waiting_work(struct work_struct *work);
 void weft_rdma_peer_kick(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_peer_leave(struct weft_path *path);
-void weft_rdma_peer_put_domain(struct weft_rdma_ctrl *ctrl);
 int weft_rdma_peer_init(void);
 void weft_rdma_peer_exit(void);
 

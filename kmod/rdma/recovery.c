@@ -104,24 +104,6 @@ static bool weft_give_up(struct weft_rdma_ctrl *ctrl)
 				   (unsigned long)ctrl->opts.ctrl_loss_timeout * HZ);
 }
 
-/**
- * weft_rdma_removal_work() - take a controller off that was given up
- * @work: of a controller, with a reference to it
- */
-void weft_rdma_removal_work(struct work_struct *work)
-{
-	struct weft_rdma_ctrl *ctrl = container_of(work, struct weft_rdma_ctrl, removal_work);
-	bool ours;
-
-	mutex_lock(&weft_rdma_ctrls_lock);
-	ours = !list_empty(&ctrl->list);
-	list_del_init(&ctrl->list);
-	mutex_unlock(&weft_rdma_ctrls_lock);
-	if (ours)	/* or another thread removes it already */
-		weft_rdma_ctrl_remove(ctrl);
-	weft_rdma_ctrl_put(ctrl);
-}
-
 /* Allocates nothing: reclaim may need I/O that waits for this function. */
 static void weft_rdma_lost(struct weft_rdma_ctrl *ctrl)
 {

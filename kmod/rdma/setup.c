@@ -3,7 +3,7 @@
  * Set an association up and tear it down: admin queue, Connect, properties,
  * Identify, number of queues, I/O queues.
  */
-#include "rdma.h"
+#include "mapping.h"
 
 #include <linux/delay.h>
 
@@ -563,7 +563,7 @@ void weft_rdma_teardown(struct weft_rdma_ctrl *ctrl, bool shutdown)
 	/* The admin queue last: the device goes with it. */
 	for (i = ctrl->max_queues; i-- > 1;)
 		weft_rdma_queue_free(&ctrl->queues[i]);
-	weft_rdma_peer_put_domain(ctrl);
+	weft_domain_leave(ctrl);
 	weft_rdma_queue_free(&ctrl->queues[0]);
 	mutex_unlock(&ctrl->mem_lock);
 }
