@@ -20,33 +20,6 @@ static void weft_rdma_dev_release(struct device *dev)
 	kfree(ctrl);
 }
 
-static void weft_rdma_event_work(struct work_struct *work)
-{
-	struct weft_rdma_ctrl *ctrl = container_of(work, struct weft_rdma_ctrl, event_work);
-	u32 notice = READ_ONCE(ctrl->notice);
-	struct nvme_command cmd;
-	void *log;
-
-	/* Type 2: notice (NVMe base 2.1, 5.1.2). */
-	if ((notice & 7) == NVME_AER_NOTICE && (notice >> 8 & 0xff) == NVME_AER_NOTICE_ANA)
-		/* Also when a namespace is of another group now: so look at them all. */
-		weft_rdma_rescan(ctrl);
-	if ((notice & 7) == NVME_AER_NOTICE && (notice >> 8 & 0xff) == NVME_AER_NOTICE_NS_CHANGED) {
-		/* Reclaim may need I/O that waits for the scan below. */
-		log = kmalloc(SZ_4K, GFP_NOIO);
-		if (log) {
-			/* Reading the list re-arms the event. */
-			weft_capsule_log_page(&cmd, NVME_LOG_CHANGED_NS, SZ_4K);
-			weft_rdma_command(ctrl->admin_q, &cmd, log, SZ_4K, NULL,
-					  WEFT_RDMA_ADMIN_TIMEOUT, 0, NULL);
-			kfree(log);
-		}
-		weft_rdma_scan_changed(ctrl);
-	}
-	if (weft_rdma_state(ctrl) == WEFT_RDMA_LIVE)
-		weft_rdma_listen(ctrl);
-}
-
 static int weft_parse_address(struct weft_rdma_options *opts, struct weft_why *why)
 {
 	if (inet_pton_with_scope(&init_net, AF_UNSPEC, opts->traddr, opts->trsvcid,

@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Namespaces: find them, make disks, handle changes and removal. */
+/*
+ * Namespaces as disks: make them, pause and resume them, take over changes, end and
+ * remove them. scan.c finds out what the target has.
+ */
 #include "rdma.h"
-
-#include <linux/sched/mm.h>
-
-/* A namespace in the state UNKNOWN is scanned again after this. */
-#define WEFT_SCAN_AGAIN		(5 * HZ)
-/* The kernel's target lists a namespace before it exists: repeat the scan so often. */
-#define WEFT_SCAN_TRIES		5
-#define WEFT_SCAN_SOON		(HZ / 2)
-#define WEFT_NSIDS_PER_LIST	(NVME_IDENTIFY_DATA_SIZE / sizeof(__le32))
 
 static void weft_ns_free_disk(struct gendisk *disk)
 {
@@ -124,46 +118,6 @@ static void weft_ns_fit(struct weft_rdma_ns *ns)
 	weft_ns_fit_sectors(ns);
 }
 
-static int weft_identify_ns(struct weft_rdma_ctrl *ctrl, u32 nsid,
-			    struct weft_ns_info *info, struct weft_why *why)
-{
-	struct nvme_command cmd;
-	void *data;
-	int ret;
-
-	data = kzalloc(NVME_IDENTIFY_DATA_SIZE, GFP_KERNEL);
-	if (!data)
-		return -ENOMEM;
-	weft_capsule_identify(&cmd, NVME_ID_CNS_NS, nsid);
-	ret = weft_rdma_command(ctrl->admin_q, &cmd, data, NVME_IDENTIFY_DATA_SIZE,
-				NULL, WEFT_RDMA_SETUP_TIMEOUT, 0, NULL);
-	if (ret)
-		ret = weft_refuse(why, ret < 0 ? ret : -EIO,
-				  "Identify Namespace failed (status %d)", ret);
-	else
-		ret = weft_info_namespace(data, info, why);
-	if (ret)
-		goto out_free;
-	memset(data, 0, NVME_IDENTIFY_DATA_SIZE);
-	weft_capsule_identify(&cmd, NVME_ID_CNS_NS_DESC_LIST, nsid);
-	ret = weft_rdma_command(ctrl->admin_q, &cmd, data, NVME_IDENTIFY_DATA_SIZE,
-				NULL, WEFT_RDMA_SETUP_TIMEOUT, 0, NULL);
-	/* Not known before NVMe 1.3: then the ids are those of Identify alone. */
-	if (ret > 0 && ctrl->info.version < NVME_VS(1, 3, 0) &&
-	    ((ret & WEFT_STATUS_CODE) == NVME_SC_INVALID_FIELD ||
-	     (ret & WEFT_STATUS_CODE) == NVME_SC_INVALID_OPCODE))
-		ret = 0;
-	else if (ret)
-		ret = weft_refuse(why, ret < 0 ? ret : -EIO,
-				  "its descriptors cannot be read (status %d)", ret);
-	else
-		ret = weft_info_descriptors(data, &info->id, why);
-	weft_info_identity(&ctrl->info, &info->id);
-out_free:
-	kfree(data);
-	return ret;
-}
-
 /* The one place where a namespace's state changes. Returns whether it did. */
 static bool weft_ns_set_state(struct weft_rdma_ns *ns, enum weft_ns_state to)
 {
@@ -191,7 +145,14 @@ static void weft_ns_resume(struct weft_rdma_ns *ns)
 	ns->paused = false;
 }
 
-static struct weft_rdma_ns *weft_ns_find(struct weft_rdma_ctrl *ctrl, u32 nsid)
+/**
+ * weft_rdma_ns_find() - find a namespace by its number
+ * @ctrl: its ns_lock is held
+ * @nsid: the number
+ *
+ * Return: the namespace, or NULL if it is not a disk.
+ */
+struct weft_rdma_ns *weft_rdma_ns_find(struct weft_rdma_ctrl *ctrl, u32 nsid)
 {
 	struct weft_rdma_ns *ns;
 
@@ -202,8 +163,17 @@ static struct weft_rdma_ns *weft_ns_find(struct weft_rdma_ctrl *ctrl, u32 nsid)
 	return NULL;
 }
 
-static void weft_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid,
-			const struct weft_ns_info *info)
+/**
+ * weft_rdma_ns_add() - make a namespace a disk
+ * @ctrl: its scan_lock is held
+ * @nsid: its number; no disk has it
+ * @info: its identify data, checked
+ *
+ * An error is logged.
+ *
+ * Context: process context, may sleep.
+ */
+void weft_rdma_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid, const struct weft_ns_info *info)
 {
 	struct weft_mq_limits lim;
 	struct weft_rdma_ns *ns;
@@ -285,11 +255,16 @@ static void weft_ns_end(struct weft_rdma_ns *ns)
 	set_capacity(ns->disk, 0);
 }
 
-/*
- * For a scan. Ending a disk waits for its users. A user may wait for a second
- * disk, which only the scan resumes. So a work ends the disk.
+/**
+ * weft_rdma_ns_kill() - end a disk that is another one now, or lost
+ * @ns: its controller's scan_lock is held
+ *
+ * Ending a disk waits for its users. A user may wait for a second disk, which only
+ * the scan resumes. So a work ends the disk.
+ *
+ * Context: process context, may sleep.
  */
-static void weft_ns_kill(struct weft_rdma_ns *ns)
+void weft_rdma_ns_kill(struct weft_rdma_ns *ns)
 {
 	weft_ns_doom(ns);
 	queue_work(weft_rdma_wq, &ns->ctrl->dead_work);
@@ -315,8 +290,13 @@ static bool weft_ns_remove(struct weft_rdma_ns *ns)
 	return back;
 }
 
-/* The target has removed it. */
-static void weft_ns_lose(struct weft_rdma_ns *ns)
+/**
+ * weft_rdma_ns_lose() - remove a disk, because the target has removed its namespace
+ * @ns: its controller's scan_lock is held; may be freed when this returns
+ *
+ * Context: process context, may sleep.
+ */
+void weft_rdma_ns_lose(struct weft_rdma_ns *ns)
 {
 	struct weft_rdma_ctrl *ctrl = ns->ctrl;
 
@@ -328,31 +308,18 @@ static void weft_ns_lose(struct weft_rdma_ns *ns)
 	queue_work(weft_rdma_wq, &ctrl->dead_work);
 }
 
-/*
- * End the disks that are lost by their ANA state, after a scan: until they are
- * identified, they may be of another group than before.
- */
-static void weft_ns_kill_lost(struct weft_rdma_ctrl *ctrl)
-{
-	struct weft_rdma_ns *ns;
-
-	if (likely(!weft_rdma_ana_lost(ctrl)))
-		return;
-	/* Another scan may add and remove namespaces. */
-	mutex_lock(&ctrl->scan_lock);
-	while ((ns = weft_rdma_ana_lost(ctrl)))
-		weft_ns_kill(ns);
-	mutex_unlock(&ctrl->scan_lock);
-}
-
-/*
- * Take over what may have changed.
+/**
+ * weft_rdma_ns_update() - take over what may have changed
+ * @ns: its controller's scan_lock is held
+ * @info: its identify data now, checked
+ * @why: gets the reason of a failure
  *
- * Returns -ESTALE if it is another namespace, -ENOSPC if a volume relies on
+ * Context: process context, may sleep.
+ * Return: 0; -ESTALE if it is another namespace; -ENOSPC if a volume relies on
  * blocks that it does not have any more.
  */
-static int weft_ns_update(struct weft_rdma_ns *ns, const struct weft_ns_info *info,
-			  struct weft_why *why)
+int weft_rdma_ns_update(struct weft_rdma_ns *ns, const struct weft_ns_info *info,
+			struct weft_why *why)
 {
 	sector_t sectors = info->blocks << (info->lba_shift - SECTOR_SHIFT);
 	u64 needed;
@@ -396,7 +363,14 @@ static void weft_ns_doubt_locked(struct weft_rdma_ns *ns, const char *reason)
 		weft_ns_resume(ns);
 }
 
-static void weft_ns_doubt(struct weft_rdma_ns *ns, const char *why)
+/**
+ * weft_rdma_ns_doubt() - take a disk out of use that cannot be identified
+ * @ns: its controller's scan_lock is held
+ * @why: a sentence
+ *
+ * Context: process context, may sleep.
+ */
+void weft_rdma_ns_doubt(struct weft_rdma_ns *ns, const char *why)
 {
 	char reason[128];
 
@@ -406,271 +380,23 @@ static void weft_ns_doubt(struct weft_rdma_ns *ns, const char *why)
 	mutex_unlock(&ns->ctrl->ns_lock);
 }
 
-/*
- * It was identified as the same disk in this association, which is the one
- * after
- * @errors recoveries: it resumes with the others.
+/**
+ * weft_rdma_ns_trust() - a disk was identified as the same one
+ * @ns: its controller's scan_lock is held
+ * @errors: the controller's number of recoveries before it was identified; if there
+ *	was one since, it is not trusted
+ *
+ * It resumes with the others, by weft_rdma_ns_resume_ready().
+ *
+ * Context: process context, may sleep.
  */
-static void weft_ns_trust(struct weft_rdma_ns *ns, u32 errors)
+void weft_rdma_ns_trust(struct weft_rdma_ns *ns, u32 errors)
 {
 	mutex_lock(&ns->ctrl->ns_lock);
 	/* Recovery counts before it pauses under this lock. */
 	if (READ_ONCE(ns->ctrl->errors) == errors)
 		weft_ns_set_state(ns, WEFT_NS_READY);
 	mutex_unlock(&ns->ctrl->ns_lock);
-}
-
-/**
- * enum weft_scanned - result of scanning a namespace
- * @WEFT_SCANNED: done
- * @WEFT_SCAN_UNKNOWN: it is a disk that could not be identified
- * @WEFT_SCAN_LOST: the target is lost
- */
-enum weft_scanned {
-	WEFT_SCANNED,
-	WEFT_SCAN_UNKNOWN,
-	WEFT_SCAN_LOST,
-};
-
-/* One namespace that the target lists, or @again one that is unknown. */
-static enum weft_scanned weft_scan_one(struct weft_rdma_ctrl *ctrl, u32 nsid, bool again)
-{
-	u32 errors = READ_ONCE(ctrl->errors);
-	struct weft_ns_info info;
-	struct weft_why why = {};
-	struct weft_rdma_ns *ns;
-	bool dead;
-	int ret;
-
-	ret = weft_identify_ns(ctrl, nsid, &info, &why);
-	if (weft_rdma_state(ctrl) != WEFT_RDMA_LIVE || READ_ONCE(ctrl->errors) != errors)
-		return WEFT_SCAN_LOST;
-	mutex_lock(&ctrl->ns_lock);
-	ns = weft_ns_find(ctrl, nsid);
-	dead = ns && ns->state == WEFT_NS_DEAD;
-	/* It is looked for again when the disk of its name is gone. */
-	if (dead)
-		ns->back = ns->lost;
-	mutex_unlock(&ctrl->ns_lock);
-	/* Others stay as they are while this runs. */
-	if (dead)
-		return WEFT_SCANNED;
-	if (!ret && !ns) {
-		weft_ns_add(ctrl, nsid, &info);
-		return WEFT_SCANNED;
-	}
-	if (!ret)
-		ret = weft_ns_update(ns, &info, &why);
-	if (!ret) {
-		weft_ns_trust(ns, errors);
-		return WEFT_SCANNED;
-	}
-	if (ret == -ESTALE) {
-		weft_ctrl_err(ctrl,
-			      "namespace %u is another one than before, its disk is refused: %s. A target that makes identifiers up when it starts must be given fixed ones\n",
-			      nsid, why.text);
-		weft_ns_kill(ns);
-		return WEFT_SCANNED;
-	}
-	if (!ns && ret == -ENODEV && ctrl->scan_tries) {
-		ctrl->scan_missed = true;
-		return WEFT_SCANNED;
-	}
-	if (!again)
-		weft_ctrl_warn(ctrl, "namespace %u: %s\n", nsid, why.text);
-	if (!ns)
-		return WEFT_SCANNED;
-	if (ret == -ENODEV || ret == -EOPNOTSUPP) {
-		weft_ns_lose(ns);
-		return WEFT_SCANNED;
-	}
-	weft_ns_doubt(ns, why.text);
-	return WEFT_SCAN_UNKNOWN;
-}
-
-/* Namespaces from @from to before @to are not listed: they are gone. */
-static void weft_scan_gone(struct weft_rdma_ctrl *ctrl, u32 from, u32 to)
-{
-	struct weft_rdma_ns *ns, *found;
-
-	do {
-		found = NULL;
-		mutex_lock(&ctrl->ns_lock);
-		list_for_each_entry(ns, &ctrl->namespaces, list)
-			if (ns->nsid >= from && ns->nsid < to && !ns->lost)
-				found = ns;
-		mutex_unlock(&ctrl->ns_lock);
-		if (found) {
-			weft_ctrl_warn(ctrl, "namespace %u is gone\n", found->nsid);
-			weft_ns_lose(found);
-		}
-	} while (found);
-}
-
-/* Returns true if the whole list was read. */
-static bool weft_scan_list(struct weft_rdma_ctrl *ctrl, __le32 *list)
-{
-	struct nvme_command cmd;
-	u32 last = 0, nsid, i;
-	int ret;
-
-	do {
-		weft_capsule_identify(&cmd, NVME_ID_CNS_NS_ACTIVE_LIST, last);
-		ret = weft_rdma_command(ctrl->admin_q, &cmd, list,
-					NVME_IDENTIFY_DATA_SIZE, NULL,
-					WEFT_RDMA_SETUP_TIMEOUT, 0, NULL);
-		if (ret) {
-			weft_ctrl_err(ctrl, "the list of namespaces cannot be read (status %d)\n",
-				      ret);
-			return false;
-		}
-		for (i = 0; i < WEFT_NSIDS_PER_LIST; i++) {
-			nsid = le32_to_cpu(list[i]);
-			if (!nsid)
-				break;
-			/* Must ascend, or a target could make this loop endless. */
-			if (nsid <= last || nsid == NVME_NSID_ALL) {
-				weft_ctrl_err(ctrl, "the list of namespaces has %u after %u\n",
-					      nsid, last);
-				return false;
-			}
-			weft_scan_gone(ctrl, last + 1, nsid);
-			if (weft_scan_one(ctrl, nsid, false) == WEFT_SCAN_LOST)
-				return false;
-			last = nsid;
-		}
-	} while (i == WEFT_NSIDS_PER_LIST);
-	weft_scan_gone(ctrl, last + 1, U32_MAX);
-	return true;
-}
-
-/* Resume the disks that were identified; scan the others again. */
-static void weft_scan_end(struct weft_rdma_ctrl *ctrl)
-{
-	unsigned long ana_again = 0;
-	struct weft_rdma_ns *ns;
-	bool again = false;
-
-	/* Recovery may have begun, which pauses under this lock. */
-	mutex_lock(&ctrl->ns_lock);
-	if (weft_rdma_state(ctrl) == WEFT_RDMA_LIVE) {
-		list_for_each_entry(ns, &ctrl->namespaces, list) {
-			if (ns->state == WEFT_NS_READY) {
-				again |= !weft_ns_fit_sectors(ns);
-				weft_ns_resume(ns);
-			}
-			again |= ns->state == WEFT_NS_UNKNOWN;
-		}
-		ana_again = weft_rdma_ana_tell_all(ctrl);
-	}
-	mutex_unlock(&ctrl->ns_lock);
-	if (again)
-		weft_rdma_scan_later(ctrl, WEFT_SCAN_AGAIN);
-	if (ana_again)
-		weft_rdma_ana_kick(ctrl, ana_again);
-	weft_ns_kill_lost(ctrl);
-}
-
-static void weft_scan(struct weft_rdma_ctrl *ctrl)
-{
-	/* Reclaim may need I/O that waits for this scan. */
-	unsigned int noio = memalloc_noio_save();
-	bool whole = true;
-	__le32 *list;
-
-	list = kzalloc(NVME_IDENTIFY_DATA_SIZE, GFP_KERNEL);
-	WRITE_ONCE(ctrl->scan_owed, false);
-	if (list) {
-		/* No disk resumes before its state is known. */
-		weft_rdma_ana_read(ctrl);
-		mutex_lock(&ctrl->scan_lock);
-		ctrl->scan_missed = false;
-		whole = weft_scan_list(ctrl, list);
-		if (ctrl->scan_missed) {
-			ctrl->scan_tries--;
-			weft_rdma_scan_owe(ctrl, WEFT_SCAN_SOON);
-		}
-		mutex_unlock(&ctrl->scan_lock);
-		kfree(list);
-	} else {
-		weft_rdma_scan_owe(ctrl, WEFT_SCAN_AGAIN);
-	}
-	/* A disk that is not identified must not resume. */
-	if (!whole)
-		weft_rdma_error(ctrl, WEFT_RDMA_END_SCAN, "its namespaces cannot be read");
-	else if (list)
-		weft_scan_end(ctrl);
-	memalloc_noio_restore(noio);
-}
-
-/**
- * weft_rdma_scan() - scan the target's namespaces and update the disks
- * @ctrl: live; disks that are identified resume when all are scanned
- *
- * Context: process context, may sleep.
- */
-void weft_rdma_scan(struct weft_rdma_ctrl *ctrl)
-{
-	mutex_lock(&ctrl->scan_lock);
-	ctrl->scan_tries = WEFT_SCAN_TRIES;
-	mutex_unlock(&ctrl->scan_lock);
-	weft_scan(ctrl);
-}
-
-/**
- * weft_rdma_scan_changed() - scan after the target has announced a change
- * @ctrl: live
- *
- * The kernel's target announces a namespace before it lists it, so the list is
- * read once more a little later.
- *
- * Context: process context, may sleep.
- */
-void weft_rdma_scan_changed(struct weft_rdma_ctrl *ctrl)
-{
-	weft_rdma_scan(ctrl);
-	weft_rdma_scan_owe(ctrl, WEFT_SCAN_SOON);
-}
-
-/* The next namespace from @nsid in the state UNKNOWN; 0 if there is none. */
-static u32 weft_scan_unknown(struct weft_rdma_ctrl *ctrl, u32 nsid)
-{
-	struct weft_rdma_ns *ns;
-	u32 next = 0;
-
-	mutex_lock(&ctrl->ns_lock);
-	list_for_each_entry(ns, &ctrl->namespaces, list)
-		if (ns->state == WEFT_NS_UNKNOWN && ns->nsid >= nsid && (!next || ns->nsid < next))
-			next = ns->nsid;
-	mutex_unlock(&ctrl->ns_lock);
-	return next;
-}
-
-/**
- * weft_rdma_again_work() - scan namespaces in the state UNKNOWN again
- * @work: the controller's again_work
- */
-void weft_rdma_again_work(struct work_struct *work)
-{
-	struct weft_rdma_ctrl *ctrl = container_of(to_delayed_work(work), struct weft_rdma_ctrl,
-						   again_work);
-	unsigned int noio;
-	u32 nsid = 0;
-
-	if (weft_rdma_state(ctrl) != WEFT_RDMA_LIVE)
-		return;	/* the next association is scanned */
-	if (READ_ONCE(ctrl->scan_owed)) {
-		weft_scan(ctrl);
-		return;
-	}
-	noio = memalloc_noio_save();
-	mutex_lock(&ctrl->scan_lock);
-	while ((nsid = weft_scan_unknown(ctrl, nsid)))
-		if (weft_scan_one(ctrl, nsid++, true) == WEFT_SCAN_LOST)
-			break;
-	mutex_unlock(&ctrl->scan_lock);
-	weft_scan_end(ctrl);
-	memalloc_noio_restore(noio);
 }
 
 /**
@@ -696,7 +422,7 @@ void weft_rdma_doubt_work(struct work_struct *work)
 	}
 	mutex_unlock(&ctrl->ns_lock);
 	if (doubted)
-		weft_rdma_scan_later(ctrl, WEFT_SCAN_SOON);
+		weft_rdma_scan_later(ctrl, WEFT_RDMA_SCAN_SOON);
 }
 
 /* A dead disk that has to be ended or removed. */
@@ -734,11 +460,6 @@ void weft_rdma_dead_work(struct work_struct *work)
 	}
 }
 
-void weft_rdma_scan_work(struct work_struct *work)
-{
-	weft_rdma_scan(container_of(work, struct weft_rdma_ctrl, scan_work));
-}
-
 /**
  * weft_rdma_pause() - pause all disks until a scan has identified them
  * @ctrl: the controller
@@ -760,6 +481,29 @@ void weft_rdma_pause(struct weft_rdma_ctrl *ctrl)
 		ns->ana_odd = false;
 	}
 	mutex_unlock(&ctrl->ns_lock);
+}
+
+/**
+ * weft_rdma_ns_resume_ready() - resume the disks that were identified
+ * @ctrl: live; its ns_lock is held
+ *
+ * Context: process context, may sleep.
+ * Return: false if some disk has to be scanned again.
+ */
+bool weft_rdma_ns_resume_ready(struct weft_rdma_ctrl *ctrl)
+{
+	struct weft_rdma_ns *ns;
+	bool all = true;
+
+	lockdep_assert_held(&ctrl->ns_lock);
+	list_for_each_entry(ns, &ctrl->namespaces, list) {
+		if (ns->state == WEFT_NS_READY) {
+			all &= weft_ns_fit_sectors(ns);
+			weft_ns_resume(ns);
+		}
+		all &= ns->state != WEFT_NS_UNKNOWN;
+	}
+	return all;
 }
 
 /**

@@ -60,6 +60,8 @@
 #define WEFT_RDMA_FLAP		HZ
 /* A namespace whose commands a target refused so long ago is trusted as before. */
 #define WEFT_RDMA_DOUBT_FORGET	(60 * HZ)
+/* A namespace whose commands a target refuses is scanned again after this. */
+#define WEFT_RDMA_SCAN_SOON	(HZ / 2)
 /* Attempts to reconnect with all queues, before those are enough that the target took. */
 #define WEFT_RDMA_ALL_QUEUES	3
 #define WEFT_RDMA_SECONDS_MAX	(7 * 24 * 3600)
@@ -739,14 +741,24 @@ unsigned long weft_rdma_ana_tell_all(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_ana_work(struct work_struct *work);
 void weft_rdma_ana_refused_work(struct work_struct *work);
 
-/* ns.c */
-void weft_rdma_scan(struct weft_rdma_ctrl *ctrl);
-void weft_rdma_scan_changed(struct weft_rdma_ctrl *ctrl);
+/* scan.c */
 void weft_rdma_scan_work(struct work_struct *work);
 void weft_rdma_again_work(struct work_struct *work);
+void weft_rdma_event_work(struct work_struct *work);
+
+/* ns.c */
+struct weft_rdma_ns *weft_rdma_ns_find(struct weft_rdma_ctrl *ctrl, u32 nsid);
+void weft_rdma_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid, const struct weft_ns_info *info);
+int weft_rdma_ns_update(struct weft_rdma_ns *ns, const struct weft_ns_info *info,
+			struct weft_why *why);
+void weft_rdma_ns_trust(struct weft_rdma_ns *ns, u32 errors);
+void weft_rdma_ns_doubt(struct weft_rdma_ns *ns, const char *why);
+void weft_rdma_ns_lose(struct weft_rdma_ns *ns);
+void weft_rdma_ns_kill(struct weft_rdma_ns *ns);
 void weft_rdma_doubt_work(struct work_struct *work);
 void weft_rdma_dead_work(struct work_struct *work);
 void weft_rdma_pause(struct weft_rdma_ctrl *ctrl);
+bool weft_rdma_ns_resume_ready(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_resume(struct weft_rdma_ctrl *ctrl, bool paths_only);
 void weft_rdma_ns_remove_all(struct weft_rdma_ctrl *ctrl);
 bool weft_rdma_ns_release(struct weft_rdma_ctrl *ctrl);

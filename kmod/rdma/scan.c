@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Scans: which namespaces the target has, what they are, and what has changed. ns.c
+ * has the disks.
+ */
+#include "rdma.h"
+
+#include <linux/sched/mm.h>
+
+/* A namespace in the state UNKNOWN is scanned again after this. */
+#define WEFT_SCAN_AGAIN		(5 * HZ)
+/* The kernel's target lists a namespace before it exists: repeat the scan so often. */
+#define WEFT_SCAN_TRIES		5
+#define WEFT_NSIDS_PER_LIST	(NVME_IDENTIFY_DATA_SIZE / sizeof(__le32))
+
+static int weft_identify_ns(struct weft_rdma_ctrl *ctrl, u32 nsid,
+			    struct weft_ns_info *info, struct weft_why *why)
+{
+	struct nvme_command cmd;
+	void *data;
+	int ret;
+
+	data = kzalloc(NVME_IDENTIFY_DATA_SIZE, GFP_KERNEL);
+	if (!data)
+		return -ENOMEM;
+	weft_capsule_identify(&cmd, NVME_ID_CNS_NS, nsid);
+	ret = weft_rdma_command(ctrl->admin_q, &cmd, data, NVME_IDENTIFY_DATA_SIZE,
+				NULL, WEFT_RDMA_SETUP_TIMEOUT, 0, NULL);
+	if (ret)
+		ret = weft_refuse(why, ret < 0 ? ret : -EIO,
+				  "Identify Namespace failed (status %d)", ret);
+	else
+		ret = weft_info_namespace(data, info, why);
+	if (ret)
+		goto out_free;
+	memset(data, 0, NVME_IDENTIFY_DATA_SIZE);
+	weft_capsule_identify(&cmd, NVME_ID_CNS_NS_DESC_LIST, nsid);
+	ret = weft_rdma_command(ctrl->admin_q, &cmd, data, NVME_IDENTIFY_DATA_SIZE,
+				NULL, WEFT_RDMA_SETUP_TIMEOUT, 0, NULL);
+	/* Not known before NVMe 1.3: then the ids are those of Identify alone. */
+	if (ret > 0 && ctrl->info.version < NVME_VS(1, 3, 0) &&
+	    ((ret & WEFT_STATUS_CODE) == NVME_SC_INVALID_FIELD ||
+	     (ret & WEFT_STATUS_CODE) == NVME_SC_INVALID_OPCODE))
+		ret = 0;
+	else if (ret)
+		ret = weft_refuse(why, ret < 0 ? ret : -EIO,
+				  "its descriptors cannot be read (status %d)", ret);
+	else
+		ret = weft_info_descriptors(data, &info->id, why);
+	weft_info_identity(&ctrl->info, &info->id);
+out_free:
+	kfree(data);
+	return ret;
+}
+
+/**
+ * enum weft_scanned - result of scanning a namespace
+ * @WEFT_SCANNED: done
+ * @WEFT_SCAN_UNKNOWN: it is a disk that could not be identified
+ * @WEFT_SCAN_LOST: the target is lost
+ */
+enum weft_scanned {
+	WEFT_SCANNED,
+	WEFT_SCAN_UNKNOWN,
+	WEFT_SCAN_LOST,
+};
+
+/* One namespace that the target lists, or @again one that is unknown. */
+static enum weft_scanned weft_scan_one(struct weft_rdma_ctrl *ctrl, u32 nsid, bool again)
+{
+	u32 errors = READ_ONCE(ctrl->errors);
+	struct weft_ns_info info;
+	struct weft_why why = {};
+	struct weft_rdma_ns *ns;
+	bool dead;
+	int ret;
+
+	ret = weft_identify_ns(ctrl, nsid, &info, &why);
+	if (weft_rdma_state(ctrl) != WEFT_RDMA_LIVE || READ_ONCE(ctrl->errors) != errors)
+		return WEFT_SCAN_LOST;
+	mutex_lock(&ctrl->ns_lock);
+	ns = weft_rdma_ns_find(ctrl, nsid);
+	dead = ns && ns->state == WEFT_NS_DEAD;
+	/* It is looked for again when the disk of its name is gone. */
+	if (dead)
+		ns->back = ns->lost;
+	mutex_unlock(&ctrl->ns_lock);
+	/* Others stay as they are while this runs. */
+	if (dead)
+		return WEFT_SCANNED;
+	if (!ret && !ns) {
+		weft_rdma_ns_add(ctrl, nsid, &info);
+		return WEFT_SCANNED;
+	}
+	if (!ret)
+		ret = weft_rdma_ns_update(ns, &info, &why);
+	if (!ret) {
+		weft_rdma_ns_trust(ns, errors);
+		return WEFT_SCANNED;
+	}
+	if (ret == -ESTALE) {
+		weft_ctrl_err(ctrl,
+			      "namespace %u is another one than before, its disk is refused: %s. A target that makes identifiers up when it starts must be given fixed ones\n",
+			      nsid, why.text);
+		weft_rdma_ns_kill(ns);
+		return WEFT_SCANNED;
+	}
+	if (!ns && ret == -ENODEV && ctrl->scan_tries) {
+		ctrl->scan_missed = true;
+		return WEFT_SCANNED;
+	}
+	if (!again)
+		weft_ctrl_warn(ctrl, "namespace %u: %s\n", nsid, why.text);
+	if (!ns)
+		return WEFT_SCANNED;
+	if (ret == -ENODEV || ret == -EOPNOTSUPP) {
+		weft_rdma_ns_lose(ns);
+		return WEFT_SCANNED;
+	}
+	weft_rdma_ns_doubt(ns, why.text);
+	return WEFT_SCAN_UNKNOWN;
+}
+
+/* Namespaces from @from to before @to are not listed: they are gone. */
+static void weft_scan_gone(struct weft_rdma_ctrl *ctrl, u32 from, u32 to)
+{
+	struct weft_rdma_ns *ns, *found;
+
+	do {
+		found = NULL;
+		mutex_lock(&ctrl->ns_lock);
+		list_for_each_entry(ns, &ctrl->namespaces, list)
+			if (ns->nsid >= from && ns->nsid < to && !ns->lost)
+				found = ns;
+		mutex_unlock(&ctrl->ns_lock);
+		if (found) {
+			weft_ctrl_warn(ctrl, "namespace %u is gone\n", found->nsid);
+			weft_rdma_ns_lose(found);
+		}
+	} while (found);
+}
+
+/* Returns true if the whole list was read. */
+static bool weft_scan_list(struct weft_rdma_ctrl *ctrl, __le32 *list)
+{
+	struct nvme_command cmd;
+	u32 last = 0, nsid, i;
+	int ret;
+
+	do {
+		weft_capsule_identify(&cmd, NVME_ID_CNS_NS_ACTIVE_LIST, last);
+		ret = weft_rdma_command(ctrl->admin_q, &cmd, list,
+					NVME_IDENTIFY_DATA_SIZE, NULL,
+					WEFT_RDMA_SETUP_TIMEOUT, 0, NULL);
+		if (ret) {
+			weft_ctrl_err(ctrl, "the list of namespaces cannot be read (status %d)\n",
+				      ret);
+			return false;
+		}
+		for (i = 0; i < WEFT_NSIDS_PER_LIST; i++) {
+			nsid = le32_to_cpu(list[i]);
+			if (!nsid)
+				break;
+			/* Must ascend, or a target could make this loop endless. */
+			if (nsid <= last || nsid == NVME_NSID_ALL) {
+				weft_ctrl_err(ctrl, "the list of namespaces has %u after %u\n",
+					      nsid, last);
+				return false;
+			}
+			weft_scan_gone(ctrl, last + 1, nsid);
+			if (weft_scan_one(ctrl, nsid, false) == WEFT_SCAN_LOST)
+				return false;
+			last = nsid;
+		}
+	} while (i == WEFT_NSIDS_PER_LIST);
+	weft_scan_gone(ctrl, last + 1, U32_MAX);
+	return true;
+}
+
+/*
+ * End the disks that are lost by their ANA state, after a scan: until they are
+ * identified, they may be of another group than before.
+ */
+static void weft_scan_kill_lost(struct weft_rdma_ctrl *ctrl)
+{
+	struct weft_rdma_ns *ns;
+
+	if (likely(!weft_rdma_ana_lost(ctrl)))
+		return;
+	/* Another scan may add and remove namespaces. */
+	mutex_lock(&ctrl->scan_lock);
+	while ((ns = weft_rdma_ana_lost(ctrl)))
+		weft_rdma_ns_kill(ns);
+	mutex_unlock(&ctrl->scan_lock);
+}
+
+/* Resume the disks that were identified; scan the others again. */
+static void weft_scan_end(struct weft_rdma_ctrl *ctrl)
+{
+	unsigned long ana_again = 0;
+	bool again = false;
+
+	/* Recovery may have begun, which pauses under this lock. */
+	mutex_lock(&ctrl->ns_lock);
+	if (weft_rdma_state(ctrl) == WEFT_RDMA_LIVE) {
+		again = !weft_rdma_ns_resume_ready(ctrl);
+		ana_again = weft_rdma_ana_tell_all(ctrl);
+	}
+	mutex_unlock(&ctrl->ns_lock);
+	if (again)
+		weft_rdma_scan_later(ctrl, WEFT_SCAN_AGAIN);
+	if (ana_again)
+		weft_rdma_ana_kick(ctrl, ana_again);
+	weft_scan_kill_lost(ctrl);
+}
+
+static void weft_scan(struct weft_rdma_ctrl *ctrl)
+{
+	/* Reclaim may need I/O that waits for this scan. */
+	unsigned int noio = memalloc_noio_save();
+	bool whole = true;
+	__le32 *list;
+
+	list = kzalloc(NVME_IDENTIFY_DATA_SIZE, GFP_KERNEL);
+	WRITE_ONCE(ctrl->scan_owed, false);
+	if (list) {
+		/* No disk resumes before its state is known. */
+		weft_rdma_ana_read(ctrl);
+		mutex_lock(&ctrl->scan_lock);
+		ctrl->scan_missed = false;
+		whole = weft_scan_list(ctrl, list);
+		if (ctrl->scan_missed) {
+			ctrl->scan_tries--;
+			weft_rdma_scan_owe(ctrl, WEFT_RDMA_SCAN_SOON);
+		}
+		mutex_unlock(&ctrl->scan_lock);
+		kfree(list);
+	} else {
+		weft_rdma_scan_owe(ctrl, WEFT_SCAN_AGAIN);
+	}
+	/* A disk that is not identified must not resume. */
+	if (!whole)
+		weft_rdma_error(ctrl, WEFT_RDMA_END_SCAN, "its namespaces cannot be read");
+	else if (list)
+		weft_scan_end(ctrl);
+	memalloc_noio_restore(noio);
+}
+
+/* Scan the target's namespaces; disks that are identified resume when all are scanned. */
+static void weft_scan_all(struct weft_rdma_ctrl *ctrl)
+{
+	mutex_lock(&ctrl->scan_lock);
+	ctrl->scan_tries = WEFT_SCAN_TRIES;
+	mutex_unlock(&ctrl->scan_lock);
+	weft_scan(ctrl);
+}
+
+/*
+ * The target has announced a change. The kernel's target announces a namespace
+ * before it lists it, so the list is read once more a little later.
+ */
+static void weft_scan_changed(struct weft_rdma_ctrl *ctrl)
+{
+	weft_scan_all(ctrl);
+	weft_rdma_scan_owe(ctrl, WEFT_RDMA_SCAN_SOON);
+}
+
+/* The next namespace from @nsid in the state UNKNOWN; 0 if there is none. */
+static u32 weft_scan_unknown(struct weft_rdma_ctrl *ctrl, u32 nsid)
+{
+	struct weft_rdma_ns *ns;
+	u32 next = 0;
+
+	mutex_lock(&ctrl->ns_lock);
+	list_for_each_entry(ns, &ctrl->namespaces, list)
+		if (ns->state == WEFT_NS_UNKNOWN && ns->nsid >= nsid && (!next || ns->nsid < next))
+			next = ns->nsid;
+	mutex_unlock(&ctrl->ns_lock);
+	return next;
+}
+
+/**
+ * weft_rdma_again_work() - scan namespaces in the state UNKNOWN again
+ * @work: the controller's again_work
+ */
+void weft_rdma_again_work(struct work_struct *work)
+{
+	struct weft_rdma_ctrl *ctrl = container_of(to_delayed_work(work), struct weft_rdma_ctrl,
+						   again_work);
+	unsigned int noio;
+	u32 nsid = 0;
+
+	if (weft_rdma_state(ctrl) != WEFT_RDMA_LIVE)
+		return;	/* the next association is scanned */
+	if (READ_ONCE(ctrl->scan_owed)) {
+		weft_scan(ctrl);
+		return;
+	}
+	noio = memalloc_noio_save();
+	mutex_lock(&ctrl->scan_lock);
+	while ((nsid = weft_scan_unknown(ctrl, nsid)))
+		if (weft_scan_one(ctrl, nsid++, true) == WEFT_SCAN_LOST)
+			break;
+	mutex_unlock(&ctrl->scan_lock);
+	weft_scan_end(ctrl);
+	memalloc_noio_restore(noio);
+}
+
+/**
+ * weft_rdma_scan_work() - scan the target's namespaces and update the disks
+ * @work: the controller's scan_work
+ */
+void weft_rdma_scan_work(struct work_struct *work)
+{
+	weft_scan_all(container_of(work, struct weft_rdma_ctrl, scan_work));
+}
+
+/**
+ * weft_rdma_event_work() - handle the last asynchronous event
+ * @work: the controller's event_work
+ */
+void weft_rdma_event_work(struct work_struct *work)
+{
+	struct weft_rdma_ctrl *ctrl = container_of(work, struct weft_rdma_ctrl, event_work);
+	u32 notice = READ_ONCE(ctrl->notice);
+	struct nvme_command cmd;
+	void *log;
+
+	/* Type 2: notice (NVMe base 2.1, 5.1.2). */
+	if ((notice & 7) == NVME_AER_NOTICE && (notice >> 8 & 0xff) == NVME_AER_NOTICE_ANA)
+		/* Also when a namespace is of another group now: so look at them all. */
+		weft_rdma_rescan(ctrl);
+	if ((notice & 7) == NVME_AER_NOTICE && (notice >> 8 & 0xff) == NVME_AER_NOTICE_NS_CHANGED) {
+		/* Reclaim may need I/O that waits for the scan below. */
+		log = kmalloc(SZ_4K, GFP_NOIO);
+		if (log) {
+			/* Reading the list re-arms the event. */
+			weft_capsule_log_page(&cmd, NVME_LOG_CHANGED_NS, SZ_4K);
+			weft_rdma_command(ctrl->admin_q, &cmd, log, SZ_4K, NULL,
+					  WEFT_RDMA_ADMIN_TIMEOUT, 0, NULL);
+			kfree(log);
+		}
+		weft_scan_changed(ctrl);
+	}
+	if (weft_rdma_state(ctrl) == WEFT_RDMA_LIVE)
+		weft_rdma_listen(ctrl);
+}
