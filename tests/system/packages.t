@@ -55,7 +55,7 @@ completes() {
 }
 completion() {
 	completes "examine export exports" weftctl ex &&
-		completes "add remove iopolicy" weftctl path '' &&
+		completes "list add remove iopolicy" weftctl path '' &&
 		completes "round-robin numa" weftctl path iopolicy data '' &&
 		completes "--dry-run" weftctl path remove --d
 }
