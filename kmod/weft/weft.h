@@ -25,6 +25,7 @@
 #include "shadow.h"
 #include "superblock.h"
 
+struct genl_family;
 struct weft_mem_node;
 struct weft_volume;
 
@@ -562,6 +563,9 @@ void weft_sysfs_del_members(struct weft_volume *vol);
 /* netlink.c */
 int weft_netlink_init(void);
 void weft_netlink_exit(void);
+
+/* event.c */
+extern struct genl_family weft_nl_family;
 void weft_event(struct weft_volume *vol, enum weft_event_type type,
 		const struct weft_member *member, int err, const char *text);
 
