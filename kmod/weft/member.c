@@ -2,22 +2,10 @@
 /* Members: open, read and check them; their counters. */
 #include "weft.h"
 
-static void weft_member_rw_end(struct bio *bio)
+/* Marks the bios of this file, see weft_member_rw_is(). */
+void weft_member_rw_end(struct bio *bio)
 {
 	complete(bio->bi_private);
-}
-
-/**
- * weft_member_rw_is() - is a bio from one of the functions below?
- * @bio: on its way to a member
- *
- * Such a bio never waits for a path. Its sender handles the error.
- *
- * Return: true if it is.
- */
-bool weft_member_rw_is(const struct bio *bio)
-{
-	return bio->bi_end_io == weft_member_rw_end;
 }
 
 static int weft_member_rw_wait(struct bio *bio, struct completion *done)
@@ -167,23 +155,6 @@ static int weft_member_load_sb(struct weft_member *member, struct weft_why *why)
 	if (ret)
 		return weft_refuse(why, ret, "member %s: %s", member->address, detail.text);
 	return 0;
-}
-
-/**
- * weft_member_gone() - the devices of all paths of a member were removed
- * @member: the member
- *
- * Only the first call has an effect.
- *
- * Context: process context, may sleep.
- */
-void weft_member_gone(struct weft_member *member)
-{
-	if (xchg(&member->gone, true))
-		return;
-	weft_warn(member->volume, "member %u (%s) is gone\n", member->index,
-		  member->address);
-	weft_volume_member_gone(member);
 }
 
 /**

@@ -39,15 +39,13 @@
  * This does not stop a data write that was sent before the host stalled and
  * arrives late. Only a reservation on the target does.
  *
- * weft_owner_set() is the one place where the state changes.
+ * lease.c has the state, and what becomes of writes by it.
  */
 #include "weft.h"
 
 #include <linux/completion.h>
 #include <linux/random.h>
 #include <linux/timekeeping.h>
-
-#include "trace.h"
 
 static unsigned int weft_heartbeat_ms = 1000;
 
@@ -65,220 +63,6 @@ static const struct kernel_param_ops weft_heartbeat_ops = {
 module_param_cb(heartbeat_ms, &weft_heartbeat_ops, &weft_heartbeat_ms, 0644);
 MODULE_PARM_DESC(heartbeat_ms,
 		 "interval of the owner's heartbeat in ms, 100 to 60000, for volumes assembled from now on; the same on all hosts (default 1000)");
-
-static const char * const weft_ownership_text[] = {
-	[WEFT_OWNERSHIP_NONE]		= "the volume is released",
-	[WEFT_OWNERSHIP_HELD]		= "the heart beats",
-	[WEFT_OWNERSHIP_SUSPENDED]	= "no heartbeat got through in time, writes wait for one",
-	[WEFT_OWNERSHIP_FAILED]		= "heartbeats fail, writes fail until one gets through",
-	[WEFT_OWNERSHIP_LOST]		= "another host took the volume, writes fail for good",
-};
-
-/*
- * May the claim go from one state to another? LOST is final until the release,
- * and from NONE the claim can only become HELD.
- */
-static bool weft_owner_may(enum weft_ownership from, enum weft_ownership to)
-{
-	switch (to) {
-	case WEFT_OWNERSHIP_NONE:
-		return true;
-	case WEFT_OWNERSHIP_HELD:
-		return from != WEFT_OWNERSHIP_LOST;
-	case WEFT_OWNERSHIP_SUSPENDED:
-		return from == WEFT_OWNERSHIP_HELD ||
-		       from == WEFT_OWNERSHIP_FAILED;
-	case WEFT_OWNERSHIP_FAILED:
-		return from == WEFT_OWNERSHIP_HELD ||
-		       from == WEFT_OWNERSHIP_SUSPENDED;
-	case WEFT_OWNERSHIP_LOST:
-		return from != WEFT_OWNERSHIP_NONE;
-	}
-	return false;
-}
-
-/*
- * Change the state, and send or fail the waiting writes. @text is the reason
- * for the log and the event; NULL for the state's default. Process context;
- * never called where a bio is submitted.
- */
-static void weft_owner_set(struct weft_volume *vol, enum weft_ownership to, const char *text)
-{
-	struct weft_owner_claim *owner = &vol->owner;
-	struct bio_list held = BIO_EMPTY_LIST;
-	enum weft_ownership from;
-	bool kick = false;
-	struct bio *bio;
-	u32 i;
-
-	spin_lock_irq(&owner->lock);
-	from = owner->state;
-	if (!weft_owner_may(from, to)) {
-		spin_unlock_irq(&owner->lock);
-		return;
-	}
-	owner->state = to;
-	/*
-	 * Also if the state stays HELD: a write may have been held while a
-	 * heartbeat was late.
-	 */
-	if (to != WEFT_OWNERSHIP_SUSPENDED) {
-		held = owner->held;
-		bio_list_init(&owner->held);
-		kick = owner->routes_wait || from != to;
-		owner->routes_wait = false;
-	}
-	spin_unlock_irq(&owner->lock);
-
-	while ((bio = bio_list_pop(&held))) {
-		if (to == WEFT_OWNERSHIP_HELD)
-			submit_bio_noacct(bio);
-		else
-			bio_io_error(bio);
-	}
-	for (i = 0; kick && i < vol->member_count; i++)
-		weft_route_kick(vol->members[i]);
-	if (from == to)
-		return;
-	trace_weft_ownership(vol, from, to);
-	/* Assembly and stop report the first claim and the release. */
-	if (from == WEFT_OWNERSHIP_NONE || to == WEFT_OWNERSHIP_NONE)
-		return;
-	text = text ?: weft_ownership_text[to];
-	weft_warn(vol, "%s\n", text);
-	weft_event(vol, WEFT_EVENT_TYPE_OWNERSHIP, NULL, 0, text);
-}
-
-/**
- * weft_owner_state() - the state of the claim now
- * @vol: the volume
- *
- * While a heartbeat does not complete, the stored state stays HELD, but writes
- * wait once the lease is over. Therefore this returns SUSPENDED then.
- *
- * Return: the state.
- */
-enum weft_ownership weft_owner_state(struct weft_volume *vol)
-{
-	enum weft_ownership state = READ_ONCE(vol->owner.state);
-
-	if (state == WEFT_OWNERSHIP_HELD && weft_lease_is_over(&vol->lease))
-		return WEFT_OWNERSHIP_SUSPENDED;
-	return state;
-}
-
-/**
- * weft_owner_kick() - start a heartbeat now
- * @vol: the volume; without a claim on it nothing happens
- *
- * Context: any.
- */
-void weft_owner_kick(struct weft_volume *vol)
-{
-	struct weft_owner_claim *owner = &vol->owner;
-	unsigned long flags;
-
-	/* The next one is due an interval after that, see weft_owner_may_renew(). */
-	if (READ_ONCE(owner->regained) &&
-	    time_before(jiffies, READ_ONCE(owner->regained_at) +
-			msecs_to_jiffies(owner->info.interval_ms)))
-		return;
-	spin_lock_irqsave(&owner->lock, flags);
-	if (!owner->ended && owner->state != WEFT_OWNERSHIP_NONE &&
-	    owner->state != WEFT_OWNERSHIP_LOST)
-		mod_delayed_work(vol->wq, &owner->work, 0);
-	spin_unlock_irqrestore(&owner->lock, flags);
-}
-
-/**
- * weft_owner_admit() - may a write that a member held be sent now?
- * @vol: the volume
- *
- * The lease was checked when the write was submitted, maybe long ago. Another
- * host may have taken the volume since. After WAIT, the next heartbeat that
- * decides calls weft_route_kick() for all members.
- *
- * Context: process context; does not sleep.
- * Return: the decision.
- */
-enum weft_admission weft_owner_admit(struct weft_volume *vol)
-{
-	struct weft_owner_claim *owner = &vol->owner;
-	enum weft_admission admission = WEFT_ADMISSION_FAIL;
-
-	/* It writes nothing: this is another program's write to the disk. */
-	if (vol->read_only)
-		return WEFT_ADMISSION_PASS;
-	spin_lock_irq(&owner->lock);
-	if (!weft_lease_is_over(&vol->lease)) {
-		admission = WEFT_ADMISSION_PASS;
-	} else if (owner->state == WEFT_OWNERSHIP_HELD ||
-		   owner->state == WEFT_OWNERSHIP_SUSPENDED) {
-		admission = WEFT_ADMISSION_WAIT;
-		owner->routes_wait = true;
-	}
-	spin_unlock_irq(&owner->lock);
-	if (admission == WEFT_ADMISSION_WAIT)
-		weft_owner_kick(vol);
-	return admission;
-}
-
-/**
- * weft_owner_refuses() - do writes fail at once?
- * @vol: the volume
- *
- * Context: any.
- * Return: true if they fail, false if they pass or wait.
- */
-bool weft_owner_refuses(struct weft_volume *vol)
-{
-	enum weft_ownership state = READ_ONCE(vol->owner.state);
-
-	return state == WEFT_OWNERSHIP_FAILED || state == WEFT_OWNERSHIP_LOST;
-}
-
-/**
- * weft_owner_hold() - handle a write that came after the end of the lease
- * @vol: the volume
- * @bio: a write; it is held, sent or ended
- *
- * Context: where a bio is submitted; does not sleep.
- */
-void weft_owner_hold(struct weft_volume *vol, struct bio *bio)
-{
-	struct weft_owner_claim *owner = &vol->owner;
-	enum weft_ownership state;
-	bool expired;
-
-	/* A read-only volume writes nothing, so there is nothing to flush. */
-	if (vol->read_only && !bio_sectors(bio)) {
-		bio_endio(bio);
-		return;
-	}
-
-	spin_lock_irq(&owner->lock);
-	state = owner->state;
-	expired = weft_lease_is_over(&vol->lease);
-	if (state == WEFT_OWNERSHIP_HELD || state == WEFT_OWNERSHIP_SUSPENDED) {
-		if (bio->bi_opf & REQ_NOWAIT) {
-			spin_unlock_irq(&owner->lock);
-			bio_wouldblock_error(bio);
-			return;
-		}
-		if (expired) {
-			bio_list_add(&owner->held, bio);
-			spin_unlock_irq(&owner->lock);
-			/* A late heartbeat reports the state SUSPENDED. */
-			weft_owner_kick(vol);
-			return;
-		}
-	}
-	spin_unlock_irq(&owner->lock);
-	if (expired)
-		bio_io_error(bio);
-	else
-		submit_bio_noacct(bio);	/* a heartbeat came in between */
-}
 
 /* A record counts as damaged after so many reads. */
 #define WEFT_OWNER_READS	3
@@ -403,7 +187,7 @@ static const char *weft_owner_loss(struct weft_volume *vol, int err,
 	switch (err) {
 	case 0:
 		return weft_owner_is_taken(vol, seen) ?
-		       weft_ownership_text[WEFT_OWNERSHIP_LOST] : NULL;
+		       "another host took the volume, writes fail for good" : NULL;
 	case -ENODATA:
 		return "the owner record was erased, or the member is another volume's now; writes fail for good";
 	case -EBADMSG:

@@ -373,6 +373,19 @@ void weft_peers_changed(struct weft_volume *vol)
 }
 
 /**
+ * weft_peers_path_changed() - a path can do I/O on other memory now, or from nearer
+ * @path: the path
+ *
+ * Context: as weft_peers_changed().
+ */
+void weft_peers_path_changed(struct weft_path *path)
+{
+	struct weft_member *member = path->owner_data;
+
+	weft_peers_changed(member->volume);
+}
+
+/**
  * weft_peers_near_work() - find the nearest paths of all memories again
  * @work: the volume's near_work
  */

@@ -40,15 +40,6 @@ static bool weft_route_may_wait(struct weft_member *member)
 	       READ_ONCE(vol->no_path_timeout) && !READ_ONCE(member->gone);
 }
 
-/**
- * weft_route_kick() - look at held bios again
- * @member: the member; its paths, its volume's state or a timeout changed
- */
-void weft_route_kick(struct weft_member *member)
-{
-	mod_delayed_work(member->volume->wq, &member->paths.work, 0);
-}
-
 /* Do not hold a heartbeat: a late one could overwrite another host's record. */
 static void weft_route_refuse(struct bio *bio)
 {
@@ -286,13 +277,6 @@ static void weft_route_resized(struct weft_path *path)
 	weft_event(member->volume, WEFT_EVENT_TYPE_MEMBER_RESIZED, member, 0, text.text);
 }
 
-static void weft_route_moved(struct weft_path *path)
-{
-	struct weft_member *member = path->owner_data;
-
-	weft_peers_changed(member->volume);
-}
-
 static void weft_route_gone(struct weft_path *path)
 {
 	struct weft_member *member = path->owner_data;
@@ -434,7 +418,7 @@ const struct weft_path_events weft_route_events = {
 	.down		= weft_route_lost,
 	.up		= weft_route_restored,
 	.resized	= weft_route_resized,
-	.peers		= weft_route_moved,
+	.peers		= weft_peers_path_changed,
 	.requeue	= weft_route_requeue,
 	.may_write	= weft_route_may_write,
 };
@@ -796,19 +780,4 @@ void weft_route_take(struct weft_member *member, struct weft_path **taken)
 	}
 	spin_unlock_irq(&route->lock);
 	synchronize_srcu(&member->volume->route_srcu);
-}
-
-/**
- * weft_route_path() - a member's path by its index
- * @member: the member
- * @index: 0 to WEFT_PATHS_MAX - 1
- *
- * Context: one of these keeps the path: weft_volumes_lock, the volume's
- * route_srcu, the route's prepare_lock, the volume's busy flag; or no other task
- * knows the member.
- * Return: the path; NULL for a free slot.
- */
-struct weft_path *weft_route_path(const struct weft_member *member, u32 index)
-{
-	return READ_ONCE(member->paths.path[index]);
 }

@@ -373,21 +373,25 @@ void weft_paths_put_disks(struct weft_volume *vol);
 int weft_volume_path_add(const struct weft_path_change *change, struct weft_why *why);
 int weft_volume_path_remove(const struct weft_path_change *change, struct weft_why *why);
 
-/* volume.c */
+/* state.c */
 extern struct mutex weft_volumes_lock;
 extern struct list_head weft_volumes;
-int weft_volume_assemble(const struct weft_assemble_request *req,
-			 struct weft_why *why);
-int weft_volume_stop(const char *name, struct weft_why *why);
 struct weft_volume *weft_volume_find(const char *name);
 struct weft_volume *weft_volume_begin(const char *name, struct weft_why *why);
 void weft_volume_done(struct weft_volume *vol);
 bool weft_volume_set_state(struct weft_volume *vol, enum weft_volume_state state);
 void weft_volume_member_failed(struct weft_member *member);
 void weft_volume_member_gone(struct weft_member *member);
+void weft_member_gone(struct weft_member *member);
+
+/* volume.c */
+int weft_volume_assemble(const struct weft_assemble_request *req,
+			 struct weft_why *why);
+int weft_volume_stop(const char *name, struct weft_why *why);
 
 /* peers.c */
 void weft_peers_changed(struct weft_volume *vol);
+void weft_peers_path_changed(struct weft_path *path);
 void weft_peers_near_work(struct work_struct *work);
 
 /* member.c */
@@ -395,14 +399,26 @@ struct weft_member *weft_member_open(struct weft_volume *vol,
 				     const struct weft_member_request *req,
 				     bool writable, struct weft_why *why);
 void weft_member_close(struct weft_member *member);
-void weft_member_gone(struct weft_member *member);
 sector_t weft_member_sectors(const struct weft_member *member);
 void weft_member_drop_path(struct weft_member *member, struct weft_path *path);
-bool weft_member_rw_is(const struct bio *bio);
 int weft_member_read_path(struct weft_path *path, struct page *page);
 int weft_member_rw(struct weft_member *member, blk_opf_t opf, u64 offset,
 		   struct page *page, u32 size);
 void weft_member_stats(struct weft_member *member, struct weft_stats *sum);
+void weft_member_rw_end(struct bio *bio);
+
+/**
+ * weft_member_rw_is() - is a bio from weft_member_rw() or weft_member_read_path()?
+ * @bio: on its way to a member
+ *
+ * Such a bio never waits for a path. Its sender handles the error.
+ *
+ * Return: true if it is.
+ */
+static inline bool weft_member_rw_is(const struct bio *bio)
+{
+	return bio->bi_end_io == weft_member_rw_end;
+}
 
 /* transport.c */
 struct weft_path *weft_path_connect(const char *transport,
@@ -416,15 +432,39 @@ int weft_controller_create(const char *transport,
 int weft_controller_delete(const char *transport, const char *name,
 			   struct weft_why *why);
 
+/**
+ * weft_route_path() - a member's path by its index
+ * @member: the member
+ * @index: 0 to WEFT_PATHS_MAX - 1
+ *
+ * Context: one of these keeps the path: weft_volumes_lock, the volume's
+ * route_srcu, the route's prepare_lock, the volume's busy flag; or no other task
+ * knows the member.
+ * Return: the path; NULL for a free slot.
+ */
+static inline struct weft_path *weft_route_path(const struct weft_member *member, u32 index)
+{
+	return READ_ONCE(member->paths.path[index]);
+}
+
+/**
+ * weft_route_kick() - look at held bios again
+ * @member: the member; its paths, its volume's state or a timeout changed
+ *
+ * Context: any.
+ */
+static inline void weft_route_kick(struct weft_member *member)
+{
+	mod_delayed_work(member->volume->wq, &member->paths.work, 0);
+}
+
 /* route.c */
 extern const struct weft_path_events weft_route_events;
 int weft_route_init(struct weft_member *member);
 void weft_route_exit(struct weft_member *member);
 int weft_route_add(struct weft_member *member, struct weft_path *path);
-struct weft_path *weft_route_path(const struct weft_member *member, u32 index);
 void weft_route_remove(struct weft_member *member, struct weft_path *path);
 void weft_route_submit(struct weft_member *member, struct bio *bio);
-void weft_route_kick(struct weft_member *member);
 void weft_route_again(struct weft_member *member, struct bio *bio);
 void weft_route_take(struct weft_member *member, struct weft_path **taken);
 void weft_route_look_for_dead(struct weft_member *member);
@@ -549,11 +589,32 @@ void weft_owner_exit(struct weft_volume *vol);
 int weft_owner_take(struct weft_volume *vol, const struct weft_assemble_request *req,
 		    struct weft_why *why);
 void weft_owner_release(struct weft_volume *vol);
+
+/* lease.c */
+void weft_owner_set(struct weft_volume *vol, enum weft_ownership to, const char *text);
 void weft_owner_hold(struct weft_volume *vol, struct bio *bio);
 enum weft_admission weft_owner_admit(struct weft_volume *vol);
 bool weft_owner_refuses(struct weft_volume *vol);
 void weft_owner_kick(struct weft_volume *vol);
-enum weft_ownership weft_owner_state(struct weft_volume *vol);
+
+/**
+ * weft_owner_state() - the state of the claim now
+ * @vol: the volume
+ *
+ * While a heartbeat does not complete, the stored state stays HELD, but writes
+ * wait once the lease is over. Therefore this returns SUSPENDED then.
+ *
+ * Context: any.
+ * Return: the state.
+ */
+static inline enum weft_ownership weft_owner_state(struct weft_volume *vol)
+{
+	enum weft_ownership state = READ_ONCE(vol->owner.state);
+
+	if (state == WEFT_OWNERSHIP_HELD && weft_lease_is_over(&vol->lease))
+		return WEFT_OWNERSHIP_SUSPENDED;
+	return state;
+}
 
 /* sysfs.c */
 extern const struct attribute_group *weft_disk_groups[];
