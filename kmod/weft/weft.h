@@ -151,7 +151,7 @@ struct weft_flush {
 };
 
 /**
- * struct weft_deferred - bios that continue in process context, see defer.c
+ * struct weft_deferred - bios that continue in process context, see bio.c
  * @lock: protects @bios; also taken in interrupts
  * @bios: bios that wait for @work
  * @work: sends them on
@@ -242,7 +242,7 @@ enum weft_iopolicy {
  * @route_srcu: held from the choice of a path until its queue has the bio or
  *	operation. A device that hangs delays the waiters of its own volume alone
  * @flush: see flush.c
- * @deferred: see defer.c
+ * @deferred: see bio.c
  * @owner: see owner.c
  * @mem: its device for I/O on registered memory, see mem.c
  * @peers: memories that the transport does I/O on; protected by
@@ -566,8 +566,7 @@ static inline sector_t weft_unsplit(const struct weft_volume *vol, sector_t sect
 int __init weft_bio_init(void);
 void weft_bio_exit(void);
 void weft_submit_bio(struct bio *bio);
-void weft_submit_part(struct weft_member *member, struct bio *bio,
-		      sector_t sector, struct bio *whole);
+void weft_deferred_init(struct weft_volume *vol);
 
 static inline bool weft_op_is_range(const struct bio *bio)
 {
@@ -578,10 +577,6 @@ static inline bool weft_op_is_range(const struct bio *bio)
 /* flush.c */
 void weft_flush_init(struct weft_volume *vol);
 void weft_flush_submit(struct weft_volume *vol, struct bio *bio);
-
-/* defer.c */
-void weft_deferred_init(struct weft_volume *vol);
-void weft_defer(struct weft_volume *vol, struct bio *bio);
 
 /* owner.c */
 int weft_owner_init(struct weft_volume *vol);
