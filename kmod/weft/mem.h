@@ -219,8 +219,12 @@ void weft_mem_exit(void);
 int weft_mem_add(struct weft_volume *vol);
 void weft_mem_del(struct weft_volume *vol);
 bool weft_mem_close(struct weft_volume *vol, bool close);
+
+/* mem_ref.c */
 int weft_mem_use(struct weft_mem_file *mf);
 void weft_mem_unuse(struct weft_mem_file *mf);
+void weft_mem_kick(struct weft_mem_file *mf);
+void weft_mem_sum(struct weft_mem_bytes __percpu *bytes, u64 *sum);
 int weft_mem_ref_init(struct weft_mem_ref *ref);
 void weft_mem_ref_kill(struct weft_mem_ref *ref);
 void weft_mem_ref_wait(struct weft_mem_ref *ref, struct weft_mem_file *mf);
@@ -233,7 +237,6 @@ int weft_memory_info(struct weft_mem_file *mf, struct weft_mem_info *info);
 void weft_memory_unregister_all(struct weft_mem_file *mf);
 void weft_memory_copy(struct weft_memory *mem, u64 at, struct page **pages, u32 length,
 		      bool from_memory);
-void weft_mem_sum(struct weft_mem_bytes __percpu *bytes, u64 *sum);
 
 /* peers.c */
 int weft_peers_add(struct weft_memory *mem, struct weft_volume *vol, struct weft_why *why);

@@ -402,21 +402,6 @@ void weft_memory_unregister_all(struct weft_mem_file *mf)
 	xa_destroy(&mf->memories);
 }
 
-/**
- * weft_mem_sum() - sum the byte counters of all CPUs
- * @bytes: the counters, per CPU
- * @sum: set; an array of WEFT_MEM_ROUTES
- */
-void weft_mem_sum(struct weft_mem_bytes __percpu *bytes, u64 *sum)
-{
-	int cpu, i;
-
-	memset(sum, 0, WEFT_MEM_ROUTES * sizeof(*sum));
-	for_each_possible_cpu(cpu)
-		for (i = 0; i < WEFT_MEM_ROUTES; i++)
-			sum[i] += READ_ONCE(per_cpu_ptr(bytes, cpu)->route[i]);
-}
-
 int weft_memory_info(struct weft_mem_file *mf, struct weft_mem_info *info)
 {
 	struct weft_memory *mem;

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * References of commands on memories and targets, and of memories and targets on
+ * their volume; and the counters of moved bytes.
+ */
+#include "mem.h"
+
+/**
+ * weft_mem_use() - keep a file's volume from being stopped
+ * @mf: the file
+ *
+ * Context: process context.
+ * Return: 0, or -ENXIO when the volume was stopped; undo by weft_mem_unuse().
+ */
+int weft_mem_use(struct weft_mem_file *mf)
+{
+	struct weft_mem_node *node = mf->node;
+	int ret = -ENXIO;
+
+	mutex_lock(&node->lock);
+	if (!node->closed) {
+		node->users++;
+		ret = 0;
+	}
+	mutex_unlock(&node->lock);
+	return ret;
+}
+
+/**
+ * weft_mem_unuse() - undo weft_mem_use()
+ * @mf: the file
+ */
+void weft_mem_unuse(struct weft_mem_file *mf)
+{
+	mutex_lock(&mf->node->lock);
+	mf->node->users--;
+	mutex_unlock(&mf->node->lock);
+}
+
+/**
+ * weft_mem_kick() - look at the held parts of a file's commands again
+ * @mf: the file; its node's lock is held
+ */
+void weft_mem_kick(struct weft_mem_file *mf)
+{
+	if (!mf->node->closed)
+		mod_delayed_work(weft_mem_wq, &mf->node->held_work, 0);
+}
+
+/* While killed tasks wait for commands, held parts wait at most a minute. */
+static void weft_mem_killed(struct weft_mem_file *mf, bool waits)
+{
+	mutex_lock(&mf->node->lock);
+	if (waits && !mf->killed++)
+		WRITE_ONCE(mf->killed_at, jiffies | 1);
+	if (!waits && !--mf->killed)
+		WRITE_ONCE(mf->killed_at, 0);
+	weft_mem_kick(mf);
+	mutex_unlock(&mf->node->lock);
+}
+
+static void weft_mem_ref_gone(struct percpu_ref *count)
+{
+	complete(&container_of(count, struct weft_mem_ref, count)->gone);
+}
+
+/**
+ * weft_mem_ref_init() - initialize the reference count of a memory or target
+ * @ref: the reference count
+ *
+ * Return: 0 or -ENOMEM; undo by weft_mem_ref_kill() and weft_mem_ref_wait().
+ */
+int weft_mem_ref_init(struct weft_mem_ref *ref)
+{
+	init_completion(&ref->gone);
+	return percpu_ref_init(&ref->count, weft_mem_ref_gone, 0, GFP_KERNEL_ACCOUNT);
+}
+
+/**
+ * weft_mem_ref_kill() - refuse new references
+ * @ref: the caller calls weft_mem_ref_wait() for it next
+ *
+ * Kill all of several before you wait for the first: each wait takes an RCU
+ * grace period, and they then share one.
+ *
+ * Context: process context; does not sleep.
+ */
+void weft_mem_ref_kill(struct weft_mem_ref *ref)
+{
+	percpu_ref_kill(&ref->count);
+}
+
+/**
+ * weft_mem_ref_wait() - wait until the last reference is dropped
+ * @ref: killed, and its id is removed; the caller frees it after an RCU grace
+ *	period
+ * @mf: the file whose commands use it; NULL if there are no commands
+ *
+ * Context: process context; waits for its commands. Once the task is killed,
+ * commands that are held fail after a minute.
+ */
+void weft_mem_ref_wait(struct weft_mem_ref *ref, struct weft_mem_file *mf)
+{
+	if (wait_for_completion_killable(&ref->gone)) {
+		if (mf)
+			weft_mem_killed(mf, true);
+		wait_for_completion(&ref->gone);
+		if (mf)
+			weft_mem_killed(mf, false);
+	}
+	percpu_ref_exit(&ref->count);
+}
+
+/**
+ * weft_mem_sum() - sum the byte counters of all CPUs
+ * @bytes: the counters, per CPU
+ * @sum: set; an array of WEFT_MEM_ROUTES
+ */
+void weft_mem_sum(struct weft_mem_bytes __percpu *bytes, u64 *sum)
+{
+	int cpu, i;
+
+	memset(sum, 0, WEFT_MEM_ROUTES * sizeof(*sum));
+	for_each_possible_cpu(cpu)
+		for (i = 0; i < WEFT_MEM_ROUTES; i++)
+			sum[i] += READ_ONCE(per_cpu_ptr(bytes, cpu)->route[i]);
+}
