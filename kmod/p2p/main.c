@@ -6,19 +6,19 @@ static int __init weft_p2p_init(void)
 {
 	int ret;
 
-	ret = weft_route_init();
+	ret = weft_reach_init();
 	if (ret)
 		return ret;
 	ret = weft_bar_init();
 	if (ret)
-		weft_route_exit();
+		weft_reach_exit();
 	return ret;
 }
 
 static void __exit weft_p2p_exit(void)
 {
 	weft_bar_exit();
-	weft_route_exit();
+	weft_reach_exit();
 }
 
 module_init(weft_p2p_init);

@@ -19,9 +19,9 @@
 int weft_p2p_reaches(struct pci_dev *memory, struct device *device, struct weft_why *why);
 int weft_p2p_distance(u64 address, struct pci_dev *device);
 
-/* route.c */
-int weft_route_init(void);
-void weft_route_exit(void);
+/* reach.c */
+int weft_reach_init(void);
+void weft_reach_exit(void);
 
 /* import.c */
 extern const struct dma_buf_attach_ops weft_import_ops;

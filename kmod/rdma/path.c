@@ -6,7 +6,7 @@
  *
  * A disk that is a volume's path never keeps a request that its association
  * cannot carry: the bios are taken out of the request and given to the volume
- * (weft_route_requeue() there), which uses other paths or waits.
+ * (weft_mpath_requeue() there), which uses other paths or waits.
  */
 #include "rdma.h"
 

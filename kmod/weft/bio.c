@@ -302,9 +302,9 @@ static __always_inline void weft_send(struct weft_member *member,
 	struct block_device *bdev;
 
 	weft_map_bio(member, bio, sector, io);
-	bdev = READ_ONCE(member->route);
+	bdev = READ_ONCE(member->fast_bdev);
 	if (unlikely(!bdev)) {
-		weft_route_submit(member, bio);
+		weft_mpath_submit(member, bio);
 		return;
 	}
 	bio_set_dev(bio, bdev);
@@ -320,10 +320,10 @@ static void weft_submit_part(struct weft_member *member, struct bio *bio,
 
 	if (io)
 		io = weft_io_start(vol, bio, false);
-	/* The parts before it may have waited for long: now route.c decides. */
+	/* The parts before it may have waited for long: now multipath.c decides. */
 	if (unlikely(weft_lease_is_over(&vol->lease))) {
 		weft_map_bio(member, bio, sector, io);
-		weft_route_again(member, bio);
+		weft_mpath_again(member, bio);
 	} else {
 		weft_send(member, bio, sector, io);
 	}

@@ -29,7 +29,7 @@ static void weft_flush_member_end(struct bio *bio);
 
 static void weft_flush_init_bio(struct weft_member *member)
 {
-	/* weft_route_submit() sets the device. */
+	/* weft_mpath_submit() sets the device. */
 	bio_init(&member->flush, NULL, NULL, 0, REQ_OP_WRITE | REQ_PREFLUSH);
 	member->flush.bi_end_io = weft_flush_member_end;
 	member->flush.bi_private = member;
@@ -47,7 +47,7 @@ static bool weft_flush_may_retry(struct weft_member *member)
 		member->flush_tries--;
 		return true;
 	}
-	return weft_route_patience(member, member->flush_lost);
+	return weft_mpath_patience(member, member->flush_lost);
 }
 
 static void weft_flush_member_end(struct bio *bio)
@@ -63,7 +63,7 @@ static void weft_flush_member_end(struct bio *bio)
 	if (bio->bi_status == BLK_STS_TRANSPORT && member->owns_requests &&
 	    weft_flush_may_retry(member)) {
 		weft_flush_init_bio(member);
-		weft_route_again(member, bio);
+		weft_mpath_again(member, bio);
 		return;
 	}
 	if (bio->bi_status) {
@@ -85,13 +85,13 @@ static void weft_flush_start(struct weft_volume *vol)
 	for (i = 0; i < vol->member_count; i++) {
 		struct weft_member *member = vol->members[i];
 
-		if (!weft_route_write_cache(member))
+		if (!weft_mpath_write_cache(member))
 			continue;
 		atomic_inc(&flush->remaining);
 		weft_flush_init_bio(member);
 		member->flush_tries = WEFT_FLUSH_TRIES;
 		this_cpu_inc(member->stats->ios[WEFT_STAT_FLUSH]);
-		weft_route_submit(member, &member->flush);
+		weft_mpath_submit(member, &member->flush);
 		sent++;
 	}
 	trace_weft_flush(vol, sent, bio_list_size(&flush->running));

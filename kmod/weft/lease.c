@@ -71,8 +71,8 @@ void weft_owner_set(struct weft_volume *vol, enum weft_ownership to, const char 
 	if (to != WEFT_OWNERSHIP_SUSPENDED) {
 		held = owner->held;
 		bio_list_init(&owner->held);
-		kick = owner->routes_wait || from != to;
-		owner->routes_wait = false;
+		kick = owner->members_wait || from != to;
+		owner->members_wait = false;
 	}
 	spin_unlock_irq(&owner->lock);
 
@@ -83,7 +83,7 @@ void weft_owner_set(struct weft_volume *vol, enum weft_ownership to, const char 
 			bio_io_error(bio);
 	}
 	for (i = 0; kick && i < vol->member_count; i++)
-		weft_route_kick(vol->members[i]);
+		weft_mpath_kick(vol->members[i]);
 	if (from == to)
 		return;
 	trace_weft_ownership(vol, from, to);
@@ -124,7 +124,7 @@ void weft_owner_kick(struct weft_volume *vol)
  *
  * The lease was checked when the write was submitted, maybe long ago. Another
  * host may have taken the volume since. After WAIT, the next heartbeat that
- * decides calls weft_route_kick() for all members.
+ * decides calls weft_mpath_kick() for all members.
  *
  * Context: process context; does not sleep.
  * Return: the decision.
@@ -143,7 +143,7 @@ enum weft_admission weft_owner_admit(struct weft_volume *vol)
 	} else if (owner->state == WEFT_OWNERSHIP_HELD ||
 		   owner->state == WEFT_OWNERSHIP_SUSPENDED) {
 		admission = WEFT_ADMISSION_WAIT;
-		owner->routes_wait = true;
+		owner->members_wait = true;
 	}
 	spin_unlock_irq(&owner->lock);
 	if (admission == WEFT_ADMISSION_WAIT)

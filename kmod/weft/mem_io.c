@@ -33,7 +33,7 @@
  * does not count.
  */
 #include "mem.h"
-#include "route.h"
+#include "multipath.h"
 
 #include <linux/pagemap.h>
 #include <linux/timekeeping.h>
@@ -487,7 +487,7 @@ static noinline void weft_mem_part_undone(struct weft_mem_part *part, blk_status
 		if (part->op.write && time_after(after, jiffies)) {
 			if (!part->late || time_after(after, part->late))
 				part->late = after | 1;
-			weft_route_op_lost(part->member, &part->op, after);
+			weft_mpath_op_lost(part->member, &part->op, after);
 		}
 		weft_mem_part_hold(part);
 		return;
@@ -523,7 +523,7 @@ static __always_inline void weft_mem_part_send(struct weft_mem_part *part)
 	/* Count it first: once it is sent, it and its volume may be gone. */
 	weft_mem_part_count(part, true);
 	if (likely(!part->op.write || !weft_lease_is_over(&member->volume->lease)))
-		ret = weft_route_peer(member, &part->op);
+		ret = weft_mpath_peer(member, &part->op);
 	if (unlikely(ret))
 		weft_mem_part_unsent(part, ret);
 }
@@ -562,7 +562,7 @@ static int weft_mem_part_gives_up(const struct weft_mem_part *part)
 		return ownership == WEFT_OWNERSHIP_HELD ||
 		       ownership == WEFT_OWNERSHIP_SUSPENDED ? 0 : -EIO;
 	}
-	return part->due || weft_route_patience(part->member, part->since) ? 0 : -EIO;
+	return part->due || weft_mpath_patience(part->member, part->since) ? 0 : -EIO;
 }
 
 /*

@@ -64,13 +64,13 @@ int weft_member_rw(struct weft_member *member, blk_opf_t opf, u64 offset,
 	int ret;
 
 	do {
-		/* weft_route_submit() sets the device. */
+		/* weft_mpath_submit() sets the device. */
 		bio_init(&bio, NULL, &vec, 1, opf);
 		bio.bi_iter.bi_sector = offset >> SECTOR_SHIFT;
 		bio.bi_end_io = weft_member_rw_end;
 		bio.bi_private = &done;
 		__bio_add_page(&bio, page, size, 0);
-		weft_route_submit(member, &bio);
+		weft_mpath_submit(member, &bio);
 		ret = weft_member_rw_wait(&bio, &done);
 		reinit_completion(&done);
 	} while (ret == -ENOLINK && !op_is_write(opf) && --tries);
@@ -202,14 +202,14 @@ struct weft_member *weft_member_open(struct weft_volume *vol,
 	if (!member->stats)
 		goto out_free_address;
 
-	if (weft_route_init(member))
+	if (weft_mpath_init(member))
 		goto out_free_stats;
 	path_req = (struct weft_path_request) {
 		.address	= member->address,
 		.devt		= req->devt,
 		.lookup		= req->lookup,
 		.writable	= writable,
-		.events		= &weft_route_events,
+		.events		= &weft_mpath_events,
 		.owner_data	= member,
 		.lease		= &vol->lease,
 	};
@@ -221,7 +221,7 @@ struct weft_member *weft_member_open(struct weft_volume *vol,
 	member->bdev = path->bdev;
 	strscpy(member->transport, path->ops->name, sizeof(member->transport));
 	member->owns_requests = path->ops->owns_requests;
-	weft_route_add(member, path);
+	weft_mpath_add(member, path);
 	ret = weft_member_load_sb(member, why);
 	if (ret)
 		goto out_disconnect;
@@ -230,10 +230,10 @@ struct weft_member *weft_member_open(struct weft_volume *vol,
 	return member;
 
 out_disconnect:
-	weft_route_take(member, paths);
+	weft_mpath_take(member, paths);
 	weft_path_disconnect(path);
 out_exit_route:
-	weft_route_exit(member);
+	weft_mpath_exit(member);
 out_free_stats:
 	free_percpu(member->stats);
 out_free_address:
@@ -246,7 +246,7 @@ out_free:
 /**
  * weft_member_drop_path() - disconnect a path
  * @member: the member that had it
- * @path: the path; weft_route_remove() or weft_route_take() has removed it
+ * @path: the path; weft_mpath_remove() or weft_mpath_take() has removed it
  *
  * Context: process context; waits for the I/O on it.
  */
@@ -269,12 +269,12 @@ void weft_member_close(struct weft_member *member)
 	struct weft_path *paths[WEFT_PATHS_MAX];
 	u32 i;
 
-	weft_route_take(member, paths);
+	weft_mpath_take(member, paths);
 	for (i = 0; i < WEFT_PATHS_MAX; i++)
 		if (paths[i])
 			weft_member_drop_path(member, paths[i]);
-	/* No path is left that could call weft_route_events. */
-	weft_route_exit(member);
+	/* No path is left that could call weft_mpath_events. */
+	weft_mpath_exit(member);
 	free_percpu(member->stats);
 	kfree(member->address);
 	kfree(member);

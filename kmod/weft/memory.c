@@ -132,7 +132,7 @@ static int weft_memory_refuse(struct weft_volume *vol, u32 flags, struct weft_wh
 	for (i = 0; i < vol->member_count; i++) {
 		struct weft_member *member = vol->members[i];
 
-		switch (weft_route_mem(member)) {
+		switch (weft_mpath_mem(member)) {
 		case WEFT_PATH_MEM_NONE:
 			return weft_refuse(why, -EOPNOTSUPP,
 					   "no direct route: member %u of %s (%s) is a block device, to which a dma-buf cannot be given; allow bounce, or reach it by rdma://",
@@ -157,7 +157,7 @@ static enum weft_path_mem weft_memory_mem(struct weft_volume *vol)
 	u32 i;
 
 	for (i = 0; i < vol->member_count; i++)
-		mem = min(mem, weft_route_mem(vol->members[i]));
+		mem = min(mem, weft_mpath_mem(vol->members[i]));
 	return mem;
 }
 
@@ -167,7 +167,7 @@ static bool weft_memory_may_vmap(struct weft_volume *vol)
 	u32 i;
 
 	for (i = 0; i < vol->member_count; i++)
-		if (weft_route_mem(vol->members[i]) != WEFT_PATH_MEM_SOFTWARE)
+		if (weft_mpath_mem(vol->members[i]) != WEFT_PATH_MEM_SOFTWARE)
 			return false;
 	return true;
 }

@@ -180,7 +180,7 @@ static int weft_nl_put_paths(struct sk_buff *skb, const struct weft_member *memb
 	u32 i;
 
 	for (i = 0; i < WEFT_PATHS_MAX; i++) {
-		const struct weft_path *path = weft_route_path(member, i);
+		const struct weft_path *path = weft_member_path(member, i);
 		struct nlattr *nest;
 
 		if (!path)
@@ -201,7 +201,7 @@ static enum weft_member_state weft_nl_member_state(const struct weft_member *mem
 {
 	if (READ_ONCE(member->gone))
 		return WEFT_MEMBER_STATE_GONE;
-	return READ_ONCE(member->paths.stalled) ? WEFT_MEMBER_STATE_STALLED :
+	return READ_ONCE(member->mpath.stalled) ? WEFT_MEMBER_STATE_STALLED :
 						  WEFT_MEMBER_STATE_OK;
 }
 
@@ -223,7 +223,7 @@ static int weft_nl_put_member(struct sk_buff *skb, const struct weft_member *mem
 	    nla_put_u64_64bit(skb, WEFT_A_MEMBER_SIZE, bdev_nr_bytes(member->bdev),
 			      WEFT_A_MEMBER_PAD) ||
 	    nla_put_u64_64bit(skb, WEFT_A_MEMBER_RETRIED,
-			      READ_ONCE(member->paths.retried), WEFT_A_MEMBER_PAD) ||
+			      READ_ONCE(member->mpath.retried), WEFT_A_MEMBER_PAD) ||
 	    weft_nl_put_paths(skb, member)) {
 		nla_nest_cancel(skb, nest);
 		return -EMSGSIZE;
@@ -301,7 +301,7 @@ static size_t weft_nl_volume_size(const struct weft_volume *vol)
 	for (i = 0; i < vol->member_count; i++) {
 		size += 256 + strlen(vol->members[i]->address);
 		for (j = 0; j < WEFT_PATHS_MAX; j++) {
-			const struct weft_path *path = weft_route_path(vol->members[i], j);
+			const struct weft_path *path = weft_member_path(vol->members[i], j);
 
 			if (path)
 				size += 128 + strlen(path->address);

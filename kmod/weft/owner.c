@@ -16,7 +16,7 @@
  * itself. Therefore a heartbeat is a lease: writes pass for WEFT_LEASE_BEATS
  * intervals from the start of the last heartbeat that succeeded, and then wait
  * for the next two (weft_owner_may_renew()). Writes that are held for a path
- * (route.c) are checked again before they are sent. (If the host's clock stopped
+ * (multipath.c) are checked again before they are sent. (If the host's clock stopped
  * as well, as in a paused or suspended machine, the next heartbeat detects the
  * loss, at most an interval after the host resumes.)
  *
@@ -175,7 +175,7 @@ static enum weft_ownership weft_owner_failure(struct weft_volume *vol, int err)
 	struct weft_member *member = vol->members[0];
 
 	/* Without a path, writes wait for one, as all other I/O does. */
-	if (err == -ENOLINK && member->owns_requests && weft_route_is_patient(member))
+	if (err == -ENOLINK && member->owns_requests && weft_mpath_is_patient(member))
 		return WEFT_OWNERSHIP_SUSPENDED;
 	return WEFT_OWNERSHIP_FAILED;
 }

@@ -99,7 +99,7 @@ static int weft_path_attach(struct weft_member *member, struct weft_path *path,
 	ret = bd_link_disk_holder(path->bdev, vol->disk);
 	if (ret)
 		return ret;
-	ret = weft_route_add(member, path);
+	ret = weft_mpath_add(member, path);
 	if (!ret)
 		return 0;
 	bd_unlink_disk_holder(path->bdev, vol->disk);
@@ -117,7 +117,7 @@ static int weft_path_attach(struct weft_member *member, struct weft_path *path,
  */
 int weft_volume_path_add(const struct weft_path_change *change, struct weft_why *why)
 {
-	struct weft_path_request req = { .events = &weft_route_events };
+	struct weft_path_request req = { .events = &weft_mpath_events };
 	/* Reclaim may need I/O on this volume, which may wait for this path. */
 	unsigned int noio = memalloc_noio_save();
 	struct weft_member *member;
@@ -218,7 +218,7 @@ int weft_volume_path_remove(const struct weft_path_change *change, struct weft_w
 	}
 	ret = 0;
 	for (i = 0; i < WEFT_PATHS_MAX; i++) {
-		other = weft_route_path(member, i);
+		other = weft_member_path(member, i);
 		if (!other)
 			continue;
 		count++;
@@ -233,7 +233,7 @@ int weft_volume_path_remove(const struct weft_path_change *change, struct weft_w
 				  change->address, member->index, member->volume->name);
 	if (ret)
 		goto out_done;
-	weft_route_remove(member, path);
+	weft_mpath_remove(member, path);
 	weft_path_keep_disk(member->volume, path, kept);
 	kept = NULL;
 	weft_peers_changed(member->volume);

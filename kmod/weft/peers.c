@@ -58,7 +58,7 @@ static void weft_peers_look(struct weft_memory *mem, struct weft_member *member)
 
 	lockdep_assert_held(&weft_volumes_lock);
 	for (i = 0; i < WEFT_PATHS_MAX; i++) {
-		struct weft_path *path = weft_route_path(member, i);
+		struct weft_path *path = weft_member_path(member, i);
 
 		if (!path || path->ops != mem->transport)
 			continue;
@@ -86,7 +86,7 @@ static void weft_peers_look_all(struct weft_memory *mem, struct weft_volume *vol
 static int weft_peers_prepare_member(struct weft_memory *mem, struct weft_member *member,
 				     struct weft_why *why)
 {
-	struct mutex *lock = &member->paths.prepare_lock;
+	struct mutex *lock = &member->mpath.prepare_lock;
 	bool able = false, later = false;
 	int ret = -ENOTCONN, err;
 	u32 i;
@@ -95,7 +95,7 @@ static int weft_peers_prepare_member(struct weft_memory *mem, struct weft_member
 		struct weft_path *path;
 
 		mutex_lock(lock);
-		path = weft_route_path(member, i);
+		path = weft_member_path(member, i);
 		err = path ? weft_peers_prepare(mem, path, why) : 0;
 		mutex_unlock(lock);
 		if (!path)
@@ -143,14 +143,14 @@ static void weft_peers_leave_member(struct weft_member *member)
 {
 	u32 i;
 
-	mutex_lock(&member->paths.prepare_lock);
+	mutex_lock(&member->mpath.prepare_lock);
 	for (i = 0; i < WEFT_PATHS_MAX && weft_peers_are_none(member->volume); i++) {
-		struct weft_path *path = weft_route_path(member, i);
+		struct weft_path *path = weft_member_path(member, i);
 
 		if (path && path->ops->peer_leave)
 			path->ops->peer_leave(path);
 	}
-	mutex_unlock(&member->paths.prepare_lock);
+	mutex_unlock(&member->mpath.prepare_lock);
 }
 
 /*
@@ -207,7 +207,7 @@ static const struct weft_transport_ops *weft_peers_transport(struct weft_volume 
 	u32 i;
 
 	for (i = 0; i < WEFT_PATHS_MAX; i++) {
-		struct weft_path *path = weft_route_path(vol->members[0], i);
+		struct weft_path *path = weft_member_path(vol->members[0], i);
 
 		if (path)
 			return path->ops->peer_add ? path->ops : NULL;
@@ -348,11 +348,11 @@ void weft_peers_path_added(struct weft_member *member, struct weft_path *path)
 		struct weft_why why = {};
 
 		mutex_unlock(&weft_volumes_lock);
-		mutex_lock(&member->paths.prepare_lock);
+		mutex_lock(&member->mpath.prepare_lock);
 		if (weft_peers_prepare(mem, path, &why))
 			pr_warn_ratelimited("%s: path %s carries no I/O on registered memory: %s\n",
 					    vol->name, path->bdev->bd_disk->disk_name, why.text);
-		mutex_unlock(&member->paths.prepare_lock);
+		mutex_unlock(&member->mpath.prepare_lock);
 		mutex_lock(&weft_volumes_lock);
 		weft_peers_look(mem, member);
 		WRITE_ONCE(mem->preparing, false);

@@ -7,7 +7,7 @@
  *
  * A write that may have reached its target is sent again at once. Its shadow
  * (shadow.c) stops other writes to its range until the target cannot execute
- * the first copy any more; these wait in route->quiet. If the write fails while
+ * the first copy any more; these wait in mpath->quiet. If the write fails while
  * the target may still execute the first copy, its error waits for the end of
  * the shadow: the submitter could otherwise write something else there. For
  * that, weft_resend_end_io() replaces the bi_end_io of the bio. An operation on
@@ -23,7 +23,7 @@
 
 /**
  * struct weft_resend - a bio or an operation that is sent again, or was and has ended
- * @shadow: its range; protected by the lock of the member's route
+ * @shadow: its range; protected by the lock of the member's paths
  * @member: the member
  * @bio: the bio until it has ended; NULL for an operation on registered memory
  * @losses: how often it was lost while its target may have received it
@@ -46,24 +46,24 @@ bio_end_io_t *weft_chain_end_io __ro_after_init;
 static void weft_resend_end_io(struct bio *bio)
 {
 	struct weft_resend *resend = bio->bi_private;
-	struct weft_route *route = &resend->member->paths;
+	struct weft_mpath *mpath = &resend->member->mpath;
 	bio_end_io_t *end_io = resend->end_io;
 	void *private = resend->private;
 	unsigned long flags;
 	bool over;
 
-	spin_lock_irqsave(&route->lock, flags);
+	spin_lock_irqsave(&mpath->lock, flags);
 	over = RB_EMPTY_NODE(&resend->shadow.node);
 	if (!over && bio->bi_status) {
 		resend->failed = true;
 		/* Its path may be removed before it ends. */
 		weft_bio_forget_queue(bio);
-		spin_unlock_irqrestore(&route->lock, flags);
+		spin_unlock_irqrestore(&mpath->lock, flags);
 		return;
 	}
 	resend->shadow.owner = NULL;
 	resend->bio = NULL;
-	spin_unlock_irqrestore(&route->lock, flags);
+	spin_unlock_irqrestore(&mpath->lock, flags);
 	/* A shadow that is not over yet is freed by weft_resend_over(). */
 	if (over)
 		kfree(resend);
@@ -112,7 +112,7 @@ static struct weft_resend *weft_resend_begin(struct weft_member *member, struct 
 
 /**
  * weft_resend_lost() - a bio lost its path
- * @member: the member; its route's lock is held
+ * @member: the member; the lock of its paths is held
  * @bio: the caller sends it again
  * @after: from then on the target cannot execute it any more, in jiffies
  *
@@ -125,22 +125,22 @@ static struct weft_resend *weft_resend_begin(struct weft_member *member, struct 
 bool weft_resend_lost(struct weft_member *member, struct bio *bio, unsigned long after)
 {
 	bool late = bio_sectors(bio) && op_is_write(bio->bi_opf) && time_after(after, jiffies);
-	struct weft_route *route = &member->paths;
+	struct weft_mpath *mpath = &member->mpath;
 	struct weft_resend *resend;
 
-	lockdep_assert_held(&route->lock);
+	lockdep_assert_held(&mpath->lock);
 	if (!late)
 		return true;
 	/* The path of the second copy may be lost, too. */
 	resend = weft_resend_of(member, bio) ?: weft_resend_begin(member, bio);
 	if (!resend) {
-		weft_shadow_cast(&route->shadows, &route->shadows.whole, after);
+		weft_shadow_cast(&mpath->shadows, &mpath->shadows.whole, after);
 		return false;
 	}
 	/* On a read-only volume it is another program's, which may write past the volume. */
 	if (++resend->losses > WEFT_RESENDS_AT_ONCE || member->volume->read_only)
 		resend->shadow.owner = NULL;
-	weft_shadow_cast(&route->shadows, &resend->shadow, after);
+	weft_shadow_cast(&mpath->shadows, &resend->shadow, after);
 	return true;
 }
 
@@ -154,21 +154,21 @@ bool weft_resend_lost(struct weft_member *member, struct bio *bio, unsigned long
  */
 bool weft_resend_stops(struct weft_member *member, struct bio *bio)
 {
-	struct weft_route *route = &member->paths;
+	struct weft_mpath *mpath = &member->mpath;
 	bool nowait = bio->bi_opf & REQ_NOWAIT;
 	unsigned long flags;
 	bool stops;
 
 	if (!op_is_write(bio->bi_opf))
 		return false;
-	spin_lock_irqsave(&route->lock, flags);
-	stops = weft_shadow_stops(&route->shadows, bio->bi_iter.bi_sector, bio_sectors(bio), bio);
+	spin_lock_irqsave(&mpath->lock, flags);
+	stops = weft_shadow_stops(&mpath->shadows, bio->bi_iter.bi_sector, bio_sectors(bio), bio);
 	if (stops && !nowait) {
 		/* Its device may be NULL, or of a path that was removed. */
 		bio_set_dev(bio, member->bdev);
-		bio_list_add(&route->quiet, bio);
+		bio_list_add(&mpath->quiet, bio);
 	}
-	spin_unlock_irqrestore(&route->lock, flags);
+	spin_unlock_irqrestore(&mpath->lock, flags);
 	if (stops && nowait)
 		bio_wouldblock_error(bio);
 	return stops;
@@ -176,7 +176,7 @@ bool weft_resend_stops(struct weft_member *member, struct bio *bio)
 
 /**
  * weft_resend_over() - end the shadows whose time is over
- * @member: the member; its route's lock is held
+ * @member: the member; the lock of its paths is held
  * @now: in jiffies
  * @failed: gets the bios that have failed; weft_resend_fail() ends them
  *
@@ -188,18 +188,18 @@ bool weft_resend_stops(struct weft_member *member, struct bio *bio)
 unsigned long weft_resend_over(struct weft_member *member, unsigned long now,
 			       struct bio_list *failed)
 {
-	struct weft_route *route = &member->paths;
+	struct weft_mpath *mpath = &member->mpath;
 	struct weft_shadow *shadow, *next;
 	LIST_HEAD(over);
 
-	lockdep_assert_held(&route->lock);
-	if (!weft_shadows_any(&route->shadows))
+	lockdep_assert_held(&mpath->lock);
+	if (!weft_shadows_any(&mpath->shadows))
 		return MAX_JIFFY_OFFSET;
-	weft_shadows_take_over(&route->shadows, now, &over);
+	weft_shadows_take_over(&mpath->shadows, now, &over);
 	list_for_each_entry_safe(shadow, next, &over, over) {
 		struct weft_resend *resend = container_of(shadow, struct weft_resend, shadow);
 
-		if (shadow == &route->shadows.whole)
+		if (shadow == &mpath->shadows.whole)
 			continue;
 		if (!resend->bio)
 			kfree(resend);
@@ -208,12 +208,12 @@ unsigned long weft_resend_over(struct weft_member *member, unsigned long now,
 		/* Otherwise the bio is on its way, and frees it. */
 	}
 	if (!list_empty(&over)) {
-		bio_list_merge(&route->held, &route->quiet);
-		bio_list_init(&route->quiet);
+		bio_list_merge(&mpath->held, &mpath->quiet);
+		bio_list_init(&mpath->quiet);
 	}
-	if (!weft_shadows_any(&route->shadows))
+	if (!weft_shadows_any(&mpath->shadows))
 		return MAX_JIFFY_OFFSET;
-	return route->shadows.end - now;
+	return mpath->shadows.end - now;
 }
 
 /**
@@ -233,7 +233,7 @@ void weft_resend_fail(struct bio_list *failed)
 
 /**
  * weft_resend_op_lost() - the same as weft_resend_lost(), for an operation
- * @member: the member; its route's lock is held
+ * @member: the member; the lock of its paths is held
  * @op: a write; the caller calls weft_resend_op_ended() when it has ended
  * @after: see there
  *
@@ -242,18 +242,18 @@ void weft_resend_fail(struct bio_list *failed)
 void weft_resend_op_lost(struct weft_member *member, const struct weft_mem_op *op,
 			 unsigned long after)
 {
-	struct weft_route *route = &member->paths;
+	struct weft_mpath *mpath = &member->mpath;
 	sector_t sectors = op->length >> SECTOR_SHIFT;
 	struct weft_shadow *shadow;
 	struct weft_resend *resend;
 
-	lockdep_assert_held(&route->lock);
-	shadow = weft_shadow_of(&route->shadows, op->sector, sectors, op);
+	lockdep_assert_held(&mpath->lock);
+	shadow = weft_shadow_of(&mpath->shadows, op->sector, sectors, op);
 	if (!shadow) {
 		resend = weft_resend_alloc(member, op->sector, sectors, op);
-		shadow = resend ? &resend->shadow : &route->shadows.whole;
+		shadow = resend ? &resend->shadow : &mpath->shadows.whole;
 	}
-	weft_shadow_cast(&route->shadows, shadow, after);
+	weft_shadow_cast(&mpath->shadows, shadow, after);
 }
 
 /**
@@ -265,15 +265,15 @@ void weft_resend_op_lost(struct weft_member *member, const struct weft_mem_op *o
  */
 void weft_resend_op_ended(struct weft_member *member, const struct weft_mem_op *op)
 {
-	struct weft_route *route = &member->paths;
+	struct weft_mpath *mpath = &member->mpath;
 	struct weft_shadow *shadow;
 	unsigned long flags;
 
-	spin_lock_irqsave(&route->lock, flags);
-	shadow = weft_shadow_of(&route->shadows, op->sector, op->length >> SECTOR_SHIFT, op);
+	spin_lock_irqsave(&mpath->lock, flags);
+	shadow = weft_shadow_of(&mpath->shadows, op->sector, op->length >> SECTOR_SHIFT, op);
 	if (shadow)
 		shadow->owner = NULL;
-	spin_unlock_irqrestore(&route->lock, flags);
+	spin_unlock_irqrestore(&mpath->lock, flags);
 }
 
 /**
@@ -286,13 +286,13 @@ void weft_resend_op_ended(struct weft_member *member, const struct weft_mem_op *
  */
 bool weft_resend_op_stops(struct weft_member *member, const struct weft_mem_op *op)
 {
-	struct weft_route *route = &member->paths;
+	struct weft_mpath *mpath = &member->mpath;
 	unsigned long flags;
 	bool stops;
 
-	spin_lock_irqsave(&route->lock, flags);
-	stops = weft_shadow_stops(&route->shadows, op->sector, op->length >> SECTOR_SHIFT, op);
-	spin_unlock_irqrestore(&route->lock, flags);
+	spin_lock_irqsave(&mpath->lock, flags);
+	stops = weft_shadow_stops(&mpath->shadows, op->sector, op->length >> SECTOR_SHIFT, op);
+	spin_unlock_irqrestore(&mpath->lock, flags);
 	return stops;
 }
 
@@ -307,18 +307,18 @@ bool weft_resend_op_stops(struct weft_member *member, const struct weft_mem_op *
  */
 void weft_resend_outlast(struct weft_member *member)
 {
-	struct weft_route *route = &member->paths;
+	struct weft_mpath *mpath = &member->mpath;
 	bool any;
 
 	do {
 		long wait = 0;
 
-		spin_lock_irq(&route->lock);
-		any = weft_shadows_any(&route->shadows);
+		spin_lock_irq(&mpath->lock);
+		any = weft_shadows_any(&mpath->shadows);
 		if (any)
-			wait = route->shadows.end - jiffies;
-		spin_unlock_irq(&route->lock);
-		/* The route's work ends the shadow, a little later. */
+			wait = mpath->shadows.end - jiffies;
+		spin_unlock_irq(&mpath->lock);
+		/* The work of the paths ends the shadow, a little later. */
 		if (any)
 			schedule_timeout_idle(clamp(wait, 1L, (long)HZ));
 	} while (any);
@@ -334,13 +334,13 @@ void weft_resend_outlast(struct weft_member *member)
  */
 void weft_resend_exit(struct weft_member *member)
 {
-	struct weft_route *route = &member->paths;
+	struct weft_mpath *mpath = &member->mpath;
 	struct bio_list failed = BIO_EMPTY_LIST;
 
-	spin_lock_irq(&route->lock);
-	while (weft_shadows_any(&route->shadows))
-		weft_resend_over(member, route->shadows.end, &failed);
-	spin_unlock_irq(&route->lock);
+	spin_lock_irq(&mpath->lock);
+	while (weft_shadows_any(&mpath->shadows))
+		weft_resend_over(member, mpath->shadows.end, &failed);
+	spin_unlock_irq(&mpath->lock);
 	weft_resend_fail(&failed);
 }
 

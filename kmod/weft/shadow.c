@@ -13,7 +13,7 @@
  * overlap the shadow wait for its end. Reads pass.
  *
  * Nothing else waits. A member without shadows pays nothing: see
- * weft_route_update().
+ * weft_mpath_update().
  *
  * These functions know ranges and times. Their callers have the lock, the
  * writes and the memory.

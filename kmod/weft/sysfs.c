@@ -90,7 +90,7 @@ static ssize_t no_path_timeout_store(struct device *dev, struct device_attribute
 	WRITE_ONCE(vol->no_path_timeout, seconds);
 	/* The new limit may already be over for waiting I/O. */
 	for (i = 0; i < vol->member_count; i++)
-		weft_route_kick(vol->members[i]);
+		weft_mpath_kick(vol->members[i]);
 	return count;
 }
 static DEVICE_ATTR_RW(no_path_timeout);
@@ -175,7 +175,7 @@ WEFT_MEMBER_ATTR(transport);
 static ssize_t weft_member_state_show(struct weft_member *member, char *buf)
 {
 	return sysfs_emit(buf, "%s\n", READ_ONCE(member->gone) ? "gone" :
-			  READ_ONCE(member->paths.stalled) ? "stalled" : "ok");
+			  READ_ONCE(member->mpath.stalled) ? "stalled" : "ok");
 }
 WEFT_MEMBER_ATTR(state);
 

@@ -69,7 +69,7 @@ static void weft_volume_event_work(struct work_struct *work)
 		clear_bit(i, vol->errored);
 		weft_event(vol, WEFT_EVENT_TYPE_MEMBER_ERROR, vol->members[i],
 			   EIO, "the member failed an I/O");
-		weft_route_look_for_dead(vol->members[i]);
+		weft_mpath_look_for_dead(vol->members[i]);
 	}
 }
 
@@ -80,14 +80,14 @@ static void weft_volume_free(struct weft_volume *vol)
 	for (i = 0; i < vol->member_count; i++)
 		weft_member_close(vol->members[i]);
 	weft_paths_put_disks(vol);
-	/* After the paths: weft_route_left() uses the disk. */
+	/* After the paths: weft_mpath_left() uses the disk. */
 	if (vol->disk)
 		put_disk(vol->disk);
 	/* Paths queue this work, and none is left. */
 	cancel_delayed_work_sync(&vol->near_work);
 	weft_owner_exit(vol);
 	destroy_workqueue(vol->wq);
-	cleanup_srcu_struct(&vol->route_srcu);
+	cleanup_srcu_struct(&vol->path_srcu);
 	free_percpu(vol->in_flight);
 	bioset_exit(&vol->bios);
 	kvfree(vol);
@@ -124,7 +124,7 @@ static struct weft_volume *weft_volume_alloc(const struct weft_assemble_request 
 				  vol->name);
 	if (!vol->wq)
 		goto out_in_flight;
-	ret = init_srcu_struct(&vol->route_srcu);
+	ret = init_srcu_struct(&vol->path_srcu);
 	if (ret)
 		goto out_wq;
 	ret = weft_owner_init(vol);
@@ -140,7 +140,7 @@ static struct weft_volume *weft_volume_alloc(const struct weft_assemble_request 
 out_owner:
 	weft_owner_exit(vol);
 out_srcu:
-	cleanup_srcu_struct(&vol->route_srcu);
+	cleanup_srcu_struct(&vol->path_srcu);
 out_wq:
 	destroy_workqueue(vol->wq);
 out_in_flight:
@@ -331,7 +331,7 @@ static void weft_volume_unlink_members(struct weft_volume *vol, u32 count)
 
 	while (count--) {
 		for (i = 0; i < WEFT_PATHS_MAX; i++) {
-			path = weft_route_path(vol->members[count], i);
+			path = weft_member_path(vol->members[count], i);
 			if (path)
 				bd_unlink_disk_holder(path->bdev, vol->disk);
 		}
@@ -518,7 +518,7 @@ static void weft_volume_take_down(struct weft_volume *vol)
 
 	/* The volume is STOPPING: fail the I/O that waits for a path. */
 	for (i = 0; i < vol->member_count; i++)
-		weft_route_kick(vol->members[i]);
+		weft_mpath_kick(vol->members[i]);
 	weft_mem_del(vol);
 	weft_sysfs_del_members(vol);
 	weft_volume_unlink_members(vol, vol->member_count);

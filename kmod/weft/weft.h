@@ -59,7 +59,7 @@ struct weft_stats {
 #define WEFT_NO_PATH_TIMEOUT_MAX (30 * 24 * 3600)
 
 /**
- * struct weft_route - a member's paths
+ * struct weft_mpath - a member's paths
  * @lock: protects the other fields; also taken in interrupts
  * @prepare_lock: keeps a path while memory is prepared on it, which may take
  *	long; taken before weft_volumes_lock
@@ -75,7 +75,7 @@ struct weft_stats {
  * @turn: round-robin counter, per CPU
  * @work: sends the waiting bios, or fails them
  */
-struct weft_route {
+struct weft_mpath {
 	spinlock_t		lock;	/* see above */
 	struct mutex		prepare_lock;	/* see above */
 	struct weft_path	*path[WEFT_PATHS_MAX];
@@ -93,8 +93,8 @@ struct weft_route {
 
 /**
  * struct weft_member - one member of a volume
- * @route: the device that the hot path sends bios to; NULL unless exactly one
- *	path is usable and no write has to wait, see route.c
+ * @fast_bdev: the device that the hot path sends bios to; NULL unless exactly one
+ *	path is usable and no write has to wait, see multipath.c
  * @stats: counters, per CPU
  * @volume: the volume
  * @index: place in the stripe
@@ -105,13 +105,13 @@ struct weft_route {
  * @owns_requests: the transport gives back the bios of a lost path
  * @flush_tries: how often the flush in flight may be sent again at once
  * @flush_lost: when the flush in flight first lost its path, in jiffies
- * @paths: its paths, see route.c
+ * @mpath: its paths, see multipath.c
  * @sysfs: its sysfs folder; NULL while the disk is not added
  * @address: as the user gave it; owned
  * @sb: its superblock
  */
 struct weft_member {
-	struct block_device		*route;
+	struct block_device		*fast_bdev;
 	struct weft_stats __percpu	*stats;
 	struct weft_volume		*volume;
 	u32				index;
@@ -122,7 +122,7 @@ struct weft_member {
 	bool				owns_requests;
 	u8				flush_tries;
 	unsigned long			flush_lost;
-	struct weft_route		paths;
+	struct weft_mpath		mpath;
 	struct kobject			*sysfs;
 	char				*address;
 	struct weft_sb_info		sb;
@@ -164,10 +164,10 @@ struct weft_deferred {
 
 /**
  * struct weft_owner_claim - this host's claim on a volume, see owner.c
- * @lock: protects @state, @ended, @routes_wait and @held
+ * @lock: protects @state, @ended, @members_wait and @held
  * @state: changed by weft_owner_set() alone
  * @ended: no new heartbeat may start
- * @routes_wait: members also hold writes that wait for a heartbeat
+ * @members_wait: members also hold writes that wait for a heartbeat
  * @held: writes that wait for a heartbeat
  * @work: does one heartbeat
  * @page: buffer for the record and the claim behind it
@@ -186,7 +186,7 @@ struct weft_owner_claim {
 	spinlock_t		lock;	/* see above */
 	enum weft_ownership	state;
 	bool			ended;
-	bool			routes_wait;
+	bool			members_wait;
 	struct bio_list		held;
 	struct delayed_work	work;
 	struct page		*page;
@@ -239,7 +239,7 @@ enum weft_iopolicy {
  * @in_flight: tracked bios submitted less those completed, per CPU; only the
  *	sum over all CPUs has a meaning
  * @wq: for work that must not run in a bio's completion
- * @route_srcu: held from the choice of a path until its queue has the bio or
+ * @path_srcu: held from the choice of a path until its queue has the bio or
  *	operation. A device that hangs delays the waiters of its own volume alone
  * @flush: see flush.c
  * @deferred: see bio.c
@@ -279,7 +279,7 @@ struct weft_volume {
 	long __percpu		*in_flight;
 
 	struct workqueue_struct	*wq;
-	struct srcu_struct	route_srcu;
+	struct srcu_struct	path_srcu;
 	struct weft_flush	flush;
 	struct weft_deferred	deferred;
 	struct weft_owner_claim	owner;
@@ -433,47 +433,47 @@ int weft_controller_delete(const char *transport, const char *name,
 			   struct weft_why *why);
 
 /**
- * weft_route_path() - a member's path by its index
+ * weft_member_path() - a member's path by its index
  * @member: the member
  * @index: 0 to WEFT_PATHS_MAX - 1
  *
  * Context: one of these keeps the path: weft_volumes_lock, the volume's
- * route_srcu, the route's prepare_lock, the volume's busy flag; or no other task
+ * path_srcu, the prepare_lock of the paths, the volume's busy flag; or no other task
  * knows the member.
  * Return: the path; NULL for a free slot.
  */
-static inline struct weft_path *weft_route_path(const struct weft_member *member, u32 index)
+static inline struct weft_path *weft_member_path(const struct weft_member *member, u32 index)
 {
-	return READ_ONCE(member->paths.path[index]);
+	return READ_ONCE(member->mpath.path[index]);
 }
 
 /**
- * weft_route_kick() - look at held bios again
+ * weft_mpath_kick() - look at held bios again
  * @member: the member; its paths, its volume's state or a timeout changed
  *
  * Context: any.
  */
-static inline void weft_route_kick(struct weft_member *member)
+static inline void weft_mpath_kick(struct weft_member *member)
 {
-	mod_delayed_work(member->volume->wq, &member->paths.work, 0);
+	mod_delayed_work(member->volume->wq, &member->mpath.work, 0);
 }
 
-/* route.c */
-extern const struct weft_path_events weft_route_events;
-int weft_route_init(struct weft_member *member);
-void weft_route_exit(struct weft_member *member);
-int weft_route_add(struct weft_member *member, struct weft_path *path);
-void weft_route_remove(struct weft_member *member, struct weft_path *path);
-void weft_route_submit(struct weft_member *member, struct bio *bio);
-void weft_route_again(struct weft_member *member, struct bio *bio);
-void weft_route_take(struct weft_member *member, struct weft_path **taken);
-void weft_route_look_for_dead(struct weft_member *member);
-bool weft_route_write_cache(struct weft_member *member);
-enum weft_path_mem weft_route_mem(struct weft_member *member);
-unsigned long weft_route_patience(struct weft_member *member, unsigned long since);
-bool weft_route_is_patient(struct weft_member *member);
+/* multipath.c */
+extern const struct weft_path_events weft_mpath_events;
+int weft_mpath_init(struct weft_member *member);
+void weft_mpath_exit(struct weft_member *member);
+int weft_mpath_add(struct weft_member *member, struct weft_path *path);
+void weft_mpath_remove(struct weft_member *member, struct weft_path *path);
+void weft_mpath_submit(struct weft_member *member, struct bio *bio);
+void weft_mpath_again(struct weft_member *member, struct bio *bio);
+void weft_mpath_take(struct weft_member *member, struct weft_path **taken);
+void weft_mpath_look_for_dead(struct weft_member *member);
+bool weft_mpath_write_cache(struct weft_member *member);
+enum weft_path_mem weft_mpath_mem(struct weft_member *member);
+unsigned long weft_mpath_patience(struct weft_member *member, unsigned long since);
+bool weft_mpath_is_patient(struct weft_member *member);
 
-void weft_route_op_lost(struct weft_member *member, const struct weft_mem_op *op,
+void weft_mpath_op_lost(struct weft_member *member, const struct weft_mem_op *op,
 			unsigned long after);
 
 /* resend.c */

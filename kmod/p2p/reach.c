@@ -10,7 +10,7 @@
 #include <uapi/weft_p2p.h>
 
 /* Find a PCI device by its pci_name(), and take a reference. */
-static struct pci_dev *weft_route_device(char *name, size_t size, struct weft_why *why)
+static struct pci_dev *weft_reach_device(char *name, size_t size, struct weft_why *why)
 {
 	unsigned int domain, bus, slot, func;
 	struct pci_dev *pdev = NULL;
@@ -25,15 +25,15 @@ static struct pci_dev *weft_route_device(char *name, size_t size, struct weft_wh
 	return pdev;
 }
 
-static int weft_route_ask(struct weft_p2p_route *req, struct weft_why *why)
+static int weft_reach_ask(struct weft_p2p_route *req, struct weft_why *why)
 {
 	struct pci_dev *memory, *device;
 	int ret = -ENODEV;
 
-	memory = weft_route_device(req->memory, sizeof(req->memory), why);
+	memory = weft_reach_device(req->memory, sizeof(req->memory), why);
 	if (!memory)
 		return ret;
-	device = weft_route_device(req->device, sizeof(req->device), why);
+	device = weft_reach_device(req->device, sizeof(req->device), why);
 	if (device)
 		ret = weft_p2p_reaches(memory, &device->dev, why);
 	pci_dev_put(device);
@@ -41,7 +41,7 @@ static int weft_route_ask(struct weft_p2p_route *req, struct weft_why *why)
 	return ret;
 }
 
-static long weft_route_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+static long weft_reach_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	void __user *user = (void __user *)arg;
 	struct weft_p2p_route *req;
@@ -53,7 +53,7 @@ static long weft_route_ioctl(struct file *file, unsigned int cmd, unsigned long 
 	req = memdup_user(user, sizeof(*req));
 	if (IS_ERR(req))
 		return PTR_ERR(req);
-	ret = weft_route_ask(req, &why);
+	ret = weft_reach_ask(req, &why);
 	strscpy(req->why, why.text, sizeof(req->why));
 	if (copy_to_user(user, req, sizeof(*req)))
 		ret = -EFAULT;
@@ -61,25 +61,25 @@ static long weft_route_ioctl(struct file *file, unsigned int cmd, unsigned long 
 	return ret;
 }
 
-static const struct file_operations weft_route_fops = {
+static const struct file_operations weft_reach_fops = {
 	.owner		= THIS_MODULE,
-	.unlocked_ioctl	= weft_route_ioctl,
+	.unlocked_ioctl	= weft_reach_ioctl,
 	.compat_ioctl	= compat_ptr_ioctl,
 };
 
-static struct miscdevice weft_route_misc = {
+static struct miscdevice weft_reach_misc = {
 	.minor	= MISC_DYNAMIC_MINOR,
 	.name	= "weft-p2p",
-	.fops	= &weft_route_fops,
+	.fops	= &weft_reach_fops,
 	.mode	= 0600,
 };
 
-int weft_route_init(void)
+int weft_reach_init(void)
 {
-	return misc_register(&weft_route_misc);
+	return misc_register(&weft_reach_misc);
 }
 
-void weft_route_exit(void)
+void weft_reach_exit(void)
 {
-	misc_deregister(&weft_route_misc);
+	misc_deregister(&weft_reach_misc);
 }

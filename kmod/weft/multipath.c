@@ -7,8 +7,8 @@
  *
  * A member has one or several paths. Each is a disk that leads to the same
  * namespace. While exactly one path can carry I/O, and no write has to wait,
- * member->route is its device, and bios go there directly. Otherwise
- * member->route is NULL, and weft_route_submit() takes the paths in turn (with
+ * member->fast_bdev is its device, and bios go there directly. Otherwise
+ * member->fast_bdev is NULL, and weft_mpath_submit() takes the paths in turn (with
  * the iopolicy numa only the nearest ones), or holds the bio.
  *
  * A transport that owns its requests (rdma) gives bios back when their path
@@ -24,15 +24,15 @@
  * without a path fails at once. The volume's own I/O on a member
  * (weft_member_rw()) always does.
  *
- * Removing a path waits for its users, see weft_route_remove().
+ * Removing a path waits for its users, see weft_mpath_remove().
  */
-#include "route.h"
+#include "multipath.h"
 
 #include <linux/rcupdate.h>
 
 #include "../compat/blk_mq.h"
 
-static bool weft_route_may_wait(struct weft_member *member)
+static bool weft_mpath_may_wait(struct weft_member *member)
 {
 	struct weft_volume *vol = member->volume;
 
@@ -41,50 +41,50 @@ static bool weft_route_may_wait(struct weft_member *member)
 }
 
 /* Do not hold a heartbeat: a late one could overwrite another host's record. */
-static void weft_route_refuse(struct bio *bio)
+static void weft_mpath_refuse(struct bio *bio)
 {
 	bio->bi_status = BLK_STS_TRANSPORT;
 	bio_endio(bio);
 }
 
 /* Hold a bio until a path can carry it or the timeout is over. */
-static void weft_route_hold(struct weft_member *member, struct bio *bio)
+static void weft_mpath_hold(struct weft_member *member, struct bio *bio)
 {
-	struct weft_route *route = &member->paths;
+	struct weft_mpath *mpath = &member->mpath;
 	unsigned long flags;
 
-	if (!weft_route_may_wait(member)) {
+	if (!weft_mpath_may_wait(member)) {
 		bio_io_error(bio);
 		return;
 	}
 	if (weft_member_rw_is(bio)) {
-		weft_route_refuse(bio);
+		weft_mpath_refuse(bio);
 		return;
 	}
 	if (bio->bi_opf & REQ_NOWAIT) {
 		bio_wouldblock_error(bio);
 		return;
 	}
-	spin_lock_irqsave(&route->lock, flags);
+	spin_lock_irqsave(&mpath->lock, flags);
 	/* Its device may be NULL, or of a path that was removed. */
 	bio_set_dev(bio, member->bdev);
-	bio_list_add(&route->held, bio);
-	spin_unlock_irqrestore(&route->lock, flags);
+	bio_list_add(&mpath->held, bio);
+	spin_unlock_irqrestore(&mpath->lock, flags);
 	/* A path may have come back before the bio was on the list. */
-	weft_route_kick(member);
+	weft_mpath_kick(member);
 }
 
 /* Select the paths whose devices are nearest to this CPU. */
-static unsigned long weft_route_near(struct weft_route *route, unsigned long usable)
+static unsigned long weft_mpath_near(struct weft_mpath *mpath, unsigned long usable)
 {
 	unsigned long near = 0, index;
 	int nearest = INT_MAX, here = numa_node_id();
 
 	for_each_set_bit(index, &usable, WEFT_PATHS_MAX) {
-		struct weft_path *path = READ_ONCE(route->path[index]);
+		struct weft_path *path = READ_ONCE(mpath->path[index]);
 		int distance;
 
-		/* Removed meanwhile, see weft_route_take(). */
+		/* Removed meanwhile, see weft_mpath_take(). */
 		if (!path)
 			continue;
 		distance = path->node == NUMA_NO_NODE ? LOCAL_DISTANCE :
@@ -100,155 +100,155 @@ static unsigned long weft_route_near(struct weft_route *route, unsigned long usa
 }
 
 /**
- * weft_route_choose() - choose one of several paths, in turn
+ * weft_mpath_choose() - choose one of several paths, in turn
  * @member: the member
  * @usable: bitmap of the paths to choose from
  *
  * Context: any, under SRCU.
  * Return: a bitmap; its lowest bit is the chosen path. 0 if there is none.
  */
-unsigned long weft_route_choose(struct weft_member *member, unsigned long usable)
+unsigned long weft_mpath_choose(struct weft_member *member, unsigned long usable)
 {
-	struct weft_route *route = &member->paths;
+	struct weft_mpath *mpath = &member->mpath;
 	unsigned int turn;
 
 	if (READ_ONCE(member->volume->iopolicy) == WEFT_IOPOLICY_NUMA)
-		usable = weft_route_near(route, usable);
+		usable = weft_mpath_near(mpath, usable);
 	if (!usable)
 		return 0;
-	for (turn = this_cpu_inc_return(*route->turn) % hweight_long(usable); turn; turn--)
+	for (turn = this_cpu_inc_return(*mpath->turn) % hweight_long(usable); turn; turn--)
 		usable &= usable - 1;
 	return usable;
 }
 
 /**
- * weft_route_submit() - send a bio over any usable path, or hold it
+ * weft_mpath_submit() - send a bio over any usable path, or hold it
  * @member: the member
  * @bio: the bio; its sector is relative to the member
  *
  * Context: process context; sleeps as submit_bio_noacct() does.
  */
-void weft_route_submit(struct weft_member *member, struct bio *bio)
+void weft_mpath_submit(struct weft_member *member, struct bio *bio)
 {
 	struct weft_path *path;
 	unsigned long best;
 	int srcu;
 
-	if (unlikely(weft_shadows_any(&member->paths.shadows)) && !weft_member_rw_is(bio) &&
+	if (unlikely(weft_shadows_any(&member->mpath.shadows)) && !weft_member_rw_is(bio) &&
 	    weft_resend_stops(member, bio))
 		return;
-	srcu = srcu_read_lock(&member->volume->route_srcu);
+	srcu = srcu_read_lock(&member->volume->path_srcu);
 	/* The chosen path was just removed: choose again among the others. */
 	do {
-		best = READ_ONCE(member->paths.best);
-		path = weft_route_pick(member, best);
-		smp_rmb();	/* pairs with smp_wmb(), weft_route_remove() */
+		best = READ_ONCE(member->mpath.best);
+		path = weft_mpath_pick(member, best);
+		smp_rmb();	/* pairs with smp_wmb(), weft_mpath_remove() */
 	} while (unlikely(!path && best));
 	if (path) {
 		bio_set_dev(bio, path->bdev);
 		submit_bio_noacct(bio);
 	}
-	srcu_read_unlock(&member->volume->route_srcu, srcu);
+	srcu_read_unlock(&member->volume->path_srcu, srcu);
 	if (!path)
-		weft_route_hold(member, bio);
+		weft_mpath_hold(member, bio);
 }
 
-/* Set what the hot path uses. Under the route's lock. */
-static void weft_route_update(struct weft_member *member)
+/* Set what the hot path uses. Under the lock of the paths. */
+static void weft_mpath_update(struct weft_member *member)
 {
-	struct weft_route *route = &member->paths;
-	unsigned long best = route->usable, index;
+	struct weft_mpath *mpath = &member->mpath;
+	unsigned long best = mpath->usable, index;
 
-	lockdep_assert_held(&route->lock);
-	for_each_set_bit(index, &route->usable, WEFT_PATHS_MAX)
-		if (READ_ONCE(route->path[index]->nonoptimized))
+	lockdep_assert_held(&mpath->lock);
+	for_each_set_bit(index, &mpath->usable, WEFT_PATHS_MAX)
+		if (READ_ONCE(mpath->path[index]->nonoptimized))
 			__clear_bit(index, &best);
 	if (!best)
-		best = route->usable;
-	WRITE_ONCE(route->best, best);
-	WRITE_ONCE(member->route,
-		   best && !(best & (best - 1)) && !weft_shadows_any(&route->shadows) ?
-		   route->path[__ffs(best)]->bdev : NULL);
+		best = mpath->usable;
+	WRITE_ONCE(mpath->best, best);
+	WRITE_ONCE(member->fast_bdev,
+		   best && !(best & (best - 1)) && !weft_shadows_any(&mpath->shadows) ?
+		   mpath->path[__ffs(best)]->bdev : NULL);
 	if (best) {
-		route->stalled = false;
-	} else if (!route->stalled) {
-		route->stalled = true;
-		route->stalled_at = jiffies;
+		mpath->stalled = false;
+	} else if (!mpath->stalled) {
+		mpath->stalled = true;
+		mpath->stalled_at = jiffies;
 	}
 }
 
-static u32 weft_route_index(struct weft_route *route, const struct weft_path *path)
+static u32 weft_mpath_index(struct weft_mpath *mpath, const struct weft_path *path)
 {
 	u32 i;
 
 	for (i = 0; i < WEFT_PATHS_MAX; i++)
-		if (route->path[i] == path)
+		if (mpath->path[i] == path)
 			return i;
 	return WEFT_PATHS_MAX;
 }
 
-enum weft_route_change {
-	WEFT_ROUTE_SAME,
-	WEFT_ROUTE_USABLE,
-	WEFT_ROUTE_RANK,
+enum weft_mpath_change {
+	WEFT_MPATH_SAME,
+	WEFT_MPATH_USABLE,
+	WEFT_MPATH_RANK,
 };
 
-/* Returns what changed. A path not yet added keeps it for weft_route_add(). */
-static enum weft_route_change weft_route_set(struct weft_path *path, bool usable,
+/* Returns what changed. A path not yet added keeps it for weft_mpath_add(). */
+static enum weft_mpath_change weft_mpath_set(struct weft_path *path, bool usable,
 					     bool nonoptimized)
 {
 	struct weft_member *member = path->owner_data;
-	enum weft_route_change change = WEFT_ROUTE_SAME;
-	struct weft_route *route = &member->paths;
+	enum weft_mpath_change change = WEFT_MPATH_SAME;
+	struct weft_mpath *mpath = &member->mpath;
 	unsigned long flags;
 	u32 index;
 
-	spin_lock_irqsave(&route->lock, flags);
+	spin_lock_irqsave(&mpath->lock, flags);
 	usable &= !path->dead;
-	index = weft_route_index(route, path);
-	if (index < WEFT_PATHS_MAX && usable != test_bit(index, &route->usable))
-		change = WEFT_ROUTE_USABLE;
+	index = weft_mpath_index(mpath, path);
+	if (index < WEFT_PATHS_MAX && usable != test_bit(index, &mpath->usable))
+		change = WEFT_MPATH_USABLE;
 	else if (index < WEFT_PATHS_MAX && nonoptimized != path->nonoptimized)
-		change = WEFT_ROUTE_RANK;
+		change = WEFT_MPATH_RANK;
 	path->usable = usable;
 	path->nonoptimized = nonoptimized;
 	if (change) {
-		__assign_bit(index, &route->usable, usable);
-		weft_route_update(member);
+		__assign_bit(index, &mpath->usable, usable);
+		weft_mpath_update(member);
 	}
-	spin_unlock_irqrestore(&route->lock, flags);
+	spin_unlock_irqrestore(&mpath->lock, flags);
 	return change;
 }
 
-static void weft_route_lost(struct weft_path *path, const char *reason)
+static void weft_mpath_lost(struct weft_path *path, const char *reason)
 {
 	struct weft_member *member = path->owner_data;
 	struct weft_why text = {};
 
-	if (!weft_route_set(path, false, path->nonoptimized))
+	if (!weft_mpath_set(path, false, path->nonoptimized))
 		return;
 	weft_refuse(&text, 0, "path %s of member %u is lost: %s", path->bdev->bd_disk->disk_name,
 		    member->index, reason);
 	weft_warn(member->volume, "%s\n", text.text);
 	weft_event(member->volume, WEFT_EVENT_TYPE_PATH_LOST, member, ENOTCONN, text.text);
-	if (!READ_ONCE(member->paths.stalled))
+	if (!READ_ONCE(member->mpath.stalled))
 		return;
 	weft_warn(member->volume, "member %u has no path left, I/O to it waits\n", member->index);
 	weft_event(member->volume, WEFT_EVENT_TYPE_STALLED, member, ENOTCONN,
 		   "no path to the member is left, I/O to it waits");
 }
 
-static void weft_route_restored(struct weft_path *path, bool nonoptimized)
+static void weft_mpath_restored(struct weft_path *path, bool nonoptimized)
 {
 	struct weft_member *member = path->owner_data;
-	enum weft_route_change change;
+	enum weft_mpath_change change;
 	struct weft_why text = {};
 	const char *what;
 
-	change = weft_route_set(path, true, nonoptimized);
+	change = weft_mpath_set(path, true, nonoptimized);
 	if (!change)
 		return;
-	if (change == WEFT_ROUTE_USABLE)
+	if (change == WEFT_MPATH_USABLE)
 		what = nonoptimized ? "is back, non-optimized" : "is back";
 	else
 		what = nonoptimized ? "is non-optimized now" : "is optimized now";
@@ -256,17 +256,17 @@ static void weft_route_restored(struct weft_path *path, bool nonoptimized)
 		    member->index, what);
 	weft_info(member->volume, "%s\n", text.text);
 	weft_event(member->volume,
-		   change == WEFT_ROUTE_USABLE ? WEFT_EVENT_TYPE_PATH_RESTORED :
+		   change == WEFT_MPATH_USABLE ? WEFT_EVENT_TYPE_PATH_RESTORED :
 						 WEFT_EVENT_TYPE_PATH_CHANGED,
 		   member, 0, text.text);
-	if (change == WEFT_ROUTE_RANK)
+	if (change == WEFT_MPATH_RANK)
 		return;
-	weft_route_kick(member);
+	weft_mpath_kick(member);
 	/* The last heartbeat may have failed without this path: do one now. */
 	weft_owner_kick(member->volume);
 }
 
-static void weft_route_resized(struct weft_path *path)
+static void weft_mpath_resized(struct weft_path *path)
 {
 	struct weft_member *member = path->owner_data;
 	struct weft_why text = {};
@@ -277,36 +277,36 @@ static void weft_route_resized(struct weft_path *path)
 	weft_event(member->volume, WEFT_EVENT_TYPE_MEMBER_RESIZED, member, 0, text.text);
 }
 
-static void weft_route_gone(struct weft_path *path)
+static void weft_mpath_gone(struct weft_path *path)
 {
 	struct weft_member *member = path->owner_data;
-	struct weft_route *route = &member->paths;
+	struct weft_mpath *mpath = &member->mpath;
 	bool last = true;
 	unsigned long flags;
 	u32 i;
 
-	spin_lock_irqsave(&route->lock, flags);
+	spin_lock_irqsave(&mpath->lock, flags);
 	if (path->dead) {
-		spin_unlock_irqrestore(&route->lock, flags);
+		spin_unlock_irqrestore(&mpath->lock, flags);
 		return;
 	}
 	path->dead = true;
 	for (i = 0; i < WEFT_PATHS_MAX; i++)
-		last &= !route->path[i] || route->path[i]->dead;
-	i = weft_route_index(route, path);
+		last &= !mpath->path[i] || mpath->path[i]->dead;
+	i = weft_mpath_index(mpath, path);
 	if (!last && i < WEFT_PATHS_MAX) {
 		path->usable = false;
-		__clear_bit(i, &route->usable);
-		weft_route_update(member);
+		__clear_bit(i, &mpath->usable);
+		weft_mpath_update(member);
 	}
-	spin_unlock_irqrestore(&route->lock, flags);
+	spin_unlock_irqrestore(&mpath->lock, flags);
 	/* The last path stays usable: its device fails the I/O. */
 	if (last)
 		weft_member_gone(member);
 	else
 		weft_event(member->volume, WEFT_EVENT_TYPE_PATH_LOST, member, ENODEV,
 			   "the disk of one of its paths was removed");
-	weft_route_kick(member);
+	weft_mpath_kick(member);
 }
 
 /*
@@ -314,7 +314,7 @@ static void weft_route_gone(struct weft_path *path)
  * whose own part that disk may have completed long ago, ends here. Then the disk
  * may be gone.
  */
-static void weft_route_end_part(struct bio *bio)
+static void weft_mpath_end_part(struct bio *bio)
 {
 	struct bio *parent = bio->bi_private;
 
@@ -329,16 +329,16 @@ static void weft_route_end_part(struct bio *bio)
 	bio_endio(parent);
 }
 
-/* Take bios back that a path could not carry, see weft_route_requeue(). */
-static void weft_route_give_back(struct weft_member *member, struct bio_list *bios,
+/* Take bios back that a path could not carry, see weft_mpath_requeue(). */
+static void weft_mpath_give_back(struct weft_member *member, struct bio_list *bios,
 				 unsigned long after)
 {
 	struct bio_list refused = BIO_EMPTY_LIST;
-	struct weft_route *route = &member->paths;
+	struct weft_mpath *mpath = &member->mpath;
 	unsigned long flags;
 	struct bio *bio;
 
-	spin_lock_irqsave(&route->lock, flags);
+	spin_lock_irqsave(&mpath->lock, flags);
 	while ((bio = bio_list_pop(bios))) {
 		if (weft_member_rw_is(bio)) {
 			bio_list_add(&refused, bio);
@@ -346,42 +346,42 @@ static void weft_route_give_back(struct weft_member *member, struct bio_list *bi
 		}
 		/* The path and its disk may be removed while the bio waits. */
 		if (bio->bi_end_io == weft_chain_end_io)
-			bio->bi_end_io = weft_route_end_part;
+			bio->bi_end_io = weft_mpath_end_part;
 		weft_bio_forget_queue(bio);
 		bio_set_dev(bio, member->bdev);
 		/* A poller would poll the wrong queue; the bio waits anyway. */
 		bio_clear_polled(bio);
 		WRITE_ONCE(bio->bi_cookie, BLK_QC_T_NONE);
 		bio->bi_opf &= ~REQ_NOWAIT;
-		bio_list_add(weft_resend_lost(member, bio, after) ? &route->held : &route->quiet,
+		bio_list_add(weft_resend_lost(member, bio, after) ? &mpath->held : &mpath->quiet,
 			     bio);
 	}
-	weft_route_update(member);
-	route->retried++;
-	spin_unlock_irqrestore(&route->lock, flags);
+	weft_mpath_update(member);
+	mpath->retried++;
+	spin_unlock_irqrestore(&mpath->lock, flags);
 	while ((bio = bio_list_pop(&refused)))
-		weft_route_refuse(bio);
-	weft_route_kick(member);
+		weft_mpath_refuse(bio);
+	weft_mpath_kick(member);
 }
 
 /*
  * Context: any; runs where requests complete. From @after on, in jiffies, the
  * target cannot execute these writes any more.
  */
-static void weft_route_requeue(struct weft_path *path, struct bio_list *bios,
+static void weft_mpath_requeue(struct weft_path *path, struct bio_list *bios,
 			       unsigned long after)
 {
-	weft_route_give_back(path->owner_data, bios, after);
+	weft_mpath_give_back(path->owner_data, bios, after);
 }
 
-/* Wait until all readers of member->route or a path have sent their bio. */
-static void weft_route_settle(struct weft_volume *vol)
+/* Wait until all readers of member->fast_bdev or a path have sent their bio. */
+static void weft_mpath_settle(struct weft_volume *vol)
 {
-	/* Readers of member->route: in weft_submit_bio() and in works. */
+	/* Readers of member->fast_bdev: in weft_submit_bio() and in works. */
 	weft_queue_settle(vol->disk->queue);
 	flush_work(&vol->deferred.work);
 	/* Readers of a path under SRCU. */
-	synchronize_srcu(&vol->route_srcu);
+	synchronize_srcu(&vol->path_srcu);
 	/*
 	 * A bio that weft_submit_bio() sent is at the head of its task's list.
 	 * It reaches the path's queue before the task sleeps.
@@ -389,20 +389,20 @@ static void weft_route_settle(struct weft_volume *vol)
 	synchronize_rcu_tasks();
 }
 
-static void weft_route_left(struct weft_path *path)
+static void weft_mpath_left(struct weft_path *path)
 {
 	struct weft_member *member = path->owner_data;
 	struct weft_volume *vol = member->volume;
 
 	/* During assembly there is no disk, and only readers under SRCU. */
 	if (READ_ONCE(vol->disk))
-		weft_route_settle(vol);
+		weft_mpath_settle(vol);
 	else
-		synchronize_srcu(&vol->route_srcu);
+		synchronize_srcu(&vol->path_srcu);
 }
 
 /* While it is claimed or released, a volume has no writes but its own. */
-static bool weft_route_may_write(struct weft_path *path, const struct bio *bio)
+static bool weft_mpath_may_write(struct weft_path *path, const struct bio *bio)
 {
 	struct weft_member *member = path->owner_data;
 	struct weft_volume *vol = member->volume;
@@ -412,57 +412,57 @@ static bool weft_route_may_write(struct weft_path *path, const struct bio *bio)
 	       (bio && weft_member_rw_is(bio));
 }
 
-const struct weft_path_events weft_route_events = {
-	.gone		= weft_route_gone,
-	.settle		= weft_route_left,
-	.down		= weft_route_lost,
-	.up		= weft_route_restored,
-	.resized	= weft_route_resized,
+const struct weft_path_events weft_mpath_events = {
+	.gone		= weft_mpath_gone,
+	.settle		= weft_mpath_left,
+	.down		= weft_mpath_lost,
+	.up		= weft_mpath_restored,
+	.resized	= weft_mpath_resized,
 	.peers		= weft_peers_path_changed,
-	.requeue	= weft_route_requeue,
-	.may_write	= weft_route_may_write,
+	.requeue	= weft_mpath_requeue,
+	.may_write	= weft_mpath_may_write,
 };
 
-static void weft_route_put_kept(struct weft_member *member, struct bio_list *bios)
+static void weft_mpath_put_kept(struct weft_member *member, struct bio_list *bios)
 {
-	struct weft_route *route = &member->paths;
+	struct weft_mpath *mpath = &member->mpath;
 	struct bio *bio;
 
 	if (bio_list_empty(bios))
 		return;
-	spin_lock_irq(&route->lock);
+	spin_lock_irq(&mpath->lock);
 	/* The path that they point to may have been removed. */
 	bio_list_for_each(bio, bios)
 		bio_set_dev(bio, member->bdev);
-	bio_list_merge_head(&route->held, bios);
-	spin_unlock_irq(&route->lock);
+	bio_list_merge_head(&mpath->held, bios);
+	spin_unlock_irq(&mpath->lock);
 }
 
 /* Send or fail the held bios, and run again for the rest. */
-static void weft_route_work(struct work_struct *work)
+static void weft_mpath_work(struct work_struct *work)
 {
-	struct weft_route *route = container_of(to_delayed_work(work), struct weft_route, work);
-	struct weft_member *member = container_of(route, struct weft_member, paths);
+	struct weft_mpath *mpath = container_of(to_delayed_work(work), struct weft_mpath, work);
+	struct weft_member *member = container_of(mpath, struct weft_member, mpath);
 	struct bio_list bios = BIO_EMPTY_LIST, wait = BIO_EMPTY_LIST, failed = BIO_EMPTY_LIST;
 	unsigned long patience = MAX_JIFFY_OFFSET, later;
 	struct bio *bio;
 	bool usable;
 
-	spin_lock_irq(&route->lock);
+	spin_lock_irq(&mpath->lock);
 	later = weft_resend_over(member, jiffies, &failed);
-	weft_route_update(member);
-	usable = route->usable;
+	weft_mpath_update(member);
+	usable = mpath->usable;
 	if (!usable)
-		patience = weft_route_patience(member, route->stalled_at);
+		patience = weft_mpath_patience(member, mpath->stalled_at);
 	if (usable || !patience || weft_owner_refuses(member->volume)) {
-		bio_list_merge(&bios, &route->held);
-		bio_list_init(&route->held);
+		bio_list_merge(&bios, &mpath->held);
+		bio_list_init(&mpath->held);
 	}
 	if (patience)
 		later = min(later, patience);
 	if (later != MAX_JIFFY_OFFSET)
-		queue_delayed_work(member->volume->wq, &route->work, later + 1);
-	spin_unlock_irq(&route->lock);
+		queue_delayed_work(member->volume->wq, &mpath->work, later + 1);
+	spin_unlock_irq(&mpath->lock);
 
 	weft_resend_fail(&failed);
 	while ((bio = bio_list_pop(&bios))) {
@@ -475,92 +475,92 @@ static void weft_route_work(struct work_struct *work)
 		else if (!usable || admission == WEFT_ADMISSION_WAIT)
 			bio_list_add(&wait, bio);
 		else
-			weft_route_submit(member, bio);
+			weft_mpath_submit(member, bio);
 	}
-	weft_route_put_kept(member, &wait);
+	weft_mpath_put_kept(member, &wait);
 }
 
 /**
- * weft_route_look_for_dead() - find removed devices
+ * weft_mpath_look_for_dead() - find removed devices
  * @member: the member
  *
  * Linux 6.1 does not notify the holder of a device that was removed.
  *
  * Context: process context, may sleep.
  */
-void weft_route_look_for_dead(struct weft_member *member)
+void weft_mpath_look_for_dead(struct weft_member *member)
 {
-	int srcu = srcu_read_lock(&member->volume->route_srcu);
+	int srcu = srcu_read_lock(&member->volume->path_srcu);
 	u32 i;
 
 	for (i = 0; i < WEFT_PATHS_MAX; i++) {
-		struct weft_path *path = weft_route_path(member, i);
+		struct weft_path *path = weft_member_path(member, i);
 
 		if (path && test_bit(GD_DEAD, &path->bdev->bd_disk->state))
-			weft_route_gone(path);
+			weft_mpath_gone(path);
 	}
-	srcu_read_unlock(&member->volume->route_srcu, srcu);
+	srcu_read_unlock(&member->volume->path_srcu, srcu);
 }
 
 /**
- * weft_route_write_cache() - does a member have a volatile write cache?
+ * weft_mpath_write_cache() - does a member have a volatile write cache?
  * @member: the member
  *
  * Context: any.
  * Return: true if it has; this may change while the member is in use.
  */
-bool weft_route_write_cache(struct weft_member *member)
+bool weft_mpath_write_cache(struct weft_member *member)
 {
-	int srcu = srcu_read_lock(&member->volume->route_srcu);
+	int srcu = srcu_read_lock(&member->volume->path_srcu);
 	bool cache = bdev_write_cache(READ_ONCE(member->bdev));
 
-	srcu_read_unlock(&member->volume->route_srcu, srcu);
+	srcu_read_unlock(&member->volume->path_srcu, srcu);
 	return cache;
 }
 
 /**
- * weft_route_mem() - what a member's paths can do with memory that has no pages
+ * weft_mpath_mem() - what a member's paths can do with memory that has no pages
  * @member: the member
  *
  * Context: process context.
  * Return: the least that any of its paths can do.
  */
-enum weft_path_mem weft_route_mem(struct weft_member *member)
+enum weft_path_mem weft_mpath_mem(struct weft_member *member)
 {
 	enum weft_path_mem mem = WEFT_PATH_MEM_DEVICE;
-	int srcu = srcu_read_lock(&member->volume->route_srcu);
+	int srcu = srcu_read_lock(&member->volume->path_srcu);
 	bool any = false;
 	u32 i;
 
 	for (i = 0; i < WEFT_PATHS_MAX; i++) {
-		struct weft_path *path = weft_route_path(member, i);
+		struct weft_path *path = weft_member_path(member, i);
 
 		if (!path)
 			continue;
 		any = true;
 		mem = min(mem, path->mem);
 	}
-	srcu_read_unlock(&member->volume->route_srcu, srcu);
+	srcu_read_unlock(&member->volume->path_srcu, srcu);
 	return any ? mem : WEFT_PATH_MEM_NONE;
 }
 
 /**
- * weft_route_peer_others() - send an operation over another path
+ * weft_mpath_peer_others() - send an operation over another path
  * @member: the member
  * @op: the operation; its sector is relative to the member
  * @first: the path that could not carry it, or NULL
  *
- * Context: as weft_route_peer(), under SRCU.
+ * Context: as weft_mpath_peer(), under SRCU.
  * Return: as ->peer_submit().
  */
-int weft_route_peer_others(struct weft_member *member, struct weft_mem_op *op,
+int weft_mpath_peer_others(struct weft_member *member, struct weft_mem_op *op,
 			   const struct weft_path *first)
 {
-	unsigned long usable = READ_ONCE(member->paths.usable), index;
+	unsigned long usable = READ_ONCE(member->mpath.usable), index;
 	int ret = -ENOTCONN;
 
 	for_each_set_bit(index, &usable, WEFT_PATHS_MAX) {
-		struct weft_path *path = READ_ONCE(member->paths.path[index]);
+		struct weft_path *path = READ_ONCE(member->mpath.path[index]);
 
 		if (!path || path == first || !path->ops->peer_submit)
 			continue;
@@ -572,7 +572,7 @@ int weft_route_peer_others(struct weft_member *member, struct weft_mem_op *op,
 }
 
 /**
- * weft_route_op_lost() - an operation on peer memory lost its path
+ * weft_mpath_op_lost() - an operation on peer memory lost its path
  * @member: the member
  * @op: a write that its target may execute until @after; the caller sends it
  *	again, and calls weft_resend_op_ended() when it has ended
@@ -580,33 +580,33 @@ int weft_route_peer_others(struct weft_member *member, struct weft_mem_op *op,
  *
  * Context: any.
  */
-void weft_route_op_lost(struct weft_member *member, const struct weft_mem_op *op,
+void weft_mpath_op_lost(struct weft_member *member, const struct weft_mem_op *op,
 			unsigned long after)
 {
-	struct weft_route *route = &member->paths;
+	struct weft_mpath *mpath = &member->mpath;
 	unsigned long flags;
 
-	spin_lock_irqsave(&route->lock, flags);
+	spin_lock_irqsave(&mpath->lock, flags);
 	weft_resend_op_lost(member, op, after);
-	weft_route_update(member);
-	spin_unlock_irqrestore(&route->lock, flags);
+	weft_mpath_update(member);
+	spin_unlock_irqrestore(&mpath->lock, flags);
 	/* It ends the shadow. */
-	weft_route_kick(member);
+	weft_mpath_kick(member);
 }
 
 /**
- * weft_route_patience() - how long I/O may still wait for a path
+ * weft_mpath_patience() - how long I/O may still wait for a path
  * @member: the member
  * @since: when it began to wait, in jiffies
  *
  * Return: in jiffies; 0 if it fails now, MAX_JIFFY_OFFSET for no limit.
  */
-unsigned long weft_route_patience(struct weft_member *member, unsigned long since)
+unsigned long weft_mpath_patience(struct weft_member *member, unsigned long since)
 {
 	int timeout = READ_ONCE(member->volume->no_path_timeout);
 	unsigned long end;
 
-	if (!weft_route_may_wait(member))
+	if (!weft_mpath_may_wait(member))
 		return 0;
 	if (timeout < 0)
 		return MAX_JIFFY_OFFSET;
@@ -615,25 +615,25 @@ unsigned long weft_route_patience(struct weft_member *member, unsigned long sinc
 }
 
 /**
- * weft_route_is_patient() - does I/O to a member without a path still wait?
+ * weft_mpath_is_patient() - does I/O to a member without a path still wait?
  * @member: the member
  *
  * Context: process context.
  * Return: true if it waits, false if it fails.
  */
-bool weft_route_is_patient(struct weft_member *member)
+bool weft_mpath_is_patient(struct weft_member *member)
 {
-	struct weft_route *route = &member->paths;
+	struct weft_mpath *mpath = &member->mpath;
 	bool patient;
 
-	spin_lock_irq(&route->lock);
-	patient = weft_route_patience(member, route->stalled ? route->stalled_at : jiffies);
-	spin_unlock_irq(&route->lock);
+	spin_lock_irq(&mpath->lock);
+	patient = weft_mpath_patience(member, mpath->stalled ? mpath->stalled_at : jiffies);
+	spin_unlock_irq(&mpath->lock);
 	return patient;
 }
 
 /**
- * weft_route_again() - send a bio again that failed with its path
+ * weft_mpath_again() - send a bio again that failed with its path
  * @member: the member
  * @bio: the bio, initialized again, for any path that can carry it
  *
@@ -642,85 +642,85 @@ bool weft_route_is_patient(struct weft_member *member)
  *
  * Context: any.
  */
-void weft_route_again(struct weft_member *member, struct bio *bio)
+void weft_mpath_again(struct weft_member *member, struct bio *bio)
 {
 	struct bio_list one = BIO_EMPTY_LIST;
 
 	bio_list_add(&one, bio);
-	weft_route_give_back(member, &one, jiffies);
+	weft_mpath_give_back(member, &one, jiffies);
 }
 
 /**
- * weft_route_init() - initialize a member's paths
+ * weft_mpath_init() - initialize a member's paths
  * @member: the member; it has no path yet
  *
- * Return: 0 or -ENOMEM; undo by weft_route_exit().
+ * Return: 0 or -ENOMEM; undo by weft_mpath_exit().
  */
-int weft_route_init(struct weft_member *member)
+int weft_mpath_init(struct weft_member *member)
 {
-	struct weft_route *route = &member->paths;
+	struct weft_mpath *mpath = &member->mpath;
 
 	/* One per member: striped I/O visits the members in turn, too. */
-	route->turn = alloc_percpu(unsigned int);
-	if (!route->turn)
+	mpath->turn = alloc_percpu(unsigned int);
+	if (!mpath->turn)
 		return -ENOMEM;
-	spin_lock_init(&route->lock);
-	mutex_init(&route->prepare_lock);
-	bio_list_init(&route->held);
-	bio_list_init(&route->quiet);
-	weft_shadows_init(&route->shadows);
-	INIT_DELAYED_WORK(&route->work, weft_route_work);
+	spin_lock_init(&mpath->lock);
+	mutex_init(&mpath->prepare_lock);
+	bio_list_init(&mpath->held);
+	bio_list_init(&mpath->quiet);
+	weft_shadows_init(&mpath->shadows);
+	INIT_DELAYED_WORK(&mpath->work, weft_mpath_work);
 	return 0;
 }
 
 /**
- * weft_route_exit() - undo weft_route_init()
+ * weft_mpath_exit() - undo weft_mpath_init()
  * @member: no bio is in flight on it
  */
-void weft_route_exit(struct weft_member *member)
+void weft_mpath_exit(struct weft_member *member)
 {
-	struct weft_route *route = &member->paths;
+	struct weft_mpath *mpath = &member->mpath;
 	struct bio *bio;
 
-	cancel_delayed_work_sync(&route->work);
+	cancel_delayed_work_sync(&mpath->work);
 	weft_resend_exit(member);
 	/* Bios of other programs that used the disk while its path was lost. */
-	bio_list_merge(&route->held, &route->quiet);
-	while ((bio = bio_list_pop(&route->held)))
+	bio_list_merge(&mpath->held, &mpath->quiet);
+	while ((bio = bio_list_pop(&mpath->held)))
 		bio_io_error(bio);
-	free_percpu(route->turn);
+	free_percpu(mpath->turn);
 }
 
 /**
- * weft_route_add() - add a path to a member
+ * weft_mpath_add() - add a path to a member
  * @member: the member
  * @path: the path; it is connected
  *
  * Context: process context.
  * Return: 0, or -ENOSPC if the member has WEFT_PATHS_MAX paths.
  */
-int weft_route_add(struct weft_member *member, struct weft_path *path)
+int weft_mpath_add(struct weft_member *member, struct weft_path *path)
 {
-	struct weft_route *route = &member->paths;
+	struct weft_mpath *mpath = &member->mpath;
 	u32 index;
 
-	spin_lock_irq(&route->lock);
-	index = weft_route_index(route, NULL);
+	spin_lock_irq(&mpath->lock);
+	index = weft_mpath_index(mpath, NULL);
 	if (index < WEFT_PATHS_MAX) {
-		WRITE_ONCE(route->path[index], path);
+		WRITE_ONCE(mpath->path[index], path);
 		smp_wmb();	/* before its bit; readers use the index */
-		__assign_bit(index, &route->usable, path->usable && !path->dead);
-		weft_route_update(member);
+		__assign_bit(index, &mpath->usable, path->usable && !path->dead);
+		weft_mpath_update(member);
 	}
-	spin_unlock_irq(&route->lock);
+	spin_unlock_irq(&mpath->lock);
 	if (index == WEFT_PATHS_MAX)
 		return -ENOSPC;
-	weft_route_kick(member);
+	weft_mpath_kick(member);
 	return 0;
 }
 
 /**
- * weft_route_remove() - remove a path from a member
+ * weft_mpath_remove() - remove a path from a member
  * @member: the member; it has other paths
  * @path: one of its paths
  *
@@ -728,56 +728,56 @@ int weft_route_add(struct weft_member *member, struct weft_path *path)
  * submitted their I/O, but not for the I/O. Also waits while memory is prepared
  * on one of the member's paths, which may wait for targets.
  */
-void weft_route_remove(struct weft_member *member, struct weft_path *path)
+void weft_mpath_remove(struct weft_member *member, struct weft_path *path)
 {
 	struct weft_volume *vol = member->volume;
-	struct weft_route *route = &member->paths;
+	struct weft_mpath *mpath = &member->mpath;
 	struct bio *bio;
 	u32 i, index;
 
-	mutex_lock(&route->prepare_lock);
+	mutex_lock(&mpath->prepare_lock);
 	mutex_lock(&weft_volumes_lock);
-	spin_lock_irq(&route->lock);
-	index = weft_route_index(route, path);
-	__clear_bit(index, &route->usable);
-	weft_route_update(member);
-	smp_wmb();	/* see weft_route_submit() */
-	WRITE_ONCE(route->path[index], NULL);
+	spin_lock_irq(&mpath->lock);
+	index = weft_mpath_index(mpath, path);
+	__clear_bit(index, &mpath->usable);
+	weft_mpath_update(member);
+	smp_wmb();	/* see weft_mpath_submit() */
+	WRITE_ONCE(mpath->path[index], NULL);
 	for (i = 0; i < WEFT_PATHS_MAX; i++)
-		if (route->path[i])
-			WRITE_ONCE(member->bdev, route->path[i]->bdev);
-	bio_list_for_each(bio, &route->held)
+		if (mpath->path[i])
+			WRITE_ONCE(member->bdev, mpath->path[i]->bdev);
+	bio_list_for_each(bio, &mpath->held)
 		bio_set_dev(bio, member->bdev);
-	bio_list_for_each(bio, &route->quiet)
+	bio_list_for_each(bio, &mpath->quiet)
 		bio_set_dev(bio, member->bdev);
-	spin_unlock_irq(&route->lock);
+	spin_unlock_irq(&mpath->lock);
 	mutex_unlock(&weft_volumes_lock);
-	mutex_unlock(&route->prepare_lock);
+	mutex_unlock(&mpath->prepare_lock);
 
 	/* Bios that the work took from the lists. */
-	flush_delayed_work(&route->work);
-	weft_route_settle(vol);
+	flush_delayed_work(&mpath->work);
+	weft_mpath_settle(vol);
 }
 
 /**
- * weft_route_take() - remove all paths of a member
+ * weft_mpath_take() - remove all paths of a member
  * @member: the member; no bio of its volume is in flight
  * @taken: set to the paths it had, or NULL; an array of WEFT_PATHS_MAX
  *
  * Context: process context, may sleep.
  */
-void weft_route_take(struct weft_member *member, struct weft_path **taken)
+void weft_mpath_take(struct weft_member *member, struct weft_path **taken)
 {
-	struct weft_route *route = &member->paths;
+	struct weft_mpath *mpath = &member->mpath;
 	u32 i;
 
-	spin_lock_irq(&route->lock);
-	route->usable = 0;
-	weft_route_update(member);
+	spin_lock_irq(&mpath->lock);
+	mpath->usable = 0;
+	weft_mpath_update(member);
 	for (i = 0; i < WEFT_PATHS_MAX; i++) {
-		taken[i] = route->path[i];
-		WRITE_ONCE(route->path[i], NULL);
+		taken[i] = mpath->path[i];
+		WRITE_ONCE(mpath->path[i], NULL);
 	}
-	spin_unlock_irq(&route->lock);
-	synchronize_srcu(&member->volume->route_srcu);
+	spin_unlock_irq(&mpath->lock);
+	synchronize_srcu(&member->volume->path_srcu);
 }
