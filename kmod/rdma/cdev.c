@@ -37,8 +37,8 @@ static bool weft_io_allowed(u8 opcode)
 	return opcode == nvme_cmd_resv_report;
 }
 
-static int weft_user_command(struct weft_rdma_ctrl *ctrl, struct request_queue *q,
-			     struct nvme_passthru_cmd __user *ucmd)
+static int weft_ioctl_command(struct weft_rdma_ctrl *ctrl, struct request_queue *q,
+			      struct nvme_passthru_cmd __user *ucmd)
 {
 	struct nvme_passthru_cmd in;
 	union nvme_result result = {};
@@ -86,8 +86,8 @@ static int weft_user_command(struct weft_rdma_ctrl *ctrl, struct request_queue *
 }
 
 /* Removal frees the queues after all callers have left this function. */
-static int weft_guarded_command(struct weft_rdma_ctrl *ctrl, struct request_queue *q,
-				struct nvme_passthru_cmd __user *ucmd)
+static int weft_ioctl_guarded(struct weft_rdma_ctrl *ctrl, struct request_queue *q,
+			      struct nvme_passthru_cmd __user *ucmd)
 {
 	int ret = -ENODEV;
 
@@ -95,7 +95,7 @@ static int weft_guarded_command(struct weft_rdma_ctrl *ctrl, struct request_queu
 		return -EACCES;
 	down_read(&ctrl->gone_lock);
 	if (!ctrl->gone)
-		ret = weft_user_command(ctrl, q, ucmd);
+		ret = weft_ioctl_command(ctrl, q, ucmd);
 	up_read(&ctrl->gone_lock);
 	return ret;
 }
@@ -118,14 +118,14 @@ int weft_rdma_ioctl(struct weft_rdma_ctrl *ctrl, struct weft_rdma_ns *ns,
 	case NVME_IOCTL_ID:
 		return ns ? ns->nsid : -ENOTTY;
 	case NVME_IOCTL_ADMIN_CMD:
-		return weft_guarded_command(ctrl, NULL, argp);
+		return weft_ioctl_guarded(ctrl, NULL, argp);
 	case NVME_IOCTL_RESET:
 	case NVME_IOCTL_RESCAN:
 		if (!capable(CAP_SYS_ADMIN))
 			return -EACCES;
 		return cmd == NVME_IOCTL_RESET ? weft_rdma_reset(ctrl) : weft_rdma_rescan(ctrl);
 	case NVME_IOCTL_IO_CMD:
-		return ns ? weft_guarded_command(ctrl, ns->disk->queue, argp) : -ENOTTY;
+		return ns ? weft_ioctl_guarded(ctrl, ns->disk->queue, argp) : -ENOTTY;
 	default:
 		return -ENOTTY;
 	}

@@ -98,8 +98,8 @@ out_free:
 	return ret;
 }
 
-static int weft_property(struct weft_rdma_ctrl *ctrl, struct nvme_command *cmd,
-			 union nvme_result *result)
+static int weft_ctrl_property(struct weft_rdma_ctrl *ctrl, struct nvme_command *cmd,
+			      union nvme_result *result)
 {
 	int ret = weft_rdma_command(ctrl->admin_q, cmd, NULL, 0, result,
 				    WEFT_RDMA_SETUP_TIMEOUT, 0, NULL);
@@ -124,7 +124,7 @@ int weft_rdma_property_read(struct weft_rdma_ctrl *ctrl, u32 offset, bool wide,
 	int ret;
 
 	weft_capsule_property_get(&cmd, offset, wide);
-	ret = weft_property(ctrl, &cmd, &result);
+	ret = weft_ctrl_property(ctrl, &cmd, &result);
 	if (!ret)
 		*value = wide ? le64_to_cpu(result.u64) : le32_to_cpu(result.u32);
 	return ret;
@@ -143,7 +143,7 @@ int weft_rdma_property_write(struct weft_rdma_ctrl *ctrl, u32 offset, u32 value)
 	struct nvme_command cmd;
 
 	weft_capsule_property_set(&cmd, offset, value);
-	return weft_property(ctrl, &cmd, NULL);
+	return weft_ctrl_property(ctrl, &cmd, NULL);
 }
 
 /* A command without a waiter: the request has its own copy. */
@@ -217,13 +217,13 @@ void weft_rdma_abort(struct weft_rdma_queue *queue, u16 cid)
 }
 
 /**
- * weft_rdma_listen() - send an Asynchronous Event Request
+ * weft_rdma_async_event() - send an Asynchronous Event Request
  * @ctrl: live
  *
  * Context: process context, may sleep. Allocates with GFP_NOIO: reclaim may need
  * I/O that waits for the caller.
  */
-void weft_rdma_listen(struct weft_rdma_ctrl *ctrl)
+void weft_rdma_async_event(struct weft_rdma_ctrl *ctrl)
 {
 	struct nvme_command cmd = {};
 

@@ -20,7 +20,7 @@ static void weft_rdma_dev_release(struct device *dev)
 	kfree(ctrl);
 }
 
-static int weft_parse_address(struct weft_rdma_options *opts, struct weft_why *why)
+static int weft_options_addresses(struct weft_rdma_options *opts, struct weft_why *why)
 {
 	if (inet_pton_with_scope(&init_net, AF_UNSPEC, opts->traddr, opts->trsvcid,
 				 &opts->remote))
@@ -35,8 +35,8 @@ static int weft_parse_address(struct weft_rdma_options *opts, struct weft_why *w
 	return 0;
 }
 
-static int weft_copy_option(char *to, const char *from, size_t size,
-			    const char *name, struct weft_why *why)
+static int weft_options_copy(char *to, const char *from, size_t size,
+			     const char *name, struct weft_why *why)
 {
 	if (strscpy(to, from ?: "", size) < 0)
 		return weft_refuse(why, -EINVAL, "the %s is longer than %zu bytes", name,
@@ -44,26 +44,26 @@ static int weft_copy_option(char *to, const char *from, size_t size,
 	return 0;
 }
 
-static int weft_read_options(struct weft_rdma_options *opts,
+static int weft_options_read(struct weft_rdma_options *opts,
 			     const struct weft_controller_request *req,
 			     struct weft_why *why)
 {
 	int ret;
 
-	ret = weft_copy_option(opts->subnqn, req->subnqn, sizeof(opts->subnqn),
-			       "subsystem's NQN", why);
+	ret = weft_options_copy(opts->subnqn, req->subnqn, sizeof(opts->subnqn),
+				"subsystem's NQN", why);
 	if (!ret)
-		ret = weft_copy_option(opts->host_nqn, req->host_nqn,
-				       sizeof(opts->host_nqn), "host's NQN", why);
+		ret = weft_options_copy(opts->host_nqn, req->host_nqn,
+					sizeof(opts->host_nqn), "host's NQN", why);
 	if (!ret)
-		ret = weft_copy_option(opts->traddr, req->address, sizeof(opts->traddr),
-				       "target's address", why);
+		ret = weft_options_copy(opts->traddr, req->address, sizeof(opts->traddr),
+					"target's address", why);
 	if (!ret)
-		ret = weft_copy_option(opts->trsvcid, req->service, sizeof(opts->trsvcid),
-				       "target's port", why);
+		ret = weft_options_copy(opts->trsvcid, req->service, sizeof(opts->trsvcid),
+					"target's port", why);
 	if (!ret)
-		ret = weft_copy_option(opts->host_traddr, req->host_address,
-				       sizeof(opts->host_traddr), "host's address", why);
+		ret = weft_options_copy(opts->host_traddr, req->host_address,
+					sizeof(opts->host_traddr), "host's address", why);
 	if (ret)
 		return ret;
 	if (!opts->subnqn[0] || !opts->host_nqn[0] || !req->host_id)
@@ -80,7 +80,7 @@ static int weft_read_options(struct weft_rdma_options *opts,
 	opts->fast_io_fail_timeout = clamp(req->fast_io_fail_timeout, -1,
 					   WEFT_RDMA_SECONDS_MAX);
 	opts->tos = clamp(req->tos, -1, 255);
-	return weft_parse_address(opts, why);
+	return weft_options_addresses(opts, why);
 }
 
 static struct weft_rdma_ctrl *weft_rdma_ctrl_alloc(const struct weft_controller_request *req,
@@ -114,7 +114,7 @@ static struct weft_rdma_ctrl *weft_rdma_ctrl_alloc(const struct weft_controller_
 	INIT_DELAYED_WORK(&ctrl->ana_work, weft_rdma_ana_work);
 	INIT_WORK(&ctrl->dead_work, weft_rdma_dead_work);
 	INIT_WORK(&ctrl->event_work, weft_rdma_event_work);
-	ret = weft_read_options(&ctrl->opts, req, why);
+	ret = weft_options_read(&ctrl->opts, req, why);
 	if (ret)
 		goto out_free;
 	ctrl->quiet_at = jiffies;

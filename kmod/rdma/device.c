@@ -32,7 +32,7 @@ bool weft_rdma_ib_usable(struct ib_device *ib)
 	return ib_get_client_data(ib, &weft_rdma_ib_client);
 }
 
-static void weft_device_removed(struct weft_rdma_ctrl *ctrl, struct ib_device *ib)
+static void weft_ctrl_device_removed(struct weft_rdma_ctrl *ctrl, struct ib_device *ib)
 {
 	weft_rdma_error(ctrl, WEFT_RDMA_END_DEVICE, "the RDMA device %s is being removed",
 			dev_name(&ib->dev));
@@ -52,7 +52,7 @@ static void weft_rdma_ib_remove(struct ib_device *ib, void *client_data)
 	mutex_lock(&weft_rdma_ctrls_lock);
 	list_for_each_entry(ctrl, &weft_rdma_ctrls, list)
 		if (READ_ONCE(ctrl->ib) == ib)
-			weft_device_removed(ctrl, ib);
+			weft_ctrl_device_removed(ctrl, ib);
 	list_for_each_entry(ctrl, &weft_rdma_ctrls, list) {
 		if (READ_ONCE(ctrl->ib) != ib)
 			continue;
@@ -62,7 +62,7 @@ static void weft_rdma_ib_remove(struct ib_device *ib, void *client_data)
 		if (READ_ONCE(ctrl->ib) != ib)
 			continue;
 		/* It had the device before this began, and succeeded. */
-		weft_device_removed(ctrl, ib);
+		weft_ctrl_device_removed(ctrl, ib);
 		flush_work(&ctrl->recover_work);
 	}
 	mutex_unlock(&weft_rdma_ctrls_lock);

@@ -72,8 +72,8 @@ static void weft_slot_done(struct weft_rdma_queue *queue,
 }
 
 /* A work request failed. Flushes after the first error are not reported. */
-static void weft_wc_failed(struct weft_rdma_queue *queue, struct ib_wc *wc,
-			   const char *what)
+static void weft_queue_wc_failed(struct weft_rdma_queue *queue, struct ib_wc *wc,
+				 const char *what)
 {
 	if (weft_queue_aside(queue))
 		return;
@@ -91,7 +91,7 @@ static void weft_slot_work_done(struct ib_cq *cq, struct ib_wc *wc,
 				const char *name)
 {
 	if (unlikely(wc->status != IB_WC_SUCCESS))
-		weft_wc_failed(cq->cq_context, wc, name);
+		weft_queue_wc_failed(cq->cq_context, wc, name);
 	else
 		weft_slot_done(cq->cq_context, slot, what);
 }
@@ -106,7 +106,7 @@ void weft_rdma_send_done(struct ib_cq *cq, struct ib_wc *wc)
 void weft_rdma_reg_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	if (wc->status != IB_WC_SUCCESS)
-		weft_wc_failed(cq->cq_context, wc, "REG_MR");
+		weft_queue_wc_failed(cq->cq_context, wc, "REG_MR");
 }
 
 void weft_rdma_inv_done(struct ib_cq *cq, struct ib_wc *wc)
@@ -159,7 +159,7 @@ static struct weft_rdma_slot *weft_response_slot(struct weft_rdma_queue *queue,
  * This response is not for a command in flight, so it must not invalidate a
  * key. For a failed receive it is unknown whether it did.
  */
-static void weft_keys_invalidated(struct weft_rdma_queue *queue, const struct ib_wc *wc)
+static void weft_response_keys(struct weft_rdma_queue *queue, const struct ib_wc *wc)
 {
 	if (wc->status != IB_WC_SUCCESS || wc->wc_flags & IB_WC_WITH_INVALIDATE)
 		weft_rdma_peer_keys_lost(queue);
@@ -172,7 +172,7 @@ static void weft_response(struct weft_rdma_queue *queue, struct ib_wc *wc,
 	struct weft_rdma_pdu *pdu;
 
 	if (unlikely(!slot)) {
-		weft_keys_invalidated(queue, wc);
+		weft_response_keys(queue, wc);
 		return;
 	}
 	if (wc->wc_flags & IB_WC_WITH_INVALIDATE) {
@@ -182,7 +182,7 @@ static void weft_response(struct weft_rdma_queue *queue, struct ib_wc *wc,
 					"queue %u: the target invalidated key 0x%x, which is not command 0x%x's",
 					queue->index, wc->ex.invalidate_rkey,
 					cqe->command_id);
-			weft_keys_invalidated(queue, wc);
+			weft_response_keys(queue, wc);
 			return;
 		}
 	} else if (slot->mapped && weft_slot_invalidate(queue, slot)) {
@@ -203,9 +203,9 @@ void weft_rdma_recv_done(struct ib_cq *cq, struct ib_wc *wc)
 						   cqe);
 
 	if (unlikely(wc->status != IB_WC_SUCCESS)) {
-		weft_wc_failed(queue, wc, "RECV");
+		weft_queue_wc_failed(queue, wc, "RECV");
 		if (wc->status != IB_WC_WR_FLUSH_ERR)
-			weft_keys_invalidated(queue, wc);
+			weft_response_keys(queue, wc);
 		return;
 	}
 	if (unlikely(wc->byte_len != sizeof(struct nvme_completion))) {
@@ -213,7 +213,7 @@ void weft_rdma_recv_done(struct ib_cq *cq, struct ib_wc *wc)
 				"queue %u: the target sent a capsule of %u bytes, not %zu",
 				queue->index, wc->byte_len,
 				sizeof(struct nvme_completion));
-		weft_keys_invalidated(queue, wc);
+		weft_response_keys(queue, wc);
 		return;
 	}
 	weft_response(queue, wc, recv->nvme);
@@ -222,8 +222,8 @@ void weft_rdma_recv_done(struct ib_cq *cq, struct ib_wc *wc)
 				"queue %u: a receive cannot be posted", queue->index);
 }
 
-static void weft_unmap_data(struct weft_rdma_queue *queue, struct request *rq,
-			    struct weft_rdma_pdu *pdu)
+static void weft_request_unmap(struct weft_rdma_queue *queue, struct request *rq,
+			       struct weft_rdma_pdu *pdu)
 {
 	/* Peer memory stays mapped. */
 	if (!pdu->mapping)
@@ -234,7 +234,7 @@ static void weft_unmap_data(struct weft_rdma_queue *queue, struct request *rq,
 }
 
 /* The page size of a registration. Short ones have few pages in any case. */
-static u32 weft_page_bytes(struct weft_rdma_queue *queue, struct weft_rdma_pdu *pdu)
+static u32 weft_request_page_bytes(struct weft_rdma_queue *queue, struct weft_rdma_pdu *pdu)
 {
 	if (sg_dma_len(pdu->table.sgl) < SZ_64K)
 		return SZ_4K;
@@ -242,15 +242,15 @@ static u32 weft_page_bytes(struct weft_rdma_queue *queue, struct weft_rdma_pdu *
 }
 
 /* Register what is mapped, by the work request before the SEND. */
-static int weft_map_register(struct weft_rdma_queue *queue,
-			     struct weft_rdma_slot *slot, struct request *rq,
-			     struct weft_rdma_pdu *pdu, struct nvme_command *cmd)
+static int weft_request_register(struct weft_rdma_queue *queue,
+				 struct weft_rdma_slot *slot, struct request *rq,
+				 struct weft_rdma_pdu *pdu, struct nvme_command *cmd)
 {
 	struct ib_mr *mr = slot->mr;
 	int nr;
 
 	nr = ib_map_mr_sg(mr, pdu->table.sgl, pdu->dma_nents, NULL,
-			  weft_page_bytes(queue, pdu));
+			  weft_request_page_bytes(queue, pdu));
 	/* A shorter mapping has gaps, which the queue's limits exclude: refuse it. */
 	if (unlikely(nr != pdu->dma_nents))
 		return nr < 0 ? nr : -EINVAL;
@@ -265,8 +265,8 @@ static int weft_map_register(struct weft_rdma_queue *queue,
 }
 
 /* Put the data behind the command if they fit. Returns the number of pieces. */
-static int weft_map_inline(struct request *rq, struct weft_rdma_pdu *pdu,
-			   struct nvme_command *cmd, struct ib_sge *sge)
+static int weft_request_inline(struct request *rq, struct weft_rdma_pdu *pdu,
+			       struct nvme_command *cmd, struct ib_sge *sge)
 {
 	struct scatterlist *sg;
 	int i;
@@ -279,8 +279,8 @@ static int weft_map_inline(struct request *rq, struct weft_rdma_pdu *pdu,
 	return pdu->dma_nents;
 }
 
-static bool weft_fits_inline(struct weft_rdma_queue *queue, struct request *rq,
-			     struct weft_rdma_pdu *pdu)
+static bool weft_request_fits_inline(struct weft_rdma_queue *queue, struct request *rq,
+				     struct weft_rdma_pdu *pdu)
 {
 	return rq_data_dir(rq) == WRITE &&
 	       blk_rq_payload_bytes(rq) <= queue->inline_bytes &&
@@ -288,8 +288,8 @@ static bool weft_fits_inline(struct weft_rdma_queue *queue, struct request *rq,
 				       queue->ctrl->ib->attrs.max_send_sge - 1);
 }
 
-static int weft_map_sg(struct weft_rdma_queue *queue, struct request *rq,
-		       struct weft_rdma_pdu *pdu)
+static int weft_request_map(struct weft_rdma_queue *queue, struct request *rq,
+			    struct weft_rdma_pdu *pdu)
 {
 	int ret;
 
@@ -313,8 +313,8 @@ static int weft_map_sg(struct weft_rdma_queue *queue, struct request *rq,
 }
 
 /* Encode the block layer's request as a command. Returns a blk_status_t. */
-static blk_status_t weft_build(struct weft_rdma_ns *ns, struct request *rq,
-			       struct nvme_command *cmd)
+static blk_status_t weft_request_build(struct weft_rdma_ns *ns, struct request *rq,
+				       struct nvme_command *cmd)
 {
 	u8 shift = ns->info.lba_shift;
 	u64 lba = blk_rq_pos(rq) >> (shift - SECTOR_SHIFT);
@@ -348,7 +348,7 @@ static blk_status_t weft_build(struct weft_rdma_ns *ns, struct request *rq,
 	}
 }
 
-static void weft_cleanup(struct request *rq)
+static void weft_request_cleanup(struct request *rq)
 {
 	if (rq->rq_flags & RQF_SPECIAL_PAYLOAD) {
 		kfree(bvec_virt(&rq->special_vec));
@@ -389,7 +389,7 @@ static inline void weft_slot_send(struct weft_rdma_queue *queue, struct weft_rdm
 }
 
 /* The status for an error before a request is sent. */
-static blk_status_t weft_refused(int error)
+static blk_status_t weft_unsent_status(int error)
 {
 	switch (error) {
 	case -ENOMEM:
@@ -404,7 +404,7 @@ static blk_status_t weft_refused(int error)
 
 /*
  * Make a key for this command, for registered memory without its own key. Not
- * inline, like weft_queue_block(), so that other kinds of requests do not pay.
+ * inline, like weft_queue_request(), so that other kinds of requests do not pay.
  */
 static noinline blk_status_t weft_queue_peer_per_io(struct weft_rdma_queue *queue,
 						    struct request *rq,
@@ -422,17 +422,17 @@ static noinline blk_status_t weft_queue_peer_per_io(struct weft_rdma_queue *queu
 	pdu->nents = ret;
 	pdu->dma_nents = ret;
 	weft_slot_begin(slot, pdu, cmd);
-	ret = weft_map_register(queue, slot, rq, pdu, cmd);
+	ret = weft_request_register(queue, slot, rq, pdu, cmd);
 	if (unlikely(ret))
 		goto out_unmap;
 	weft_slot_send(queue, slot, rq, 1);
 	return BLK_STS_OK;
 
 out_unmap:
-	weft_unmap_data(queue, rq, pdu);
+	weft_request_unmap(queue, rq, pdu);
 out_release:
 	weft_slot_release(queue, pdu->slot);
-	return weft_refused(ret);
+	return weft_unsent_status(ret);
 }
 
 /* An operation on registered memory. */
@@ -473,7 +473,7 @@ static blk_status_t weft_queue_peer(struct weft_rdma_queue *queue, struct reques
  * volume another host's. The block layer's own flush has no bio to give back: a
  * volume sends it again if the status says that its path failed.
  */
-static blk_status_t weft_turned_away(struct weft_rdma_ns *ns, struct request *rq)
+static blk_status_t weft_request_turn_away(struct weft_rdma_ns *ns, struct request *rq)
 {
 	if (weft_rdma_failover(rq, rq->rq_flags & RQF_DONTPREP))
 		return BLK_STS_OK;
@@ -481,8 +481,8 @@ static blk_status_t weft_turned_away(struct weft_rdma_ns *ns, struct request *rq
 }
 
 /* A command of ours, as it is, or a request of the block layer's. */
-static noinline blk_status_t weft_queue_block(struct weft_rdma_queue *queue, struct request *rq,
-					      struct weft_rdma_pdu *pdu)
+static noinline blk_status_t weft_queue_request(struct weft_rdma_queue *queue, struct request *rq,
+						struct weft_rdma_pdu *pdu)
 {
 	struct weft_rdma_ns *ns = rq->q->queuedata;
 	bool ours = blk_rq_is_passthrough(rq);
@@ -491,11 +491,11 @@ static noinline blk_status_t weft_queue_block(struct weft_rdma_queue *queue, str
 	int num_sge = 1, ret;
 	blk_status_t status;
 
-	/* Its namespace id may belong to another disk now, or to none. The admin queue has no @ns. */
+	/* Its nsid may belong to another disk now, or to none. The admin queue has no @ns. */
 	if (ns && unlikely(READ_ONCE(ns->state) != WEFT_NS_READY))
-		return ours ? BLK_STS_TRANSPORT : weft_turned_away(ns, rq);
+		return ours ? BLK_STS_TRANSPORT : weft_request_turn_away(ns, rq);
 	if (!ours && op_is_write(req_op(rq)) && unlikely(!weft_rdma_may_write(ns, rq->bio)))
-		return weft_turned_away(ns, rq);
+		return weft_request_turn_away(ns, rq);
 	if (unlikely(!weft_slot_claim(queue, rq, pdu)))
 		return BLK_STS_RESOURCE;
 	slot = &queue->slots[pdu->slot];
@@ -509,7 +509,7 @@ static noinline blk_status_t weft_queue_block(struct weft_rdma_queue *queue, str
 			pdu->mapping = NULL;
 			pdu->retries = 0;
 		}
-		status = weft_build(ns, rq, cmd);
+		status = weft_request_build(ns, rq, cmd);
 		if (unlikely(status)) {
 			weft_slot_release(queue, pdu->slot);
 			return status;
@@ -518,13 +518,13 @@ static noinline blk_status_t weft_queue_block(struct weft_rdma_queue *queue, str
 	weft_slot_begin(slot, pdu, cmd);
 
 	if (blk_rq_nr_phys_segments(rq)) {
-		ret = weft_map_sg(queue, rq, pdu);
+		ret = weft_request_map(queue, rq, pdu);
 		if (unlikely(ret))
 			goto out_cleanup;
-		if (weft_fits_inline(queue, rq, pdu)) {
-			num_sge += weft_map_inline(rq, pdu, cmd, slot->sge + 1);
+		if (weft_request_fits_inline(queue, rq, pdu)) {
+			num_sge += weft_request_inline(rq, pdu, cmd, slot->sge + 1);
 		} else {
-			ret = weft_map_register(queue, slot, rq, pdu, cmd);
+			ret = weft_request_register(queue, slot, rq, pdu, cmd);
 			if (unlikely(ret))
 				goto out_unmap;
 		}
@@ -535,11 +535,11 @@ static noinline blk_status_t weft_queue_block(struct weft_rdma_queue *queue, str
 	return BLK_STS_OK;
 
 out_unmap:
-	weft_unmap_data(queue, rq, pdu);
+	weft_request_unmap(queue, rq, pdu);
 out_cleanup:
-	weft_cleanup(rq);
+	weft_request_cleanup(rq);
 	weft_slot_release(queue, pdu->slot);
-	return weft_refused(ret);
+	return weft_unsent_status(ret);
 }
 
 static struct weft_rdma_queue *weft_request_queue(struct blk_mq_hw_ctx *hctx, struct request *rq,
@@ -585,10 +585,10 @@ blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_
 		       weft_rdma_failover(rq, rq->rq_flags & RQF_DONTPREP) ?
 		       BLK_STS_OK : BLK_STS_TRANSPORT;
 	return blk_rq_is_passthrough(rq) && pdu->mapping ? weft_queue_peer(queue, rq, pdu) :
-							   weft_queue_block(queue, rq, pdu);
+							   weft_queue_request(queue, rq, pdu);
 }
 
-static blk_status_t weft_status(u16 status)
+static blk_status_t weft_blk_status(u16 status)
 {
 	if (status & WEFT_STATUS_HOST)
 		return BLK_STS_TRANSPORT;
@@ -624,7 +624,7 @@ static blk_status_t weft_status(u16 status)
 	}
 }
 
-static bool weft_path_status(u16 status)
+static bool weft_status_is_path(u16 status)
 {
 	return (status & WEFT_STATUS_TYPE) == WEFT_STATUS_TYPE_PATH;
 }
@@ -644,7 +644,7 @@ enum weft_disposition {
 };
 
 /* The target says that this controller does not reach the namespace now. */
-static bool weft_ana_status(u16 status)
+static bool weft_status_is_ana(u16 status)
 {
 	switch (status & WEFT_STATUS_CODE) {
 	case NVME_SC_ANA_PERSISTENT_LOSS:
@@ -660,7 +660,7 @@ static bool weft_ana_status(u16 status)
  * The target says that the namespace is not there, or cannot be reached by this
  * path of a volume. What it says again and again is an error in the end.
  */
-static bool weft_path_refuses(const struct request *rq, u16 status)
+static bool weft_request_is_refused(const struct request *rq, u16 status)
 {
 	const struct weft_rdma_ns *ns = rq->q->queuedata;
 
@@ -671,10 +671,11 @@ static bool weft_path_refuses(const struct request *rq, u16 status)
 	/* It was aborted, as the host asked: on this path it did not end in time. */
 	return (status & WEFT_STATUS_CODE) == NVME_SC_INVALID_NS ||
 	       (status & WEFT_STATUS_CODE) == NVME_SC_ABORT_REQ ||
-	       (weft_path_status(status) && !(status & WEFT_STATUS_DNR));
+	       (weft_status_is_path(status) && !(status & WEFT_STATUS_DNR));
 }
 
-static enum weft_disposition weft_decide(struct request *rq, const struct weft_rdma_pdu *pdu)
+static enum weft_disposition weft_request_decide(struct request *rq,
+						 const struct weft_rdma_pdu *pdu)
 {
 	enum weft_rdma_state state = weft_rdma_state(pdu->queue->ctrl);
 	u16 status = pdu->status;
@@ -683,12 +684,12 @@ static enum weft_disposition weft_decide(struct request *rq, const struct weft_r
 	if (blk_rq_is_passthrough(rq) && !pdu->mapping)
 		return WEFT_END;
 	/* An answer of the target itself may be permanent: it is not a lost path. */
-	if (status & WEFT_STATUS_HOST || (weft_path_status(status) && state != WEFT_RDMA_LIVE))
+	if (status & WEFT_STATUS_HOST || (weft_status_is_path(status) && state != WEFT_RDMA_LIVE))
 		return WEFT_LOST;
-	if (weft_path_refuses(rq, status))
+	if (weft_request_is_refused(rq, status))
 		return WEFT_REFUSED;
 	if (status & WEFT_STATUS_DNR || blk_noretry_request(rq) ||
-	    weft_status(status) == BLK_STS_MEDIUM || pdu->retries >= WEFT_RDMA_RETRIES)
+	    weft_blk_status(status) == BLK_STS_MEDIUM || pdu->retries >= WEFT_RDMA_RETRIES)
 		return WEFT_END;
 	return WEFT_RETRY;
 }
@@ -697,7 +698,7 @@ static enum weft_disposition weft_decide(struct request *rq, const struct weft_r
  * Not a volume's request: the write is resent from here or by the submitter, so
  * the reconnect waits for late writes. Commands of the setup have no disk.
  */
-static void weft_note_write(struct request *rq, const struct weft_rdma_pdu *pdu)
+static void weft_request_note_write(struct request *rq, const struct weft_rdma_pdu *pdu)
 {
 	if (pdu->status & WEFT_STATUS_HOST && rq->q->queuedata && op_is_write(req_op(rq)))
 		WRITE_ONCE(pdu->queue->ctrl->keeps_writes, true);
@@ -714,10 +715,10 @@ static void weft_request_lost(struct request *rq, struct weft_rdma_pdu *pdu)
 	}
 	if (weft_rdma_failover(rq, true))
 		return;
-	weft_note_write(rq, pdu);
+	weft_request_note_write(rq, pdu);
 	if (blk_noretry_request(rq) || ctrl->fail_fast ||
 	    weft_rdma_state(ctrl) >= WEFT_RDMA_DELETING)
-		blk_mq_end_request(rq, weft_status(pdu->status));
+		blk_mq_end_request(rq, weft_blk_status(pdu->status));
 	else
 		blk_mq_requeue_request(rq, true);
 }
@@ -729,7 +730,7 @@ static void weft_request_lost(struct request *rq, struct weft_rdma_pdu *pdu)
 static void weft_request_refused(struct request *rq, struct weft_rdma_pdu *pdu)
 {
 	struct weft_rdma_ns *ns = rq->q->queuedata;
-	bool ana = ns->ctrl->info.ana && weft_ana_status(pdu->status);
+	bool ana = ns->ctrl->info.ana && weft_status_is_ana(pdu->status);
 
 	if (ana)
 		WRITE_ONCE(ns->ana_refused, true);
@@ -741,17 +742,17 @@ static void weft_request_refused(struct request *rq, struct weft_rdma_pdu *pdu)
 	} else if (!weft_rdma_failover(rq, false)) {
 		/* The block layer made this flush itself, or the disk is not a path any more. */
 		blk_mq_end_request(rq, READ_ONCE(ns->path) ? BLK_STS_TRANSPORT :
-							     weft_status(pdu->status));
+							     weft_blk_status(pdu->status));
 	}
 }
 
 /* What did not end well. */
 static noinline void weft_request_failed(struct request *rq, struct weft_rdma_pdu *pdu)
 {
-	switch (weft_decide(rq, pdu)) {
+	switch (weft_request_decide(rq, pdu)) {
 	case WEFT_END:
-		weft_note_write(rq, pdu);
-		blk_mq_end_request(rq, weft_status(pdu->status));
+		weft_request_note_write(rq, pdu);
+		blk_mq_end_request(rq, weft_blk_status(pdu->status));
 		break;
 	case WEFT_RETRY:
 		pdu->retries++;
@@ -777,8 +778,8 @@ void weft_rdma_complete(struct request *rq)
 	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
 
 	if (pdu->nents)
-		weft_unmap_data(pdu->queue, rq, pdu);
-	weft_cleanup(rq);
+		weft_request_unmap(pdu->queue, rq, pdu);
+	weft_request_cleanup(rq);
 	/* With success, the status may have more bits, such as "more" (error log). */
 	if (likely(!(pdu->status & WEFT_STATUS_CODE)))
 		blk_mq_end_request(rq, BLK_STS_OK);

@@ -12,7 +12,7 @@
  */
 #include "mapping.h"
 
-static bool weft_cancel_one(struct request *rq, void *data)
+static bool weft_request_cancel(struct request *rq, void *data)
 {
 	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
 
@@ -31,16 +31,16 @@ static bool weft_cancel_one(struct request *rq, void *data)
  */
 void weft_rdma_cancel_all(struct blk_mq_tag_set *set)
 {
-	blk_mq_tagset_busy_iter(set, weft_cancel_one, NULL);
+	blk_mq_tagset_busy_iter(set, weft_request_cancel, NULL);
 	blk_mq_tagset_wait_completed_request(set);
 }
 
-static bool weft_cancel_peer(struct request *rq, void *data)
+static bool weft_request_cancel_peer(struct request *rq, void *data)
 {
 	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
 
 	if (blk_rq_is_passthrough(rq) && pdu->mapping && pdu->mem && blk_mq_request_started(rq))
-		weft_cancel_one(rq, data);
+		weft_request_cancel(rq, data);
 	return true;
 }
 
@@ -52,7 +52,7 @@ static bool weft_cancel_peer(struct request *rq, void *data)
  */
 void weft_rdma_cancel_peers(struct blk_mq_tag_set *set)
 {
-	blk_mq_tagset_busy_iter(set, weft_cancel_peer, NULL);
+	blk_mq_tagset_busy_iter(set, weft_request_cancel_peer, NULL);
 	blk_mq_tagset_wait_completed_request(set);
 }
 
@@ -67,8 +67,8 @@ static void weft_slot_forget_key(struct weft_rdma_slot *slot)
 }
 
 /* The timeout of a Keep Alive is seen here before its sender sees it. */
-static enum weft_rdma_end weft_timeout_end(const struct weft_rdma_queue *queue,
-					   const struct weft_rdma_pdu *pdu)
+static enum weft_rdma_end weft_request_timeout_end(const struct weft_rdma_queue *queue,
+						   const struct weft_rdma_pdu *pdu)
 {
 	return !queue->index && pdu->opcode == nvme_admin_keep_alive ?
 	       WEFT_RDMA_END_KEEP_ALIVE : WEFT_RDMA_END_TIMEOUT;
@@ -95,14 +95,15 @@ static enum blk_eh_timer_return weft_rdma_timeout(struct request *rq)
 		state = WEFT_RDMA_CONNECTING;
 	switch (state) {
 	case WEFT_RDMA_LIVE:
-		if (queue->index && (!blk_rq_is_passthrough(rq) || pdu->mapping) && !slot->aborted) {
+		if (queue->index && (!blk_rq_is_passthrough(rq) || pdu->mapping) &&
+		    !slot->aborted) {
 			slot->aborted = true;
 			weft_ctrl_warn(ctrl, "queue %u: command 0x%x timed out, aborting it\n",
 				       queue->index, WEFT_CID(pdu->slot, slot->generation));
 			weft_rdma_abort(queue, WEFT_CID(pdu->slot, slot->generation));
 			return BLK_EH_RESET_TIMER;
 		}
-		weft_rdma_error(ctrl, weft_timeout_end(queue, pdu), "queue %u: command 0x%x timed out",
+		weft_rdma_error(ctrl, weft_request_timeout_end(queue, pdu), "queue %u: command 0x%x timed out",
 				queue->index, WEFT_CID(pdu->slot, slot->generation));
 		return BLK_EH_RESET_TIMER;
 	case WEFT_RDMA_RECOVERING:
@@ -133,7 +134,7 @@ static int weft_rdma_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *iob)
  * grants fewer queues than before. Contexts for polling share the poll queues,
  * if any.
  */
-static struct weft_rdma_queue *weft_hctx_queue(struct weft_rdma_ctrl *ctrl, u32 index)
+static struct weft_rdma_queue *weft_mq_hctx_queue(struct weft_rdma_ctrl *ctrl, u32 index)
 {
 	u32 io = ctrl->poll_from - 1;
 
@@ -149,7 +150,7 @@ static int weft_rdma_init_hctx(struct blk_mq_hw_ctx *hctx, void *data,
 {
 	struct weft_rdma_ctrl *ctrl = data;
 
-	hctx->driver_data = weft_hctx_queue(ctrl, index);
+	hctx->driver_data = weft_mq_hctx_queue(ctrl, index);
 	return 0;
 }
 
@@ -164,7 +165,7 @@ void weft_rdma_map_hctxs(struct weft_rdma_ctrl *ctrl, struct request_queue *q)
 	unsigned long i;
 
 	queue_for_each_hw_ctx(q, hctx, i)
-		hctx->driver_data = weft_hctx_queue(ctrl, i);
+		hctx->driver_data = weft_mq_hctx_queue(ctrl, i);
 }
 
 static int weft_rdma_init_admin_hctx(struct blk_mq_hw_ctx *hctx, void *data,

@@ -39,7 +39,7 @@ struct weft_rdma_ns *weft_rdma_ns_of(struct gendisk *disk)
 	return disk->fops == &weft_ns_fops ? disk->private_data : NULL;
 }
 
-static u32 weft_max_sectors(const struct weft_rdma_ctrl *ctrl)
+static u32 weft_ns_max_sectors(const struct weft_rdma_ctrl *ctrl)
 {
 	u32 bytes = min_t(size_t, ctrl->info.max_bytes, ctrl->map_bytes);
 
@@ -47,7 +47,8 @@ static u32 weft_max_sectors(const struct weft_rdma_ctrl *ctrl)
 }
 
 /* What is written at once, as far as a power cut does not tear it. */
-static u32 weft_physical_block(const struct weft_rdma_ctrl *ctrl, const struct weft_ns_info *info)
+static u32 weft_ns_physical_block(const struct weft_rdma_ctrl *ctrl,
+				  const struct weft_ns_info *info)
 {
 	u32 atomic = info->atomic_bytes ?: rounddown_pow_of_two(ctrl->info.atomic_blocks) <<
 					   info->lba_shift;
@@ -64,11 +65,11 @@ static void weft_ns_limits(struct weft_rdma_ctrl *ctrl,
 
 	*lim = (struct weft_mq_limits) {
 		.block_size	= block,
-		.physical_block_size = weft_physical_block(ctrl, info),
+		.physical_block_size = weft_ns_physical_block(ctrl, info),
 		.io_min		= info->write_bytes,
 		.io_opt		= info->write_opt_bytes,
 		.chunk_sectors	= info->boundary_blocks << (info->lba_shift - SECTOR_SHIFT),
-		.max_sectors	= weft_max_sectors(ctrl),
+		.max_sectors	= weft_ns_max_sectors(ctrl),
 		.max_segments	= ctrl->mr_pages - 1,
 		/* A registration cannot have gaps. */
 		.virt_boundary	= SZ_4K - 1,
@@ -99,7 +100,7 @@ static void weft_ns_limits(struct weft_rdma_ctrl *ctrl,
 static bool weft_ns_fit_sectors(struct weft_rdma_ns *ns)
 {
 	struct request_queue *q = ns->disk->queue;
-	u32 sectors = weft_max_sectors(ns->ctrl);
+	u32 sectors = weft_ns_max_sectors(ns->ctrl);
 
 	lockdep_assert_held(&ns->ctrl->ns_lock);
 	if (sectors >= queue_max_hw_sectors(q))

@@ -90,8 +90,8 @@ static int weft_rdma_cm_handler(struct rdma_cm_id *id, struct rdma_cm_event *eve
 	return 0;	/* the id is ours to destroy */
 }
 
-static int weft_cm_wait(struct weft_rdma_queue *queue, int wanted,
-			struct weft_why *why)
+static int weft_queue_cm_wait(struct weft_rdma_queue *queue, int wanted,
+			      struct weft_why *why)
 {
 	/* For a connect without an answer; the CM's own timeouts are shorter. */
 	if (!wait_for_completion_timeout(&queue->cm_done,
@@ -316,7 +316,7 @@ static int weft_queue_resolve(struct weft_rdma_queue *queue, struct weft_why *wh
 				   ret == -EADDRNOTAVAIL && local ?
 				   "the host address is none of this host's" :
 				   weft_cm_event_text(RDMA_CM_EVENT_ADDR_ERROR));
-	ret = weft_cm_wait(queue, RDMA_CM_EVENT_ADDR_RESOLVED, why);
+	ret = weft_queue_cm_wait(queue, RDMA_CM_EVENT_ADDR_RESOLVED, why);
 	if (ret)
 		return ret;
 	ret = weft_rdma_device_get(queue->ctrl, queue->cm_id, why);
@@ -326,7 +326,7 @@ static int weft_queue_resolve(struct weft_rdma_queue *queue, struct weft_why *wh
 	if (ret)
 		return weft_refuse(why, ret, "%s",
 				   weft_cm_event_text(RDMA_CM_EVENT_ROUTE_ERROR));
-	return weft_cm_wait(queue, RDMA_CM_EVENT_ROUTE_RESOLVED, why);
+	return weft_queue_cm_wait(queue, RDMA_CM_EVENT_ROUTE_RESOLVED, why);
 }
 
 /**
@@ -412,7 +412,7 @@ out_destroy_id:
  */
 int weft_rdma_queue_wait(struct weft_rdma_queue *queue, struct weft_why *why)
 {
-	int ret = weft_cm_wait(queue, RDMA_CM_EVENT_ESTABLISHED, why);
+	int ret = weft_queue_cm_wait(queue, RDMA_CM_EVENT_ESTABLISHED, why);
 
 	if (!ret)
 		set_bit(WEFT_QUEUE_CONNECTED, &queue->flags);

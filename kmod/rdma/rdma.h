@@ -625,7 +625,7 @@ int weft_rdma_command(struct request_queue *q, struct nvme_command *cmd,
 int weft_rdma_property_read(struct weft_rdma_ctrl *ctrl, u32 offset, bool wide, u64 *value);
 int weft_rdma_property_write(struct weft_rdma_ctrl *ctrl, u32 offset, u32 value);
 void weft_rdma_abort(struct weft_rdma_queue *queue, u16 cid);
-void weft_rdma_listen(struct weft_rdma_ctrl *ctrl);
+void weft_rdma_async_event(struct weft_rdma_ctrl *ctrl);
 
 /**
  * weft_rdma_large_pages() - can an RDMA device register pages of 64 KiB?

@@ -31,7 +31,7 @@
 #include <linux/sched/mm.h>
 
 /* The delay doubles, with 10 % random variation, so that hosts do not reconnect together. */
-static unsigned long weft_backoff(struct weft_rdma_ctrl *ctrl)
+static unsigned long weft_ctrl_backoff(struct weft_rdma_ctrl *ctrl)
 {
 	u32 ms = ctrl->opts.reconnect_delay * 1000;
 
@@ -42,9 +42,9 @@ static unsigned long weft_backoff(struct weft_rdma_ctrl *ctrl)
 	return msecs_to_jiffies(ms - ms / 10 + get_random_u32_below(ms / 5 + 1));
 }
 
-static void weft_connect_later(struct weft_rdma_ctrl *ctrl)
+static void weft_ctrl_connect_later(struct weft_rdma_ctrl *ctrl)
 {
-	unsigned long delay = weft_backoff(ctrl);
+	unsigned long delay = weft_ctrl_backoff(ctrl);
 	unsigned long now = jiffies;
 
 	/* Do not send a write again before the old association cannot execute it. */
@@ -77,7 +77,7 @@ void weft_rdma_recover_work(struct work_struct *work)
 	if (ctrl->opts.fast_io_fail_timeout >= 0)
 		queue_delayed_work(ctrl->wq, &ctrl->fail_fast_work,
 				   (unsigned long)ctrl->opts.fast_io_fail_timeout * HZ);
-	weft_connect_later(ctrl);
+	weft_ctrl_connect_later(ctrl);
 }
 
 /* fast_io_fail_timeout is over: waiting I/O fails, and new I/O fails at once. */
@@ -97,7 +97,7 @@ void weft_rdma_fail_fast_work(struct work_struct *work)
 	mutex_unlock(&ctrl->attempt_lock);
 }
 
-static bool weft_give_up(struct weft_rdma_ctrl *ctrl)
+static bool weft_ctrl_gives_up(struct weft_rdma_ctrl *ctrl)
 {
 	return ctrl->opts.ctrl_loss_timeout >= 0 &&
 	       time_after(jiffies, ctrl->lost_at +
@@ -105,7 +105,7 @@ static bool weft_give_up(struct weft_rdma_ctrl *ctrl)
 }
 
 /* Allocates nothing: reclaim may need I/O that waits for this function. */
-static void weft_rdma_lost(struct weft_rdma_ctrl *ctrl)
+static void weft_ctrl_lost(struct weft_rdma_ctrl *ctrl)
 {
 	weft_ctrl_err(ctrl, "not connected again within %d s, giving it up\n",
 		      ctrl->opts.ctrl_loss_timeout);
@@ -165,10 +165,10 @@ void weft_rdma_connect_work(struct work_struct *work)
 	if (weft_rdma_state(ctrl) != WEFT_RDMA_CONNECTING)
 		return;
 	weft_ctrl_warn(ctrl, "attempt %u to connect: %s\n", ctrl->attempts, why.text);
-	if (weft_give_up(ctrl))
-		weft_rdma_lost(ctrl);
+	if (weft_ctrl_gives_up(ctrl))
+		weft_ctrl_lost(ctrl);
 	else
-		weft_connect_later(ctrl);
+		weft_ctrl_connect_later(ctrl);
 }
 
 /**
@@ -189,7 +189,7 @@ void weft_rdma_went_live(struct weft_rdma_ctrl *ctrl)
 	/* An error that the target answered while this came up has stopped it. */
 	queue_delayed_work(ctrl->wq, &ctrl->keep_alive_work, 0);
 	if (ctrl->info.ns_events || ctrl->info.ana_events)
-		weft_rdma_listen(ctrl);
+		weft_rdma_async_event(ctrl);
 	queue_work(ctrl->wq, &ctrl->scan_work);
 	weft_rdma_peer_kick(ctrl);
 }

@@ -13,8 +13,8 @@
 #define WEFT_SCAN_TRIES		5
 #define WEFT_NSIDS_PER_LIST	(NVME_IDENTIFY_DATA_SIZE / sizeof(__le32))
 
-static int weft_identify_ns(struct weft_rdma_ctrl *ctrl, u32 nsid,
-			    struct weft_ns_info *info, struct weft_why *why)
+static int weft_scan_identify(struct weft_rdma_ctrl *ctrl, u32 nsid,
+			      struct weft_ns_info *info, struct weft_why *why)
 {
 	struct nvme_command cmd;
 	void *data;
@@ -75,7 +75,7 @@ static enum weft_scanned weft_scan_one(struct weft_rdma_ctrl *ctrl, u32 nsid, bo
 	bool dead;
 	int ret;
 
-	ret = weft_identify_ns(ctrl, nsid, &info, &why);
+	ret = weft_scan_identify(ctrl, nsid, &info, &why);
 	if (weft_rdma_state(ctrl) != WEFT_RDMA_LIVE || READ_ONCE(ctrl->errors) != errors)
 		return WEFT_SCAN_LOST;
 	mutex_lock(&ctrl->ns_lock);
@@ -343,5 +343,5 @@ void weft_rdma_event_work(struct work_struct *work)
 		weft_scan_changed(ctrl);
 	}
 	if (weft_rdma_state(ctrl) == WEFT_RDMA_LIVE)
-		weft_rdma_listen(ctrl);
+		weft_rdma_async_event(ctrl);
 }

@@ -94,8 +94,8 @@ static int weft_fabrics_connect(struct weft_rdma_queue *queue, struct weft_why *
 	return 0;
 }
 
-static int weft_wait_ready(struct weft_rdma_ctrl *ctrl, u32 mask, u32 wanted,
-			   u32 timeout_ms, struct weft_why *why)
+static int weft_ctrl_wait_ready(struct weft_rdma_ctrl *ctrl, u32 mask, u32 wanted,
+				u32 timeout_ms, struct weft_why *why)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(timeout_ms);
 	u64 csts = 0;
@@ -117,7 +117,7 @@ static int weft_wait_ready(struct weft_rdma_ctrl *ctrl, u32 mask, u32 wanted,
 	}
 }
 
-static int weft_enable(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
+static int weft_ctrl_enable(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 {
 	u32 cc = NVME_CC_CSS_NVM | NVME_CC_AMS_RR | NVME_CC_SHN_NONE |
 		 NVME_CC_IOSQES | NVME_CC_IOCQES | NVME_CC_ENABLE;
@@ -131,13 +131,13 @@ static int weft_enable(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 	ret = weft_rdma_property_write(ctrl, NVME_REG_CC, cc);
 	if (ret)
 		return weft_refuse(why, ret, "the controller cannot be enabled");
-	return weft_wait_ready(ctrl, NVME_CSTS_RDY, NVME_CSTS_RDY,
-			       max_t(u32, NVME_CAP_TIMEOUT(ctrl->cap), 1) * 500, why);
+	return weft_ctrl_wait_ready(ctrl, NVME_CSTS_RDY, NVME_CSTS_RDY,
+				    max_t(u32, NVME_CAP_TIMEOUT(ctrl->cap), 1) * 500, why);
 }
 
 /* Limits of single commands. A target without them refuses the command. */
-static int weft_identify_nvm(struct weft_rdma_ctrl *ctrl, u32 page_bytes,
-			     struct weft_ctrl_info *info, struct weft_why *why)
+static int weft_ctrl_identify_nvm(struct weft_rdma_ctrl *ctrl, u32 page_bytes,
+				  struct weft_ctrl_info *info, struct weft_why *why)
 {
 	struct nvme_id_ctrl_nvm *id;
 	struct nvme_command cmd;
@@ -161,7 +161,7 @@ static int weft_identify_nvm(struct weft_rdma_ctrl *ctrl, u32 page_bytes,
 	return ret;
 }
 
-static int weft_identify(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
+static int weft_ctrl_identify(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 {
 	u32 page_bytes = SZ_4K << NVME_CAP_MPSMIN(ctrl->cap);
 	struct weft_ctrl_info info;
@@ -184,15 +184,15 @@ static int weft_identify(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 				  "it says to be controller %u after it connected as %u",
 				  info.cntlid, ctrl->info.cntlid);
 	if (!ret)
-		ret = weft_identify_nvm(ctrl, page_bytes, &info, why);
+		ret = weft_ctrl_identify_nvm(ctrl, page_bytes, &info, why);
 	if (!ret)
 		ctrl->info = info;
 	kfree(id);
 	return ret;
 }
 
-static int weft_set_features(struct weft_rdma_ctrl *ctrl, u8 fid, u32 value,
-			     u32 *result)
+static int weft_ctrl_set_features(struct weft_rdma_ctrl *ctrl, u8 fid, u32 value,
+				  u32 *result)
 {
 	union nvme_result got = {};
 	struct nvme_command cmd = {};
@@ -212,7 +212,7 @@ static int weft_set_features(struct weft_rdma_ctrl *ctrl, u8 fid, u32 value,
  * A target may use a longer keep-alive timeout than the host asked for. It
  * detects the loss of the host only after that, and executes writes until then.
  */
-static void weft_read_keep_alive(struct weft_rdma_ctrl *ctrl)
+static void weft_ctrl_read_keep_alive(struct weft_rdma_ctrl *ctrl)
 {
 	union nvme_result result = {};
 	struct nvme_command cmd = {};
@@ -231,7 +231,7 @@ static void weft_read_keep_alive(struct weft_rdma_ctrl *ctrl)
 }
 
 /* The number of I/O queues: the requested or the granted number; poll queues are last. */
-static int weft_count_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
+static int weft_ctrl_count_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 {
 	u32 io = ctrl->opts.io_queues, poll = ctrl->opts.poll_queues;
 	u32 wanted = io + poll, ask = wanted + io - 1, granted, result = 0;
@@ -241,7 +241,7 @@ static int weft_count_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 	 * 0's based, submission queues below, completion queues above. Those for
 	 * peer memory are connected when there is some, but requested now or never.
 	 */
-	ret = weft_set_features(ctrl, NVME_FEAT_NUM_QUEUES, ask | ask << 16, &result);
+	ret = weft_ctrl_set_features(ctrl, NVME_FEAT_NUM_QUEUES, ask | ask << 16, &result);
 	if (ret)
 		return weft_refuse_status(why, ret, "Set Features (Number of Queues)");
 	granted = min(result & 0xffff, result >> 16) + 1;
@@ -269,7 +269,7 @@ static int weft_count_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 }
 
 /* A command of the setup that timed out has stopped the queue, even if it was answered after all. */
-static int weft_set_live(struct weft_rdma_queue *queue, struct weft_why *why)
+static int weft_queue_set_live(struct weft_rdma_queue *queue, struct weft_why *why)
 {
 	if (!test_bit(WEFT_QUEUE_CONNECTED, &queue->flags))
 		return weft_refuse(why, -ETIMEDOUT, "queue %u: the target answers too late",
@@ -278,7 +278,7 @@ static int weft_set_live(struct weft_rdma_queue *queue, struct weft_why *why)
 	return 0;
 }
 
-static int weft_start_admin(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
+static int weft_queue_start_admin(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 {
 	struct weft_rdma_queue *admin = &ctrl->queues[0];
 	int ret;
@@ -297,13 +297,13 @@ static int weft_start_admin(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 		 admin->cm_id->port_num);
 	ret = weft_fabrics_connect(admin, why);
 	if (!ret)
-		ret = weft_enable(ctrl, why);
+		ret = weft_ctrl_enable(ctrl, why);
 	if (!ret)
-		ret = weft_identify(ctrl, why);
+		ret = weft_ctrl_identify(ctrl, why);
 	if (!ret)
-		weft_read_keep_alive(ctrl);
+		weft_ctrl_read_keep_alive(ctrl);
 	if (!ret)
-		ret = weft_set_live(admin, why);
+		ret = weft_queue_set_live(admin, why);
 	/* Connecting all queues may take longer than the keep-alive timeout. */
 	if (!ret)
 		queue_delayed_work(ctrl->wq, &ctrl->keep_alive_work,
@@ -311,8 +311,8 @@ static int weft_start_admin(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 	return ret;
 }
 
-static int weft_ask_io_queue(struct weft_rdma_ctrl *ctrl, u32 index,
-			     struct weft_why *why)
+static int weft_queue_start_io(struct weft_rdma_ctrl *ctrl, u32 index,
+			       struct weft_why *why)
 {
 	struct weft_rdma_queue *queue = &ctrl->queues[index];
 
@@ -328,7 +328,7 @@ static int weft_ask_io_queue(struct weft_rdma_ctrl *ctrl, u32 index,
 	return weft_rdma_queue_start(queue, why);
 }
 
-static int weft_finish_io_queue(struct weft_rdma_queue *queue, struct weft_why *why)
+static int weft_queue_finish_io(struct weft_rdma_queue *queue, struct weft_why *why)
 {
 	int ret;
 
@@ -336,7 +336,7 @@ static int weft_finish_io_queue(struct weft_rdma_queue *queue, struct weft_why *
 	if (!ret)
 		ret = weft_fabrics_connect(queue, why);
 	if (!ret)
-		ret = weft_set_live(queue, why);
+		ret = weft_queue_set_live(queue, why);
 	return ret;
 }
 
@@ -362,13 +362,13 @@ int weft_rdma_start_queues(struct weft_rdma_ctrl *ctrl, u32 first, u32 count, u3
 
 	for (i = first; i < end; i++) {
 		for (; asked < min(end, i + WEFT_RDMA_CONNECTS); asked++) {
-			ret = weft_ask_io_queue(ctrl, asked, why);
+			ret = weft_queue_start_io(ctrl, asked, why);
 			if (ret)
 				end = asked;	/* those before it may still come */
 		}
 		if (i == end)
 			break;
-		err = weft_finish_io_queue(&ctrl->queues[i], why);
+		err = weft_queue_finish_io(&ctrl->queues[i], why);
 		if (err) {
 			ret = err;
 			break;
@@ -378,7 +378,7 @@ int weft_rdma_start_queues(struct weft_rdma_ctrl *ctrl, u32 first, u32 count, u3
 	return ret;
 }
 
-static int weft_alloc_set(struct weft_rdma_ctrl *ctrl)
+static int weft_ctrl_alloc_set(struct weft_rdma_ctrl *ctrl)
 {
 	u32 size = min3(ctrl->opts.queue_size, ctrl->info.max_queue_size,
 			(u32)WEFT_RDMA_QUEUE_MAX);
@@ -432,11 +432,11 @@ int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 	int ret;
 
 	ctrl->queues_made = 0;
-	ret = weft_start_admin(ctrl, why);
+	ret = weft_queue_start_admin(ctrl, why);
 	if (!ret)
-		ret = weft_count_queues(ctrl, why);
+		ret = weft_ctrl_count_queues(ctrl, why);
 	if (!ret && !ctrl->set_ready) {
-		ret = weft_alloc_set(ctrl);
+		ret = weft_ctrl_alloc_set(ctrl);
 		if (ret)
 			weft_refuse(why, ret, "no memory for %u queues (error %d)",
 				    ctrl->queue_count - 1, -ret);
@@ -456,7 +456,7 @@ int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 	if (ctrl->info.ana_events)
 		events |= NVME_AEN_CFG_ANA_CHANGE;
 	if (events)
-		weft_set_features(ctrl, NVME_FEAT_ASYNC_EVENT, events, NULL);
+		weft_ctrl_set_features(ctrl, NVME_FEAT_ASYNC_EVENT, events, NULL);
 	return 0;
 }
 
@@ -483,14 +483,14 @@ int weft_rdma_setup_fewer(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 	return weft_rdma_setup(ctrl, why);
 }
 
-static unsigned long weft_quiet_time(const struct weft_rdma_ctrl *ctrl)
+static unsigned long weft_ctrl_quiet_time(const struct weft_rdma_ctrl *ctrl)
 {
 	return msecs_to_jiffies(weft_info_quiet_ms(&ctrl->info, ctrl->target_kato_ms) +
 				WEFT_RDMA_QUIET_MARGIN_MS);
 }
 
 /* Returns true if the target has confirmed that all commands have ended. */
-static bool weft_shutdown(struct weft_rdma_ctrl *ctrl)
+static bool weft_ctrl_shutdown(struct weft_rdma_ctrl *ctrl)
 {
 	u32 cc = NVME_CC_CSS_NVM | NVME_CC_IOSQES | NVME_CC_IOCQES |
 		 NVME_CC_ENABLE | NVME_CC_SHN_NORMAL;
@@ -498,15 +498,15 @@ static bool weft_shutdown(struct weft_rdma_ctrl *ctrl)
 
 	if (weft_rdma_property_write(ctrl, NVME_REG_CC, cc))
 		return false;
-	if (!weft_wait_ready(ctrl, NVME_CSTS_SHST_MASK, NVME_CSTS_SHST_CMPLT,
-			     ctrl->info.shutdown_ms, &why))
+	if (!weft_ctrl_wait_ready(ctrl, NVME_CSTS_SHST_MASK, NVME_CSTS_SHST_CMPLT,
+				  ctrl->info.shutdown_ms, &why))
 		return true;
 	weft_ctrl_warn(ctrl, "shutting down: %s\n", why.text);
 	return false;
 }
 
 /* Wait until no timeout handler is running. */
-static void weft_sync_timeouts(struct weft_rdma_ctrl *ctrl)
+static void weft_ctrl_sync_timeouts(struct weft_rdma_ctrl *ctrl)
 {
 	if (ctrl->set_ready) {
 		blk_sync_queue(ctrl->connect_q);
@@ -527,7 +527,7 @@ static void weft_sync_timeouts(struct weft_rdma_ctrl *ctrl)
  */
 void weft_rdma_teardown(struct weft_rdma_ctrl *ctrl, bool shutdown)
 {
-	bool ended = shutdown && weft_shutdown(ctrl);
+	bool ended = shutdown && weft_ctrl_shutdown(ctrl);
 	u32 i;
 
 	/* Wait for a thread that connects queues for peer memory; no other starts. */
@@ -544,15 +544,15 @@ void weft_rdma_teardown(struct weft_rdma_ctrl *ctrl, bool shutdown)
 			weft_rdma_queue_stop(&ctrl->queues[i]);
 	/* From here on nothing keeps the association alive. Set before requests look at it. */
 	if (weft_rdma_state(ctrl) >= WEFT_RDMA_RECOVERING && !ended)
-		ctrl->quiet_at = jiffies + weft_quiet_time(ctrl);
+		ctrl->quiet_at = jiffies + weft_ctrl_quiet_time(ctrl);
 
 	/* Wait for handlers of the requests that are ended next. */
-	weft_sync_timeouts(ctrl);
+	weft_ctrl_sync_timeouts(ctrl);
 	if (ctrl->set_ready)
 		weft_rdma_cancel_all(&ctrl->set);
 	weft_rdma_cancel_all(&ctrl->admin_set);
 	/* And for handlers that ran meanwhile: their data is freed next. */
-	weft_sync_timeouts(ctrl);
+	weft_ctrl_sync_timeouts(ctrl);
 
 	/* Refuse requests that wait to be sent, so that no caller waits for them. */
 	if (ctrl->set_ready)
