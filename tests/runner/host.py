@@ -142,7 +142,7 @@ def style(_job):
                and not n.endswith(("COPYING", ".config", ".json")) and not n.startswith("packaging/debian/")]
     results.append(passed_if(not without, "every file has an SPDX line", "\n".join(without)))
     # These check the whole tree, and take seconds.
-    for name in ("version", "lint-docs", "lint-python", "lint-tests"):
+    for name in ("version", "lint-calls", "lint-docs", "lint-python", "lint-tests"):
         results.append(command(f"tests/{name}", [f"tests/{name}"]))
     return results
 
