@@ -23,6 +23,7 @@ struct Job {
     bool write = false;       ///< from memory to the source
     bool destroy = false;     ///< the user allows overwriting the source
     std::optional<int> gpu;   ///< use this GPU's memory, not host memory
+    std::string bar;          ///< use the BAR of the PCI device at this address, not host memory
     std::string file;         ///< file on the volume to read, if any
 };
 

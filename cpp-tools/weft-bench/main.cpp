@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /// weft-bench: compares all routes of this machine with the same bytes.
+#include "memory.hpp"
 #include "options.hpp"
 
 #include <algorithm>
@@ -120,9 +121,7 @@ int main(int argc, char** argv)
                        Status::usage);
     if (auto settled = settle(job); !settled)
         return give_up(settled.error().text, settled.error().code == EINVAL ? Status::usage : Status::failed);
-    const auto bytes = std::size_t{job.piece} * job.depth;
-    const auto memory =
-        job.gpu ? weft::Memory::allocate_cuda(*job.gpu, bytes) : weft::Memory::allocate(bytes);
+    const auto memory = bench::make_memory(job);
     if (!memory)
         return give_up(memory.error().text);
     // cuFile and pinned copies need a current context, as every CUDA program has.

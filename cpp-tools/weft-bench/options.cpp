@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "options.hpp"
 
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
 namespace bench
 {
 
@@ -13,7 +17,7 @@ constexpr auto footer = R"(Routes:
   pread   pread() or pwrite() and a copy, by a thread for each I/O in flight (up to 16)
   cufile  NVIDIA's cuFile, where libcufile is installed, by a thread for each I/O in flight (up to 16)
 
-A route that cannot be says why.
+A route that is not possible says why.
 
 Exit status:
   0  measured: each route that --routes names, or one at least
@@ -23,13 +27,22 @@ Exit status:
 
 CPU seconds are this process's; what the kernel's own threads do is not in them.
 --write overwrites what SOURCE holds, be it a device or a file, and needs --destroy. A block device that is mounted or
-claimed by somebody is refused.
+claimed by another program is refused.
 
 Examples:
   weft-bench data --gpu 0
   weft-bench /mnt/shard-0001.bin --size 1G --json bench.json --svg bench.svg
   weft-bench data --file /mnt/shard-0001.bin --gpu 0 --routes direct,staged
+  weft-bench data --bar 0000:05:00.0 --routes direct
   weft-bench data --write --destroy --size 1G)";
+
+bool is_pci_address(std::string_view address)
+{
+    constexpr std::string_view form = "hhhh:hh:hh.h";
+    return std::ranges::equal(address, form, [](char given, char wanted) {
+        return wanted == 'h' ? std::isxdigit(static_cast<unsigned char>(given)) != 0 : given == wanted;
+    });
+}
 
 } // namespace
 
@@ -47,7 +60,15 @@ void add_options(CLI::App& app, Options& options)
     app.add_option("--depth", options.job.depth, "I/O in flight")
         ->check(CLI::Range(1, 1024))
         ->capture_default_str();
-    app.add_option("--gpu", options.job.gpu, "memory of that GPU, by its number in CUDA, and not the host's");
+    auto* gpu = app.add_option("--gpu", options.job.gpu,
+                               "memory of that GPU, by its number in CUDA, and not the host's");
+    app.add_option("--bar", options.job.bar,
+                   "memory of the PCI device at that address, which weft_p2p exports, and not the host's")
+        ->check([](const std::string& address) {
+            return is_pci_address(address) ? std::string()
+                                           : address + " is not a PCI address of the form DDDD:BB:DD.F";
+        })
+        ->excludes(gpu);
     app.add_flag("--write", options.job.write, "from memory to the source; needs --destroy");
     app.add_flag("--destroy", options.job.destroy, "allow --write to overwrite what the source holds");
     app.add_option("--routes", options.routes, "which, separated by commas")

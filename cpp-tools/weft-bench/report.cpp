@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "bench.hpp"
+#include "memory.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace
 std::string describe(const Job& job)
 {
     return fmt::format("{} bytes {} {} memory, {} bytes at a time, {} in flight: {}{}", job.length,
-                       job.write ? "from" : "to", job.gpu ? "GPU" : "host", job.piece, job.depth, job.source,
+                       job.write ? "from" : "to", memory_name(job), job.piece, job.depth, job.source,
                        job.file.empty() ? "" : " " + job.file);
 }
 
@@ -66,10 +66,11 @@ std::string as_json(const Job& job, const std::vector<Figures>& all)
             row["why"] = one.why;
         rows.push_back(row);
     }
-    const nlohmann::ordered_json document = {{"source", job.source}, {"file", job.file},
-                                             {"write", job.write},   {"memory", job.gpu ? "gpu" : "host"},
-                                             {"piece", job.piece},   {"depth", job.depth},
-                                             {"routes", rows}};
+    const nlohmann::ordered_json document = {
+        {"source", job.source}, {"file", job.file},
+        {"write", job.write},   {"memory", job.gpu ? "gpu" : job.bar.empty() ? "host" : "bar"},
+        {"piece", job.piece},   {"depth", job.depth},
+        {"routes", rows}};
     return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
