@@ -66,6 +66,7 @@ static void weft_flush_member_end(struct bio *bio)
 		weft_mpath_again(member, bio);
 		return;
 	}
+	this_cpu_inc(member->stats->ios[WEFT_STAT_FLUSH]);
 	if (bio->bi_status) {
 		WRITE_ONCE(vol->flush.status, bio->bi_status);
 		weft_volume_member_failed(member);
@@ -90,7 +91,6 @@ static void weft_flush_start(struct weft_volume *vol)
 		atomic_inc(&flush->remaining);
 		weft_flush_init_bio(member);
 		member->flush_tries = WEFT_FLUSH_TRIES;
-		this_cpu_inc(member->stats->ios[WEFT_STAT_FLUSH]);
 		weft_mpath_submit(member, &member->flush);
 		sent++;
 	}

@@ -35,6 +35,7 @@ int weft_map_init(struct weft_map *map, u32 members, u64 chunk_bytes,
 
 	map->members = members;
 	map->chunk_shift = ilog2(chunk_bytes) - SECTOR_SHIFT;
+	map->chunk_mask = (chunk_bytes >> SECTOR_SHIFT) - 1;
 	map->member_shift = is_power_of_2(members) ? ilog2(members) : -1;
 	map->data_start = data_offset >> SECTOR_SHIFT;
 	map->data_sectors = data_size >> SECTOR_SHIFT;
@@ -53,10 +54,9 @@ sector_t weft_map_volume_sector(const struct weft_map *map,
 				const struct weft_place *place)
 {
 	sector_t offset = place->sector - map->data_start;
-	sector_t mask = (1ULL << map->chunk_shift) - 1;
 	u64 chunk = (offset >> map->chunk_shift) * map->members + place->member;
 
-	return (chunk << map->chunk_shift) + (offset & mask);
+	return (chunk << map->chunk_shift) + (offset & map->chunk_mask);
 }
 
 /*
@@ -66,15 +66,14 @@ sector_t weft_map_volume_sector(const struct weft_map *map,
 static sector_t weft_map_sectors_before(const struct weft_map *map,
 					sector_t sector, u32 member)
 {
-	sector_t mask = (1ULL << map->chunk_shift) - 1;
 	u32 at;
 	u64 row = div_u64_rem(sector >> map->chunk_shift, map->members, &at);
 	sector_t before = row << map->chunk_shift;
 
 	if (member < at)
-		before += mask + 1;
+		before += map->chunk_mask + 1;
 	else if (member == at)
-		before += sector & mask;
+		before += sector & map->chunk_mask;
 	return before;
 }
 

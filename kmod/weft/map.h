@@ -16,6 +16,7 @@
  * @members: how many, 1 to 256
  * @chunk_shift: log2 of a chunk in sectors
  * @member_shift: log2 of @members; -1 if @members is not a power of two
+ * @chunk_mask: sectors of a chunk, less one
  * @data_start: first sector of data on each member
  * @data_sectors: sectors of data on each member, whole chunks
  * @capacity: size of the volume in sectors
@@ -24,6 +25,7 @@ struct weft_map {
 	u32		members;
 	u8		chunk_shift;
 	signed char	member_shift;
+	u32		chunk_mask;
 	sector_t	data_start;
 	sector_t	data_sectors;
 	sector_t	capacity;
@@ -52,25 +54,26 @@ u32 weft_map_io_opt(const struct weft_map *map);
  * @map: the geometry
  * @sector: below @map->capacity
  *
- * Runs for every I/O: it is inline, and shifts where it can.
+ * Runs for every I/O: it is inline, and shifts where it can. The masks tell the
+ * compiler that the shifts are in range.
  *
  * Return: its place.
  */
 static inline struct weft_place weft_map_sector(const struct weft_map *map,
 						sector_t sector)
 {
-	u64 chunk = sector >> map->chunk_shift;
+	u64 chunk = sector >> (map->chunk_shift & 63);
 	struct weft_place place;
 	u64 row;
 
 	if (map->member_shift >= 0) {
 		place.member = chunk & (map->members - 1);
-		row = chunk >> map->member_shift;
+		row = chunk >> (map->member_shift & 63);
 	} else {
 		row = div_u64_rem(chunk, map->members, &place.member);
 	}
-	place.sector = map->data_start + (row << map->chunk_shift) +
-		       (sector & ((1ULL << map->chunk_shift) - 1));
+	place.sector = map->data_start + (row << (map->chunk_shift & 63)) +
+		       (sector & map->chunk_mask);
 	return place;
 }
 
@@ -84,11 +87,23 @@ static inline struct weft_place weft_map_sector(const struct weft_map *map,
 static inline sector_t weft_map_contiguous(const struct weft_map *map,
 					   sector_t sector)
 {
-	sector_t chunk = 1ULL << map->chunk_shift;
-
 	if (map->members == 1)
 		return map->capacity - sector;
-	return chunk - (sector & (chunk - 1));
+	return map->chunk_mask + 1 - (sector & map->chunk_mask);
+}
+
+/**
+ * weft_map_whole() - the longest command that no member's queue splits anywhere
+ * @max_sectors: largest command that every member takes
+ * @boundary: members may split at multiples of it; 0 if none does
+ * @physical_mask: sectors of a physical block of the members, less one: a queue ends
+ *	a command that is too long at such a block
+ *
+ * Return: in sectors; 0 if it depends on where the command begins.
+ */
+static inline u32 weft_map_whole(u32 max_sectors, u32 boundary, u32 physical_mask)
+{
+	return boundary || max_sectors <= physical_mask ? 0 : max_sectors - physical_mask;
 }
 
 #endif /* WEFT_MAP_H */

@@ -69,7 +69,7 @@ struct weft_mem_io;
  * @losses: how often its path was lost while it was in flight
  * @lost_at: when that was first, in jiffies
  * @due: it has to be tried again before it gives up for lack of a path
- * @sent: when it was sent, in nanoseconds
+ * @sent: when it was first sent, in nanoseconds
  */
 struct weft_mem_part {
 	struct weft_mem_op	op;
@@ -445,24 +445,24 @@ static noinline void weft_mem_part_fail(struct weft_mem_part *part, int error)
 	weft_mem_part_end(part);
 }
 
-static __always_inline void weft_mem_part_count(struct weft_mem_part *part, bool sent)
+static __always_inline void weft_mem_part_count(struct weft_mem_part *part)
 {
 	enum weft_stat_group group = part->op.write ? WEFT_STAT_WRITE : WEFT_STAT_READ;
 	struct weft_stats __percpu *stats = part->member->stats;
-	u32 sectors = part->op.length >> SECTOR_SHIFT;
 
-	if (sent) {
-		this_cpu_inc(stats->ios[group]);
-		this_cpu_add(stats->sectors[group], sectors);
-	} else {
-		this_cpu_dec(stats->ios[group]);
-		this_cpu_sub(stats->sectors[group], sectors);
-	}
+	this_cpu_inc(stats->ios[group]);
+	this_cpu_add(stats->sectors[group], part->op.length >> SECTOR_SHIFT);
+	this_cpu_add(stats->nsecs[group], ktime_get_ns() - part->sent);
+}
+
+static void weft_mem_part_failed(struct weft_mem_part *part)
+{
+	weft_mem_part_count(part);
+	weft_volume_member_failed(part->member);
 }
 
 static noinline void weft_mem_part_unsent(struct weft_mem_part *part, int error)
 {
-	weft_mem_part_count(part, false);
 	/* It waits for another write, or for the lease, but not for a path. */
 	if (error == -EBUSY || (error == -ENOTCONN && part->op.write &&
 				weft_lease_is_over(&part->member->volume->lease))) {
@@ -496,7 +496,7 @@ static noinline void weft_mem_part_undone(struct weft_mem_part *part, blk_status
 		weft_mem_part_unsent(part, -ENOTCONN);
 		return;
 	}
-	weft_volume_member_failed(part->member);
+	weft_mem_part_failed(part);
 	weft_mem_part_fail(part, blk_status_to_errno(status));
 }
 
@@ -505,12 +505,12 @@ static void weft_mem_part_done(struct weft_mem_op *op, blk_status_t status, unsi
 {
 	struct weft_mem_part *part = container_of(op, struct weft_mem_part, op);
 
-	this_cpu_add(part->member->stats->nsecs[op->write ? WEFT_STAT_WRITE : WEFT_STAT_READ],
-		     ktime_get_ns() - part->sent);
-	if (unlikely(status))
+	if (unlikely(status)) {
 		weft_mem_part_undone(part, status, after);
-	else
-		weft_mem_part_end(part);
+		return;
+	}
+	weft_mem_part_count(part);
+	weft_mem_part_end(part);
 }
 
 static __always_inline void weft_mem_part_send(struct weft_mem_part *part)
@@ -518,10 +518,10 @@ static __always_inline void weft_mem_part_send(struct weft_mem_part *part)
 	struct weft_member *member = part->member;
 	int ret = -ENOTCONN;
 
-	part->sent = ktime_get_ns();
+	if (likely(!part->sent))
+		part->sent = ktime_get_ns();
 	part->due = false;
-	/* Count it first: once it is sent, it and its volume may be gone. */
-	weft_mem_part_count(part, true);
+	/* Once it is sent, it and its volume may be gone. */
 	if (likely(!part->op.write || !weft_lease_is_over(&member->volume->lease)))
 		ret = weft_mpath_peer(member, &part->op);
 	if (unlikely(ret))
@@ -610,7 +610,13 @@ void weft_mem_held_work(struct work_struct *work)
 			part->io->waits = true;
 			weft_uring_may_wait(part->io->cmd);
 		}
-		error = part->error ?: weft_mem_part_gives_up(part);
+		error = part->error;
+		if (!error) {
+			error = weft_mem_part_gives_up(part);
+			/* As a bio that waited for a path. Lost memory is no fault of the member. */
+			if (error == -EIO)
+				weft_mem_part_failed(part);
+		}
 		if (error)
 			weft_mem_part_fail(part, error);
 		else if (!weft_mem_part_cut(part))

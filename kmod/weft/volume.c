@@ -311,6 +311,7 @@ static int weft_volume_alloc_disk(struct weft_volume *vol, bool iostats)
 			       queue_logical_block_size(disk->queue) >> SECTOR_SHIFT);
 	vol->physical_mask = (queue_physical_block_size(disk->queue) >> SECTOR_SHIFT) - 1;
 	weft_volume_set_boundary(vol, limits.chunk_sectors);
+	vol->whole_sectors = weft_map_whole(vol->max_sectors, vol->boundary, vol->physical_mask);
 
 	/* The kernel replaces '!' in the name by '/' in /dev. */
 	snprintf(disk->disk_name, DISK_NAME_LEN, "weft!%.*s", WEFT_NAME_MAX,

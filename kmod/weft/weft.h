@@ -39,10 +39,10 @@ enum weft_stat_group {
 };
 
 /**
- * struct weft_stats - I/O that one CPU sent to a member
- * @ios: commands sent
- * @sectors: sectors sent
- * @nsecs: sum of the latencies of completed commands, in nanoseconds
+ * struct weft_stats - I/O on a member that completed on one CPU
+ * @ios: commands
+ * @sectors: their sizes
+ * @nsecs: sum of their latencies, in nanoseconds
  * @errors: commands that failed
  */
 struct weft_stats {
@@ -230,6 +230,7 @@ enum weft_iopolicy {
  * @lease: in jiffies; writes pass until then (owner.c). Always in the past for
  *	a volume assembled read-only
  * @max_sectors: largest command that every member takes, at least one block
+ * @whole_sectors: no member splits a command of so many sectors, wherever it begins
  * @boundary: members may split commands that cross a multiple of it on the member,
  *	in sectors; a power of two that divides the chunk, or 0 if none does
  * @physical_mask: sectors of a physical block of the members, less one: a queue
@@ -272,6 +273,7 @@ struct weft_volume {
 	struct weft_map		map;
 	unsigned long		lease;
 	u32			max_sectors;
+	u32			whole_sectors;
 	u32			boundary;
 	u32			physical_mask;
 	struct gendisk		*disk;

@@ -100,6 +100,26 @@ TEST_P(MapShapes, IsInvertibleAndStaysInBounds)
     }
 }
 
+/// What a queue takes in one piece of a command at `start`: it ends a longer one at a physical block.
+u32 taken_whole(u32 start, u32 max, u32 physical)
+{
+    const auto begin = start & (physical - 1);
+    const auto aligned = (begin + max) & ~(physical - 1);
+    return aligned > begin ? aligned - begin : max;
+}
+
+TEST(Map, WholeCommandsAreSplitNowhere)
+{
+    for (u32 physical : {1u, 8u, 16u, 32u})
+        for (u32 max : {1u, 7u, 8u, 9u, 31u, 64u, 100u, 2048u})
+            for (u32 start = 0; start < 3 * physical; start++)
+                EXPECT_LE(weft_map_whole(max, 0, physical - 1), taken_whole(start, max, physical))
+                    << max << " at " << start << " with " << physical;
+    EXPECT_EQ(weft_map_whole(2048, 512, 0), 0u);
+    EXPECT_EQ(weft_map_whole(2048, 0, 0), 2048u);
+    EXPECT_EQ(weft_map_whole(2048, 0, 7), 2041u);
+}
+
 TEST_P(MapShapes, ContiguousSectorsAreOnOneMemberAndTheNextAreNot)
 {
     const auto m = map();
