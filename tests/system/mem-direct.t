@@ -157,15 +157,23 @@ ok "they arrived while queue pairs drained" test "$(knob 0 drained)" -gt "$drain
 note "$(($(knob 0 drained) - drained)) times"
 no_strays "on their way"
 ok "it serves on" until_true 30 weft-memtest v verify exporter
-# A target that is silent: the memory goes back in bounded time all the same.
-knob 0 latency_ns "$(slow 2)000000000"
-start=$SECONDS
+# A target that is silent: the memory goes back in bounded time all the same. Its association ends by that, unless the
+# keep-alive is unanswered first: in a slow guest it may be.
 before=$(ends memory)
-weft-memtest v load exporter --depth=64 --largest=65536 --revoke=500 --seconds="$(slow 2)" >/tmp/load.out 2>&1
-indented </tmp/load.out
-ok "revoked while the target does not answer: at once" test $((SECONDS - start)) -lt "$(slow 25)"
+longest=0
+for try in 1 2 3; do
+	until_true 30 weft-memtest v verify exporter --count=1
+	knob 0 latency_ns "$(slow 2)000000000"
+	start=$SECONDS
+	weft-memtest v load exporter --depth=64 --largest=65536 --revoke=100 --seconds="$(slow 2)" >/tmp/load.out 2>&1
+	[ $((SECONDS - start)) -le $longest ] || longest=$((SECONDS - start))
+	knob 0 latency_ns 0
+	note "try $try:"
+	indented </tmp/load.out
+	[ "$(ends memory)" -eq "$before" ] || break
+done
+ok "revoked while the target does not answer: at once" test $longest -lt "$(slow 25)"
 ok "and the association's end is counted as that of memory" test "$(ends memory)" -gt "$before"
-knob 0 latency_ns 0
 no_strays "silent"
 ok "it serves again" until_true 30 weft-memtest v verify exporter
 # A target that is slow: registering for good waits for it, and nothing else does.
