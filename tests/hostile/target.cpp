@@ -5,12 +5,17 @@
 /// the protocol for weft's initiator to go live and to read and write. At the Nth I/O command it does what
 /// --fault says, once, and goes on as a good target.
 ///
+/// Options make it differ from the kernel's target as others may: it invalidates no keys, uses a longer
+/// keep-alive timeout than it was asked for, really aborts a command, pauses all I/O, or reports ANA with a
+/// group for each namespace, and lists the namespaces also where the host wanted the groups only.
+///
 /// Not modelled: flow control, more than one host, namespaces that change, reservations, authentication.
 #include <algorithm>
 #include <arpa/inet.h>
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
@@ -57,6 +62,9 @@ struct options {
     bool anonymous = false;    ///< the namespace has no id
     bool cacheless = false;    ///< the controller has no volatile write cache
     bool picky = false;        ///< it has preferences, and limits of discards and of writes of zeroes
+    bool keeps_keys = false;   ///< responses invalidate no keys
+    unsigned floor_ms = 0;     ///< its shortest keep-alive timeout
+    std::vector<int> ana;      ///< enum nvme_ana_state by each of the addresses; SIGUSR1 rotates them
     unsigned namespaces = 1;   ///< of the one disk
     unsigned entries = depth;  ///< of a queue, as it says
     unsigned grant = 65536;    ///< I/O queues at most
@@ -69,6 +77,10 @@ std::vector<std::uint8_t> disk(disk_size);
 unsigned io_commands = 0;
 bool fault_done = false;
 std::uint64_t more_at = 0;
+volatile std::sig_atomic_t rotate = 0;
+volatile std::sig_atomic_t armed = 1;
+/// I/O commands that arrive before are served then.
+clock_type::time_point paused_until{};
 
 [[gnu::format(printf, 1, 2)]] void say(const char* format, ...)
 {
@@ -105,7 +117,7 @@ void store(std::uint8_t* to, T value)
 /// Is the fault of this kind due with this I/O command?
 bool due(const char* kind)
 {
-    if (fault_done || told.fault != kind || io_commands < told.at)
+    if (!armed || fault_done || told.fault != kind || io_commands < told.at)
         return false;
     fault_done = true;
     say("now: %s", kind);
@@ -130,7 +142,12 @@ struct slot {
     std::uint8_t* response;
     std::array<std::uint8_t, command_size> command;
     std::uint32_t length = 0;
+    bool stuck = false; ///< it has no answer before it is aborted
 };
+
+class connection;
+/// I/O commands that arrived during a pause.
+std::list<std::pair<connection*, unsigned>> paused;
 
 class connection
 {
@@ -177,6 +194,7 @@ public:
     connection& operator=(const connection&) = delete;
     ~connection()
     {
+        paused.remove_if([this](const auto& one) { return one.first == this; });
         rdma_destroy_qp(id_);
         ibv_destroy_cq(cq_);
         ibv_dereg_mr(mr_);
@@ -198,6 +216,37 @@ public:
         wr.wr.rdma.rkey = le32toh(load<std::uint32_t>(command.data() + 35));
         std::memset(slots_[0].data, 0xee, block);
         post(index | foreign, wr, slots_[0].data, block);
+    }
+
+    /// Answers a command that is stuck. Returns false if it is not this one's.
+    bool abort(std::uint16_t qid, std::uint16_t id)
+    {
+        if (qid != qid_)
+            return false;
+        for (unsigned i = 0; i < depth; i++) {
+            if (!slots_[i].stuck || load<std::uint16_t>(slots_[i].command.data() + 2) != id)
+                continue;
+            slots_[i].stuck = false;
+            say("aborted a command");
+            respond(i, 0x0007); // Command Abort Requested
+            return true;
+        }
+        return false;
+    }
+
+    /// Serves an I/O command after a pause.
+    void resume(unsigned index) { io(index, slots_[index].command[0]); }
+
+    /// The ANA state of its address; 0 without ANA.
+    int ana() const
+    {
+        char text[INET_ADDRSTRLEN] = "";
+        const auto* at = reinterpret_cast<const sockaddr_in*>(rdma_get_local_addr(id_));
+        inet_ntop(AF_INET, &at->sin_addr, text, sizeof(text));
+        for (std::size_t i = 0; i < told.ana.size() && i < told.addresses.size(); i++)
+            if (told.addresses[i] == text)
+                return told.ana[i];
+        return 0;
     }
 
     /// Returns whether there was anything to do.
@@ -271,7 +320,8 @@ private:
     void respond(unsigned index, std::uint16_t status = 0, std::uint64_t result = 0)
     {
         auto& s = slots_[index];
-        bool invalidate = s.command[39] == 0x4f && load<std::uint32_t>(s.command.data() + 35);
+        bool invalidate =
+            !told.keeps_keys && s.command[39] == 0x4f && load<std::uint32_t>(s.command.data() + 35);
         // A key that is not the command's alone: it outlives the command, and is not the target's to
         // invalidate.
         const bool lasting = s.command[39] == 0x40 && load<std::uint32_t>(s.command.data() + 35);
@@ -375,6 +425,15 @@ private:
         store(to + 80, htole32(0x20000));
         store(to + 96, htole32(told.traffic ? 1 << 6 : 0));
         to[111] = 1;
+        if (told.floor_ms)
+            store(to + 320, htole16(1)); // KAS: in units of 100 ms
+        if (!told.ana.empty()) {
+            to[76] = 1 << 3; // CMIC: ANA
+            to[342] = 4;     // ANATT, in seconds
+            to[343] = 0x1f;  // ANACAP: all states
+            store(to + 344, htole32(told.namespaces));
+            store(to + 348, htole32(told.namespaces));
+        }
         store(to + 514, htole16(static_cast<std::uint16_t>(told.entries)));
         store(to + 516, htole32(told.namespaces));
         if (told.picky) {
@@ -386,6 +445,27 @@ private:
         store(to + 1792, htole32((command_size + inline_size) / 16));
         store(to + 1796, htole32(1));
         to[1803] = 1;
+    }
+
+    /// The ANA log page: a group for each namespace, with its number, also if the host asked for groups only.
+    void log_page(unsigned index)
+    {
+        auto& s = slots_[index];
+        const auto dwords = le32toh(load<std::uint32_t>(s.command.data() + 40)) >> 16 |
+                            (le32toh(load<std::uint32_t>(s.command.data() + 44)) & 0xffff) << 16;
+        const auto length = std::min<std::uint32_t>((dwords + 1) * 4, 8192);
+        std::memset(s.data, 0, 8192);
+        if (s.command[40] == 0x0c && !told.ana.empty()) {
+            store(s.data + 8, htole16(static_cast<std::uint16_t>(told.namespaces)));
+            for (unsigned i = 0; i < told.namespaces; i++) {
+                auto* group = s.data + 16 + i * 36;
+                store(group, htole32(i + 1));
+                store(group + 4, htole32(1));
+                group[16] = static_cast<std::uint8_t>(ana());
+                store(group + 32, htole32(i + 1));
+            }
+        }
+        respond_data(index, length);
     }
 
     void admin(unsigned index, std::uint8_t opcode)
@@ -404,11 +484,13 @@ private:
             return;
         case 0x08: // Abort
             say("asked to abort");
-            respond(index, 0, 1);
+            respond(index, 0, aborts(s.command.data()) ? 0 : 1);
             return;
         case 0x02:
-            std::memset(s.data, 0, 4096);
-            respond_data(index, 4096);
+            log_page(index);
+            return;
+        case 0x0a: // Get Features: the keep-alive timeout
+            respond(index, 0, s.command[40] == 0x0f ? told.floor_ms : 0);
             return;
         default: // Keep Alive among them
             respond(index);
@@ -430,6 +512,8 @@ private:
             store(s.data, htole64(disk_size / block));
             store(s.data + 8, htole64(disk_size / block));
             s.data[130] = 9;
+            if (!told.ana.empty())
+                store(s.data + 92, htole32(nsid)); // ANAGRPID
         }
         if (cns == 0 && told.picky) {
             s.data[24] = 1 << 4;
@@ -466,7 +550,24 @@ private:
         auto& s = slots_[index];
         const auto offset = le64toh(load<std::uint64_t>(s.command.data() + 40)) * block;
         const std::uint64_t length = (le16toh(load<std::uint16_t>(s.command.data() + 48)) + 1ULL) * block;
-        io_commands++;
+        if (const auto state = ana(); state > 2) {
+            respond(index, state == 3 ? 0x302 : state == 15 ? 0x303 : 0x301);
+            return;
+        }
+        if (clock_type::now() < paused_until) {
+            paused.emplace_back(this, index);
+            return;
+        }
+        io_commands += armed;
+        if (due("pause")) {
+            paused_until = clock_type::now() + std::chrono::seconds(told.keep_seconds);
+            paused.emplace_back(this, index);
+            return;
+        }
+        if (opcode != 0 && due("stuck")) {
+            s.stuck = true;
+            return;
+        }
         if (due("silence")) {
             receive(index);
             return;
@@ -522,6 +623,8 @@ private:
 
     /// The last connection that the host made to another address; that is another controller of its.
     connection* neighbour();
+    /// Ends the command that an Abort names. Returns false if it is not known.
+    static bool aborts(const std::uint8_t* command);
 
     /// The data of a write are here.
     void written(unsigned index)
@@ -577,6 +680,32 @@ connection* connection::neighbour()
         if (link->qid() && address(id) != address(id_) && (!found || link->qid() > found->qid()))
             found = link.get();
     return found;
+}
+
+bool connection::aborts(const std::uint8_t* command)
+{
+    const auto qid = le16toh(load<std::uint16_t>(command + 40));
+    const auto id = load<std::uint16_t>(command + 42);
+    return std::any_of(connections.begin(), connections.end(),
+                       [&](auto& one) { return one.second->abort(qid, id); });
+}
+
+void end_pause()
+{
+    if (paused.empty() || clock_type::now() < paused_until)
+        return;
+    say("served again");
+    for (auto waiting = std::move(paused); !waiting.empty(); waiting.pop_front())
+        waiting.front().first->resume(waiting.front().second);
+}
+
+void rotate_ana()
+{
+    if (!rotate || told.ana.empty())
+        return;
+    rotate = 0;
+    std::rotate(told.ana.begin(), told.ana.begin() + 1, told.ana.end());
+    say("the ANA states have changed");
 }
 
 /// Returns whether the connection's id is still of use.
@@ -689,6 +818,14 @@ int main(int argc, char** argv)
             told.grant = static_cast<unsigned>(std::atoi(argv[++i]));
         else if (i + 1 < argc && word == "--mdts")
             told.mdts = static_cast<unsigned>(std::atoi(argv[++i]));
+        else if (i + 1 < argc && word == "--floor")
+            told.floor_ms = static_cast<unsigned>(std::atoi(argv[++i])) * 1000;
+        else if (i + 1 < argc && word == "--ana")
+            told.ana.push_back(std::atoi(argv[++i]));
+        else if (word == "--unarmed")
+            armed = 0; // SIGUSR2 arms the fault
+        else if (word == "--keeps-keys")
+            told.keeps_keys = true;
         else if (word == "--refuse")
             told.refuse = true;
         else if (word == "--traffic")
@@ -707,7 +844,9 @@ int main(int argc, char** argv)
             stderr,
             "usage: weft-hostile [--fault KIND] [--at N] [--keep SECONDS] [--serial TEXT] [--namespaces N] "
             "[--entries N] [--grant QUEUES] [--mdts N] "
-            "[--traffic] [--anonymous] [--cacheless] [--picky] [--port N] ADDRESS...\n");
+            "[--traffic] [--anonymous] [--cacheless] [--picky] [--keeps-keys] [--floor SECONDS] [--ana "
+            "STATE]... "
+            "[--port N] ADDRESS...\n");
         return 2;
     }
     auto* channel = rdma_create_event_channel();
@@ -715,6 +854,8 @@ int main(int argc, char** argv)
         die("event channel");
     for (const auto& address : told.addresses)
         listen_on(channel, address);
+    std::signal(SIGUSR1, [](int) { rotate = 1; });
+    std::signal(SIGUSR2, [](int) { armed = 1; });
     say("listening");
     for (;;) {
         handle_events(channel);
@@ -722,6 +863,8 @@ int main(int argc, char** argv)
         for (auto& [id, link] : connections)
             busy |= link->poll();
         execute_late();
+        end_pause();
+        rotate_ana();
         if (!busy) {
             pollfd wait{channel->fd, POLLIN, 0};
             ::poll(&wait, 1, 1);

@@ -1,0 +1,102 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# Targets that differ from the kernel's, as others may: no key is invalidated by
+# the target, a longer keep-alive timeout than requested, an Abort that ends its
+# command, a pause of all I/O, ANA groups of namespaces, which no event reports.
+# lab-kernel: uml
+# shellcheck disable=SC2154 # What hostile_begin sets.
+. "${0%/*}/lib.sh"
+
+hostile_begin
+other="rdma://10.9.0.2/$nqn"
+none_ends() { is "$1: no association ends" "$(losses | grep -vc "$late")" 0; }
+ended() {
+	ok "$1: disconnected" weftctl disconnect --all
+	gone
+}
+
+# --- Keys: each is invalidated by the host
+hostile none --keeps-keys
+ok "keys: connected" weftctl connect "$uri" "${patience[@]}"
+ok "keys: fio's verification ends well" verify /dev/weft-rdma0n1 size=2m bsrange=4k-256k
+none_ends keys
+ended keys
+
+# --- The keep-alive timeout that the target uses counts for writes that may be executed late
+hostile none --floor 600
+ok "floor: connected" weftctl connect "$uri" "${patience[@]}"
+ok "floor: the log says by how much it is longer" \
+	log_says "the target uses a keep-alive timeout of 600000 ms, not ${keep_alive}000"
+ok "floor: fio's verification ends well" verify /dev/weft-rdma0n1 size=1m
+none_ends floor
+ended floor
+late_begin "floor" $((2 * (keep_alive + 3) - 2)) --floor $((keep_alive + 3))
+late_writes "floor" python3 /tmp/late.py 59
+late_end "floor"
+
+# --- A command without an answer is aborted, ends with that, and is sent again
+hostile stuck --unarmed --at 20
+ok "stuck: a volume" weftctl create v "$uri" --force "${patience[@]}"
+ok "stuck: with a second path" weftctl path add v "$other" "${patience[@]}"
+kill -USR2 "$target"
+ok "stuck: reads end" dd if=/dev/weft/v of=/dev/null bs=64k count=60 iflag=direct status=none
+ok "stuck: one was stuck" grep -q "now: stuck" /tmp/hostile.out
+ok "stuck: and was aborted" grep -q "aborted a command" /tmp/hostile.out
+is "stuck: no association ends by a timeout" "$(ends timeout)" 0
+ok "stuck: the log says so" log_says "timed out, aborting it"
+none_ends stuck
+ok "stuck: stopped" weftctl stop v
+ended stuck
+
+# --- All I/O waits in the target for a while
+hostile pause --at 40 --keep 3
+ok "pause: connected" weftctl connect "$uri" "${patience[@]}"
+ok "pause: fio's verification ends well" verify /dev/weft-rdma0n1 size=4m bsrange=4k-64k
+ok "pause: there was one" grep -q "served again" /tmp/hostile.out
+is "pause: no association ends by a timeout" "$(ends 'timeout|keep-alive')" 0
+none_ends pause
+ended pause
+
+# --- ANA by groups of one namespace, and without events
+hostile none --ana 1 --ana 3
+ok "ana: a volume" weftctl create v "$uri" --force "${patience[@]}"
+refused "ana: a path that is inaccessible is not added" 1 "its ANA state is inaccessible" \
+	weftctl path add v "$other" "${patience[@]}"
+changes() { grep -c "ANA states have changed" /tmp/hostile.out; }
+changed() { [ "$(changes)" -ge "$1" ]; }
+swap() { local before; before=$(changes); kill -USR1 "$target"; until_true 10 changed $((before + 1)); }
+swap
+dd if=/dev/weft/v of=/dev/null bs=4k count=1 iflag=direct status=none & reader=$!
+sleep "$(slow 2)"
+ok "ana: I/O waits while the only path is inaccessible" kill -0 $reader
+swap
+wait $reader
+result $? "ana: and goes on when it is accessible again"
+none_ends ana
+ok "ana: stopped" weftctl stop v
+ended ana
+
+hostile none --ana 1 --ana 2
+ok "ana: a volume on an optimized path" weftctl create v "$uri" --force "${patience[@]}"
+ok "ana: with a non-optimized one" weftctl path add v "$other" "${patience[@]}"
+# carried PATH: how many reads of 64 that path has carried. is_now PATH STATE: its ANA state.
+reads() { awk '{ print $1 }' "/sys/block/weft-rdma$1n1/stat"; }
+carried() {
+	local before
+	before=$(reads "$1")
+	dd if=/dev/weft/v of=/dev/null bs=64k count=64 iflag=direct status=none
+	echo $(($(reads "$1") - before))
+}
+is_now() { [ "$(cat "/sys/block/weft-rdma$1n1/ana_state")" = "$2" ]; }
+rescan() { for n in 0 1; do echo 1 >/sys/class/weft-rdma/weft-rdma$n/rescan_controller; done; }
+ok "ana: the second is non-optimized" is_now 1 non-optimized
+is "ana: and carries nothing" "$(carried 1)" 0
+change_places() { swap; rescan; until_true 20 is_now 0 non-optimized; }
+verify_while "ana: verified while the two change places" /dev/weft/v 8 1500 change_places
+ok "ana: a scan reads the states" until_true 20 is_now 1 optimized
+ok "ana: now the second carries all" test "$(carried 1)" -ge 64
+none_ends "ana, non-optimized"
+ok "ana: stopped" weftctl stop v
+ended ana
+hostile_end
+done_testing
