@@ -209,22 +209,6 @@ void weft_sgl_none(struct nvme_command *cmd)
 	weft_sgl_keyed(cmd, 0, 0, 0, false);
 }
 
-/**
- * weft_sgl_inline() - data follow the command in its capsule
- * @cmd: its data pointer is set
- * @len: bytes
- */
-void weft_sgl_inline(struct nvme_command *cmd, u32 len)
-{
-	struct nvme_sgl_desc *sgl = &cmd->common.dptr.sgl;
-
-	cmd->common.flags |= NVME_CMD_SGL_METABUF;
-	sgl->addr = 0;
-	sgl->length = cpu_to_le32(len);
-	memset(sgl->rsvd, 0, sizeof(sgl->rsvd));
-	sgl->type = WEFT_SGL_INLINE;
-}
-
 /* Strings on the wire are padded with spaces, and may have any bytes. */
 static void weft_info_string(char *to, const char *from, size_t len)
 {

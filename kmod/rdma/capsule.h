@@ -183,7 +183,6 @@ void weft_capsule_identify(struct nvme_command *cmd, u8 cns, u32 nsid);
 void weft_capsule_log_page(struct nvme_command *cmd, u8 lid, u32 bytes);
 
 void weft_sgl_none(struct nvme_command *cmd);
-void weft_sgl_inline(struct nvme_command *cmd, u32 len);
 
 int weft_info_controller(const struct nvme_id_ctrl *id, u64 cap, u32 page_bytes,
 			 struct weft_ctrl_info *info, struct weft_why *why);
@@ -238,13 +237,29 @@ static inline void weft_capsule_rw(struct nvme_command *cmd, u32 nsid, bool writ
 static inline void weft_sgl_keyed(struct nvme_command *cmd, u64 addr, u32 len, u32 key,
 				  bool invalidate)
 {
-	struct nvme_keyed_sgl_desc *sgl = &cmd->common.dptr.ksgl;
+	u64 type = invalidate ? WEFT_SGL_KEYED_INVAL : WEFT_SGL_KEYED;
+	__le64 *sgl = (__le64 *)&cmd->common.dptr.ksgl;
+
+	static_assert(sizeof(cmd->common.dptr.ksgl) == 2 * sizeof(*sgl));
+	cmd->common.flags |= NVME_CMD_SGL_METABUF;
+	sgl[0] = cpu_to_le64(addr);
+	/* 24 bits of length, 32 of key, 8 of type. */
+	sgl[1] = cpu_to_le64(len | (u64)key << 24 | type << 56);
+}
+
+/**
+ * weft_sgl_inline() - data follow the command in its capsule
+ * @cmd: its data pointer is set
+ * @len: bytes
+ */
+static inline void weft_sgl_inline(struct nvme_command *cmd, u32 len)
+{
+	__le64 *sgl = (__le64 *)&cmd->common.dptr.sgl;
 
 	cmd->common.flags |= NVME_CMD_SGL_METABUF;
-	sgl->addr = cpu_to_le64(addr);
-	put_unaligned_le24(len, sgl->length);
-	put_unaligned_le32(key, sgl->key);
-	sgl->type = invalidate ? WEFT_SGL_KEYED_INVAL : WEFT_SGL_KEYED;
+	sgl[0] = 0;
+	/* 32 bits of length, 24 reserved, 8 of type. */
+	sgl[1] = cpu_to_le64(len | (u64)WEFT_SGL_INLINE << 56);
 }
 
 #endif /* WEFT_RDMA_CAPSULE_H */

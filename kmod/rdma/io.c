@@ -222,29 +222,37 @@ void weft_rdma_recv_done(struct ib_cq *cq, struct ib_wc *wc)
 				"queue %u: a receive cannot be posted", queue->index);
 }
 
-static void weft_request_unmap(struct weft_rdma_queue *queue, struct request *rq,
-			       struct weft_rdma_pdu *pdu)
+static __always_inline void weft_request_unmap(struct weft_rdma_queue *queue, struct request *rq,
+					       struct weft_rdma_pdu *pdu)
 {
 	/* Peer memory stays mapped. */
 	if (!pdu->mapping)
 		ib_dma_unmap_sg(queue->ctrl->ib, pdu->table.sgl, pdu->nents,
 				rq_dma_dir(rq));
-	sg_free_table_chained(&pdu->table, WEFT_RDMA_PDU_SEGS);
+	if (unlikely(pdu->table.orig_nents > WEFT_RDMA_PDU_SEGS))
+		sg_free_table_chained(&pdu->table, WEFT_RDMA_PDU_SEGS);
 	pdu->nents = 0;
 }
 
-/* The page size of a registration. Short ones have few pages in any case. */
-static u32 weft_request_page_bytes(struct weft_rdma_queue *queue, struct weft_rdma_pdu *pdu)
+static noinline u32 weft_request_long_page_bytes(struct weft_rdma_queue *queue,
+						 struct weft_rdma_pdu *pdu)
 {
-	if (sg_dma_len(pdu->table.sgl) < SZ_64K)
-		return SZ_4K;
 	return weft_rdma_page_bytes(queue->ctrl->ib, pdu->table.sgl, pdu->dma_nents);
 }
 
+/* The page size of a registration. Short ones have few pages in any case. */
+static __always_inline u32 weft_request_page_bytes(struct weft_rdma_queue *queue,
+						   struct weft_rdma_pdu *pdu)
+{
+	return sg_dma_len(pdu->table.sgl) < SZ_64K ? SZ_4K :
+						     weft_request_long_page_bytes(queue, pdu);
+}
+
 /* Register what is mapped, by the work request before the SEND. */
-static int weft_request_register(struct weft_rdma_queue *queue,
-				 struct weft_rdma_slot *slot, struct request *rq,
-				 struct weft_rdma_pdu *pdu, struct nvme_command *cmd)
+static __always_inline int weft_request_register(struct weft_rdma_queue *queue,
+						 struct weft_rdma_slot *slot, struct request *rq,
+						 struct weft_rdma_pdu *pdu,
+						 struct nvme_command *cmd)
 {
 	struct ib_mr *mr = slot->mr;
 	int nr;
@@ -255,7 +263,6 @@ static int weft_request_register(struct weft_rdma_queue *queue,
 	if (unlikely(nr != pdu->dma_nents))
 		return nr < 0 ? nr : -EINVAL;
 	ib_update_fast_reg_key(mr, ib_inc_rkey(mr->rkey));
-	slot->reg.mr = mr;
 	slot->reg.key = mr->rkey;
 	slot->reg.access = rq_data_dir(rq) == WRITE ? IB_ACCESS_REMOTE_READ :
 			   IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE;
@@ -265,8 +272,8 @@ static int weft_request_register(struct weft_rdma_queue *queue,
 }
 
 /* Put the data behind the command if they fit. Returns the number of pieces. */
-static int weft_request_inline(struct request *rq, struct weft_rdma_pdu *pdu,
-			       struct nvme_command *cmd, struct ib_sge *sge)
+static __always_inline int weft_request_inline(struct request *rq, struct weft_rdma_pdu *pdu,
+					       struct nvme_command *cmd, struct ib_sge *sge)
 {
 	struct scatterlist *sg;
 	int i;
@@ -279,27 +286,48 @@ static int weft_request_inline(struct request *rq, struct weft_rdma_pdu *pdu,
 	return pdu->dma_nents;
 }
 
-static bool weft_request_fits_inline(struct weft_rdma_queue *queue, struct request *rq,
-				     struct weft_rdma_pdu *pdu)
+static __always_inline bool weft_request_fits_inline(struct weft_rdma_queue *queue,
+						     struct request *rq,
+						     struct weft_rdma_pdu *pdu)
 {
 	return rq_data_dir(rq) == WRITE &&
 	       blk_rq_payload_bytes(rq) <= queue->inline_bytes &&
-	       pdu->dma_nents <= min_t(u32, WEFT_RDMA_INLINE_SEGS,
-				       queue->ctrl->ib->attrs.max_send_sge - 1);
+	       pdu->dma_nents <= queue->inline_segs;
 }
 
-static int weft_request_map(struct weft_rdma_queue *queue, struct request *rq,
-			    struct weft_rdma_pdu *pdu)
+/* A table of the request's segments. Returns their number, or -ENOMEM. */
+static noinline int weft_request_segments(struct request *rq, struct weft_rdma_pdu *pdu)
 {
-	int ret;
+	if (sg_alloc_table_chained(&pdu->table, blk_rq_nr_phys_segments(rq), pdu->sgl,
+				   WEFT_RDMA_PDU_SEGS))
+		return -ENOMEM;
+	return weft_rq_map_sg(rq, pdu->table.sgl);
+}
+
+/* The same for a request of one segment, such as most small I/O. */
+static __always_inline int weft_request_segment(struct request *rq, struct weft_rdma_pdu *pdu)
+{
+	struct bio_vec vec = req_bvec(rq);
+
+	pdu->table.orig_nents = 1;
+	pdu->sgl[0] = (struct scatterlist) {};
+	sg_set_page(pdu->sgl, vec.bv_page, vec.bv_len, vec.bv_offset);
+	sg_mark_end(pdu->sgl);
+	return 1;
+}
+
+static __always_inline int weft_request_map(struct weft_rdma_queue *queue, struct request *rq,
+					    struct weft_rdma_pdu *pdu, unsigned int segments)
+{
+	int nents;
 
 	pdu->table.sgl = pdu->sgl;
-	ret = sg_alloc_table_chained(&pdu->table, blk_rq_nr_phys_segments(rq),
-				     pdu->sgl, WEFT_RDMA_PDU_SEGS);
-	if (unlikely(ret))
-		return -ENOMEM;
-	pdu->nents = weft_rq_map_sg(rq, pdu->table.sgl);
-	pdu->dma_nents = ib_dma_map_sg(queue->ctrl->ib, pdu->table.sgl, pdu->nents,
+	nents = likely(segments == 1) ? weft_request_segment(rq, pdu) :
+					weft_request_segments(rq, pdu);
+	if (unlikely(nents < 0))
+		return nents;
+	pdu->nents = nents;
+	pdu->dma_nents = ib_dma_map_sg(queue->ctrl->ib, pdu->table.sgl, nents,
 				       rq_dma_dir(rq));
 	if (likely(pdu->dma_nents > 0))
 		return 0;
@@ -313,11 +341,13 @@ static int weft_request_map(struct weft_rdma_queue *queue, struct request *rq,
 }
 
 /* Encode the block layer's request as a command. Returns a blk_status_t. */
-static blk_status_t weft_request_build(struct weft_rdma_ns *ns, struct request *rq,
-				       struct nvme_command *cmd)
+static __always_inline blk_status_t weft_request_build(struct weft_rdma_ns *ns,
+						       struct request *rq,
+						       struct nvme_command *cmd)
 {
-	u8 shift = ns->info.lba_shift;
-	u64 lba = blk_rq_pos(rq) >> (shift - SECTOR_SHIFT);
+	/* The masks tell the compiler that the shifts are in range. */
+	u8 shift = ns->info.lba_shift & 31;
+	u64 lba = blk_rq_pos(rq) >> ((shift - SECTOR_SHIFT) & 31);
 	u32 blocks = blk_rq_bytes(rq) >> shift;
 	struct nvme_dsm_range *range;
 
@@ -404,7 +434,7 @@ static blk_status_t weft_unsent_status(int error)
 
 /*
  * Make a key for this command, for registered memory without its own key. Not
- * inline, like weft_queue_request(), so that other kinds of requests do not pay.
+ * inline, so that commands on memory with its own key do not pay.
  */
 static noinline blk_status_t weft_queue_peer_per_io(struct weft_rdma_queue *queue,
 						    struct request *rq,
@@ -481,18 +511,19 @@ static blk_status_t weft_request_turn_away(struct weft_rdma_ns *ns, struct reque
 }
 
 /* A command of ours, as it is, or a request of the block layer's. */
-static noinline blk_status_t weft_queue_request(struct weft_rdma_queue *queue, struct request *rq,
-						struct weft_rdma_pdu *pdu)
+static __always_inline blk_status_t weft_queue_request(struct weft_rdma_queue *queue,
+						       struct request *rq,
+						       struct weft_rdma_pdu *pdu, bool ours)
 {
 	struct weft_rdma_ns *ns = rq->q->queuedata;
-	bool ours = blk_rq_is_passthrough(rq);
 	struct weft_rdma_slot *slot;
 	struct nvme_command *cmd;
+	unsigned int segments;
 	int num_sge = 1, ret;
 	blk_status_t status;
 
 	/* Its nsid may belong to another disk now, or to none. The admin queue has no @ns. */
-	if (ns && unlikely(READ_ONCE(ns->state) != WEFT_NS_READY))
+	if ((!ours || ns) && unlikely(READ_ONCE(ns->state) != WEFT_NS_READY))
 		return ours ? BLK_STS_TRANSPORT : weft_request_turn_away(ns, rq);
 	if (!ours && op_is_write(req_op(rq)) && unlikely(!weft_rdma_may_write(ns, rq->bio)))
 		return weft_request_turn_away(ns, rq);
@@ -517,8 +548,9 @@ static noinline blk_status_t weft_queue_request(struct weft_rdma_queue *queue, s
 	}
 	weft_slot_begin(slot, pdu, cmd);
 
-	if (blk_rq_nr_phys_segments(rq)) {
-		ret = weft_request_map(queue, rq, pdu);
+	segments = blk_rq_nr_phys_segments(rq);
+	if (segments) {
+		ret = weft_request_map(queue, rq, pdu, segments);
 		if (unlikely(ret))
 			goto out_cleanup;
 		if (weft_request_fits_inline(queue, rq, pdu)) {
@@ -542,28 +574,25 @@ out_cleanup:
 	return weft_unsent_status(ret);
 }
 
-static struct weft_rdma_queue *weft_request_queue(struct blk_mq_hw_ctx *hctx, struct request *rq,
-						  struct weft_rdma_pdu *pdu)
+/* An operation on registered memory, or a command of ours. */
+static noinline blk_status_t weft_queue_passthrough(struct blk_mq_hw_ctx *hctx,
+						    struct request *rq,
+						    struct weft_rdma_pdu *pdu)
 {
 	struct weft_rdma_queue *queue = hctx->driver_data;
 
-	if (blk_rq_is_passthrough(rq)) {
-		if (!pdu->mapping && pdu->connects)
-			queue = pdu->connects;
-		else if (pdu->mem)
-			queue = &queue->ctrl->queues[queue->ctrl->mem_first + hctx->queue_num];
-	}
+	if (!pdu->mapping && pdu->connects)
+		queue = pdu->connects;
+	else if (pdu->mem)
+		queue = &queue->ctrl->queues[queue->ctrl->mem_first + hctx->queue_num];
 	pdu->queue = queue;
-	return queue;
-}
-
-/* Setup sends its commands before the queue is live. */
-static bool weft_queue_takes(const struct weft_rdma_queue *queue, struct request *rq,
-			     const struct weft_rdma_pdu *pdu)
-{
-	return likely(test_bit(WEFT_QUEUE_LIVE, &queue->flags)) ||
-	       (blk_rq_is_passthrough(rq) && !pdu->mapping &&
-		test_bit(WEFT_QUEUE_CONNECTED, &queue->flags));
+	if (likely(pdu->mapping))
+		return likely(test_bit(WEFT_QUEUE_LIVE, &queue->flags)) ?
+		       weft_queue_peer(queue, rq, pdu) : BLK_STS_TRANSPORT;
+	/* Setup sends its commands before the queue is live. */
+	return test_bit(WEFT_QUEUE_LIVE, &queue->flags) ||
+	       test_bit(WEFT_QUEUE_CONNECTED, &queue->flags) ?
+	       weft_queue_request(queue, rq, pdu, true) : BLK_STS_TRANSPORT;
 }
 
 /**
@@ -576,16 +605,18 @@ static bool weft_queue_takes(const struct weft_rdma_queue *queue, struct request
  */
 blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd)
 {
+	struct weft_rdma_queue *queue = hctx->driver_data;
 	struct request *rq = bd->rq;
 	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
-	struct weft_rdma_queue *queue = weft_request_queue(hctx, rq, pdu);
 
-	if (unlikely(!weft_queue_takes(queue, rq, pdu)))
-		return !blk_rq_is_passthrough(rq) &&
-		       weft_rdma_failover(rq, rq->rq_flags & RQF_DONTPREP) ?
+	/* Apart, so that neither kind of requests pays for the other one. */
+	if (blk_rq_is_passthrough(rq))
+		return weft_queue_passthrough(hctx, rq, pdu);
+	pdu->queue = queue;
+	if (unlikely(!test_bit(WEFT_QUEUE_LIVE, &queue->flags)))
+		return weft_rdma_failover(rq, rq->rq_flags & RQF_DONTPREP) ?
 		       BLK_STS_OK : BLK_STS_TRANSPORT;
-	return blk_rq_is_passthrough(rq) && pdu->mapping ? weft_queue_peer(queue, rq, pdu) :
-							   weft_queue_request(queue, rq, pdu);
+	return weft_queue_request(queue, rq, pdu, false);
 }
 
 static blk_status_t weft_blk_status(u16 status)

@@ -100,30 +100,6 @@ bool weft_rdma_failover(struct request *rq, bool sent)
 }
 
 /**
- * weft_rdma_may_write() - is the lease of a namespace's volume still valid?
- * @ns: the namespace
- * @bio: the write; NULL for one from registered memory
- *
- * A write may have waited since the volume allowed it, for a tag or for a retry.
- * After the lease another host may own the volume.
- *
- * Context: any.
- * Return: whether the write may be sent; true for the disk of no volume.
- */
-bool weft_rdma_may_write(struct weft_rdma_ns *ns, const struct bio *bio)
-{
-	struct weft_rdma_path *rp;
-	bool may = true;
-
-	rcu_read_lock();
-	rp = READ_ONCE(ns->path);
-	if (rp && unlikely(weft_lease_is_over(rp->path.lease)))
-		may = rp->path.events->may_write(&rp->path, bio);
-	rcu_read_unlock();
-	return may;
-}
-
-/**
  * weft_rdma_path_gone() - a namespace does not come back
  * @ns: the namespace
  *

@@ -186,6 +186,7 @@ static int weft_queue_init_slot(struct weft_rdma_queue *queue, u32 index, struct
 	slot->reg.wr.next = &slot->send;
 	slot->reg.wr.opcode = IB_WR_REG_MR;
 	slot->reg.wr.wr_cqe = &slot->reg_cqe;
+	slot->reg.mr = slot->mr;
 	slot->send.opcode = IB_WR_SEND;
 	slot->send.send_flags = IB_SEND_SIGNALED;
 	slot->send.wr_cqe = &slot->send_cqe;
@@ -360,6 +361,8 @@ int weft_rdma_queue_start(struct weft_rdma_queue *queue, struct weft_why *why)
 	ret = weft_queue_resolve(queue, why);
 	if (ret)
 		goto out_destroy_id;
+	queue->inline_segs = min_t(u32, WEFT_RDMA_INLINE_SEGS,
+				   queue->ctrl->ib->attrs.max_send_sge - 1);
 	queue->pd = queue->mem ? queue->ctrl->domain->pd : queue->ctrl->pd;
 	ret = weft_queue_alloc_memory(queue, why);
 	if (ret)

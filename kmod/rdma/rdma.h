@@ -90,6 +90,8 @@ struct weft_rdma_queue;
  * @send_cqe: completion of the SEND
  * @reg_cqe: completion of REG_MR, if it fails
  * @inv_cqe: completion of a local invalidation
+ *
+ * Each begins a cache line of its own: other CPUs use its neighbours.
  */
 struct weft_rdma_slot {
 	struct request		*rq;
@@ -104,7 +106,7 @@ struct weft_rdma_slot {
 	struct ib_cqe		send_cqe;
 	struct ib_cqe		reg_cqe;
 	struct ib_cqe		inv_cqe;
-};
+} ____cacheline_aligned;
 
 #define WEFT_SLOT_SEND		BIT(0)
 #define WEFT_SLOT_RESPONSE	BIT(1)
@@ -143,6 +145,7 @@ struct weft_rdma_recv {
  * @size: entries as told to the target; one command less may be in flight
  * @index: 0 is the admin queue
  * @inline_bytes: of data a capsule takes
+ * @inline_segs: that these may have
  * @poll: it has no interrupts; io_uring polls it
  * @scarce: it has fewer slots than tags, so a request has to claim a slot
  * @claimed: bitmap of claimed slots, if @scarce
@@ -168,6 +171,7 @@ struct weft_rdma_queue {
 	struct weft_rdma_slot	*slots;
 	unsigned long		flags;
 	u32			inline_bytes;
+	u16			inline_segs;
 	u16			size;
 	u16			index;
 	bool			poll;
@@ -787,6 +791,27 @@ struct weft_rdma_path {
 	struct work_struct	waiting_work;
 };
 
+/**
+ * weft_rdma_may_write() - is the lease of a namespace's volume still valid?
+ * @ns: the namespace
+ * @bio: the write; NULL for one from registered memory
+ *
+ * A write may have waited since the volume allowed it, for a tag or for a retry.
+ * After the lease another host may own the volume.
+ *
+ * Context: any, under rcu_read_lock(), as the block layer calls queue_rq(). Inline,
+ * because it runs for every write.
+ * Return: whether the write may be sent; true for the disk of no volume.
+ */
+static inline bool weft_rdma_may_write(struct weft_rdma_ns *ns, const struct bio *bio)
+{
+	struct weft_rdma_path *rp = READ_ONCE(ns->path);
+
+	RCU_LOCKDEP_WARN(!rcu_read_lock_held(), "a path may be freed while it is used");
+	return likely(!rp || !weft_lease_is_over(rp->path.lease)) ||
+	       rp->path.events->may_write(&rp->path, bio);
+}
+
 /* transport.c */
 extern struct weft_transport_ops weft_rdma_transport;
 
@@ -794,7 +819,6 @@ extern struct weft_transport_ops weft_rdma_transport;
 bool weft_rdma_path_attach(struct weft_rdma_path *rp);
 void weft_rdma_path_detach(struct weft_rdma_path *rp);
 bool weft_rdma_failover(struct request *rq, bool sent);
-bool weft_rdma_may_write(struct weft_rdma_ns *ns, const struct bio *bio);
 void weft_rdma_path_gone(struct weft_rdma_ns *ns);
 void weft_rdma_path_settle(struct weft_rdma_ns *ns);
 void weft_rdma_paths_peers(struct weft_rdma_ctrl *ctrl);
