@@ -65,7 +65,7 @@ release: ## check and archive this commit into BUILD/release (TAG=1: and tag it;
 	@packaging/release --check '$(RELEASE_CHECK)' --output $(BUILD)/release $(if $(filter 1,$(TAG)),--tag)
 
 .PHONY: demo
-demo: ## boot a guest, stripe a volume over RDMA, use it, measure it
+demo: ## boot a guest, stripe a volume over two rails, lose one, read into device memory, measure
 	@tests/demo
 
 .PHONY: unit
