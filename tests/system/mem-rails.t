@@ -75,6 +75,30 @@ ok "it is back" until_true 20 is_back
 verified "and is taken again"
 ok "which is the nearer" test "$b1" -gt 1000000
 is "alone" "$b2" 0
+
+# --- GPU memory: a libcuda whose memory is the BAR
+gpu() { LD_LIBRARY_PATH=/usr/local/lib/weft-standin WEFT_STANDIN_BAR=$near env "$@"; }
+bench="weft-bench v --gpu 0 --size 8M --block 64K --routes direct"
+# shellcheck disable=SC2086
+gpu $bench >/tmp/out 2>/tmp/err
+is "reads into GPU memory take the direct route" "$(awk '/^direct/ { print $NF }' /tmp/out)" direct
+is "an ordered GPU is not flushed" "$(grep -c flushed /tmp/err)" 0
+# shellcheck disable=SC2086
+gpu WEFT_STANDIN_UNORDERED=1 $bench >/tmp/out 2>/tmp/err
+result $? "the same on a GPU that does not order what it gets"
+ok "it is flushed" grep -q flushed /tmp/err
+# shellcheck disable=SC2086
+gpu WEFT_STANDIN_UNORDERED=1 WEFT_STANDIN_NO_FLUSH=1 $bench >/tmp/out 2>/tmp/err
+is "reads fail if the flush fails" "$(grep -c 'an I/O failed: Input/output error' /tmp/out)" 1
+# shellcheck disable=SC2086
+gpu WEFT_STANDIN_UNORDERED=1 WEFT_STANDIN_NO_HOST_FLUSH=1 $bench >/tmp/out 2>/tmp/err
+is "without a flush by the host there is no direct route" \
+	"$? $(grep -c 'visible to it only after a flush' /tmp/out)" "3 1"
+ok "the BAR itself" weft-bench v --bar "$near" --size 8M --block 64K --routes direct
+weft-bench v --bar "$far" --size 8M --block 64K --routes direct >/tmp/out 2>/tmp/err
+is "a BAR that the adapters do not reach is refused" "$? $(grep -c 'no direct route' /tmp/out)" "3 1"
+weft-bench v --bar 05:00.0 --routes direct >/tmp/out 2>&1
+is "an address without its domain is a usage error" "$? $(grep -c 'DDDD:BB:DD.F' /tmp/out)" "2 1"
 is "status reports the bytes of each route" \
 	"$(status_of v '.memory | .direct > 1000000 and .vmap == 0 and .bounce == 0')" true
 ok "stopped" weftctl stop v

@@ -332,6 +332,8 @@ Way Engine::Impl::way_of(const Target& target, const Registration* memory) noexc
     if (target.mem_ && (!state || state->id)) {
         way.mem = target.mem_->get();
         way.target = target.id_;
+        if (way.memory && way.memory->flush && way.route == Route::direct)
+            way.gpu = way.memory->context;
     }
     return way;
 }
@@ -375,6 +377,11 @@ std::optional<Ticket> Engine::Impl::begin(Kind kind, const Target& target, const
             .token = token,
             .io = io};
     const Ticket ticket{index, op.generation};
+    if (op.way.gpu && !flushes) {
+        flushes = true;
+        flushed.reserve(ops.size());
+        unflushed.reserve(ops.size());
+    }
     named[index].store(memory ? memory->state_.get() : nullptr, std::memory_order_relaxed);
     if (io.deadline)
         op.until = from_now(*io.deadline);
@@ -426,6 +433,9 @@ void Engine::Impl::advance(std::uint32_t index, std::int64_t result) noexcept
 {
     auto& op = ops[index];
     const bool by_file = op.kind != Kind::flush && op.way.mem < 0;
+    if (op.way.gpu && op.kind == Kind::read && result > 0 &&
+        std::ranges::find(unflushed, op.way.gpu) != unflushed.end())
+        result = -EIO;
     if (is_transient(result) && !op.cancelled) {
         if (!send(index))
             finish(index, -EBUSY);
@@ -461,6 +471,32 @@ void Engine::Impl::take(const io_uring_cqe& cqe) noexcept
         slot_done(static_cast<std::uint32_t>(data & ~slot_mark), faults::replace(cqe.res));
     else
         advance(static_cast<std::uint32_t>(data), faults::replace(cqe.res));
+}
+
+/// Flushes the GPUs that need it, for the first `count` completions of the ring: the payload of a read goes
+/// to the GPU, and its completion to the host, so the GPU may see the payload later.
+void Engine::Impl::flush_gpus(unsigned count) noexcept
+{
+    flushed.clear();
+    unflushed.clear();
+    unsigned head = 0;
+    io_uring_cqe* cqe = nullptr;
+    io_uring_for_each_cqe(&ring, head, cqe)
+    {
+        if (!count--)
+            break;
+        if (cqe->user_data >= ops.size() || cqe->res <= 0)
+            continue;
+        const auto& op = ops[cqe->user_data];
+        auto* const gpu = op.way.gpu;
+        if (op.kind != Kind::read || !gpu || std::ranges::find(flushed, gpu) != flushed.end())
+            continue;
+        flushed.push_back(gpu);
+        const auto* cuda = shim::cuda();
+        const shim::CurrentContext current(*cuda, gpu);
+        if (!current || cuda->flush_writes(shim::cu_flush_current_context, shim::cu_flush_to_owner))
+            unflushed.push_back(gpu);
+    }
 }
 
 /// Does poll() have work that the ring does not signal?
@@ -546,10 +582,16 @@ void Engine::Impl::progress(bool wait, std::optional<std::chrono::nanoseconds> t
     } else {
         note(io_uring_submit_and_get_events(&ring));
     }
+    // Only these: the GPUs are not flushed for later ones yet.
+    const unsigned count = io_uring_cq_ready(&ring);
+    if (flushes)
+        flush_gpus(count);
     unsigned head = 0, taken = 0;
     io_uring_cqe* cqe = nullptr;
     io_uring_for_each_cqe(&ring, head, cqe)
     {
+        if (taken == count)
+            break;
         take(*cqe);
         taken++;
     }

@@ -71,6 +71,7 @@ struct Way {
     std::uint32_t memory_id = 0;
     Route route = Route::direct;
     const Memory::Impl* memory = nullptr; ///< nullptr for a flush
+    shim::CuContext gpu = nullptr;        ///< the GPU to flush before a read is reported, if it needs that
 };
 
 /// The range of one submission by file.
@@ -190,6 +191,7 @@ struct Engine::Impl {
     void finish(std::uint32_t index, std::int64_t result) noexcept;
     void advance(std::uint32_t index, std::int64_t result) noexcept;
     void take(const io_uring_cqe& cqe) noexcept;
+    void flush_gpus(unsigned count) noexcept;
     [[nodiscard]] bool is_due() const noexcept;
     void tell() const noexcept;
     void settle() noexcept;
@@ -233,10 +235,13 @@ struct Engine::Impl {
     std::vector<Op> ops;
     /// The registration of each operation in flight. Other threads read it, too.
     std::vector<std::atomic<const Registration::State*>> named;
-    std::atomic<std::thread::id> user{}; ///< the last thread that used it; the only one if it is bound
-    bool bound = false;                  ///< only one thread may use the ring
-    std::atomic<pid_t> task = 0;         ///< id of that thread; 0 if it is not bound
-    int broken = 0;                      ///< an error of the ring itself, negative
+    std::atomic<std::thread::id> user{};    ///< the last thread that used it; the only one if it is bound
+    bool bound = false;                     ///< only one thread may use the ring
+    std::atomic<pid_t> task = 0;            ///< id of that thread; 0 if it is not bound
+    int broken = 0;                         ///< an error of the ring itself, negative
+    bool flushes = false;                   ///< there was an operation with Way::gpu
+    std::vector<shim::CuContext> flushed;   ///< for the completions that are handled now
+    std::vector<shim::CuContext> unflushed; ///< those of them that CUDA did not flush
     Origin origin;
     std::vector<std::uint32_t> free_ops;
     std::vector<Completion> ready; ///< a queue, from ready_first on

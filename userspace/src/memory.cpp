@@ -53,6 +53,25 @@ shim::CuResult primary_context(const shim::Cuda& cuda, shim::CuDevice device, sh
     return result;
 }
 
+enum class Flush : std::uint8_t { never, by_host, impossible };
+
+/// Does the GPU of the current context need a flush before its kernels see what another device wrote to it?
+/// If CUDA does not answer, it does.
+Flush flush_of(const shim::Cuda& cuda)
+{
+    shim::CuDevice device = 0;
+    int ordering = 0, options = 0;
+    if (cuda.context_device(&device))
+        return Flush::impossible;
+    if (!cuda.device_attribute(&ordering, shim::cu_device_writes_ordering, device) &&
+        ordering >= shim::cu_ordered_for_owner)
+        return Flush::never;
+    return !cuda.device_attribute(&options, shim::cu_device_flush_options, device) &&
+                   options & shim::cu_flush_by_host
+               ? Flush::by_host
+               : Flush::impossible;
+}
+
 /// The context of device memory. Memory of a pool, or mapped by cuMemMap(), has none: use the primary
 /// context of its GPU.
 shim::CuResult context_of(const shim::Cuda& cuda, shim::CuPointer pointer, shim::CuContext& context)
@@ -300,6 +319,8 @@ Result<Memory> Memory::from_cuda(std::uint64_t device_pointer, std::size_t bytes
     if (const auto result = context_of(*cuda, device_pointer, impl->context))
         return failure(EINVAL, "the pointer is not device memory of CUDA: " + cuda->describe(result));
     const shim::CurrentContext current(*cuda, impl->context);
+    if (!current)
+        return failure(EIO, "CUDA does not make the pointer's context current");
     shim::CuPointer base = 0;
     std::size_t allocated = 0;
     if (const auto result = cuda->address_range(&base, &allocated, device_pointer))
@@ -313,7 +334,12 @@ Result<Memory> Memory::from_cuda(std::uint64_t device_pointer, std::size_t bytes
     const auto first = device_pointer / page_size() * page_size();
     const auto last = round_up(device_pointer + bytes, page_size());
     int fd = -1;
-    if (const auto result = cuda->handle(&fd, first, last - first, shim::cu_handle_dma_buf, 0)) {
+    const auto flush = flush_of(*cuda);
+    impl->flush = flush == Flush::by_host;
+    if (flush == Flush::impossible) {
+        impl->reason = "bytes that an RDMA adapter writes to this GPU are visible to it only after a flush, "
+                       "which its driver does not offer to the host";
+    } else if (const auto result = cuda->handle(&fd, first, last - first, shim::cu_handle_dma_buf, 0)) {
         impl->reason = "the GPU's driver hands out no dma-buf of it (cuMemGetHandleForAddressRange: " +
                        cuda->describe(result) + ")";
     } else {

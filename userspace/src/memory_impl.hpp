@@ -23,6 +23,7 @@ struct Memory::Impl {
     std::uint64_t dmabuf_offset = 0;  ///< offset of the memory in the dma-buf
     std::uint64_t device_pointer = 0; ///< CUDA's
     void* context = nullptr;          ///< CUDA's
+    bool flush = false;               ///< what arrives in it by DMA is visible to its GPU after a flush
     std::uint64_t allocated = 0;      ///< CUDA memory to free
     std::string reason;               ///< why GPU memory has no dma-buf
     Origin origin;

@@ -31,11 +31,13 @@ public:
     /// The caller's own memory. It has to outlive this object and its registrations.
     [[nodiscard]] static Result<Memory> of(void* data, std::size_t bytes);
     /// A range of a dma-buf (udmabuf, AMD, Intel, a BAR exported by weft_p2p). The descriptor is duplicated.
-    /// The range is mapped for the CPU if its exporter allows that.
+    /// The range is mapped for the CPU if its exporter allows that. If it is a GPU's memory, and the GPU does
+    /// not order writes of other devices, the caller flushes it after reads; see docs/memory.md.
     [[nodiscard]] static Result<Memory> from_dmabuf(int fd, std::uint64_t offset, std::size_t bytes);
     /// CUDA device memory of any allocation. It has to outlive this object. Its own context is used, so the
     /// calling thread needs no context. If the driver exports it as a dma-buf, that is used; otherwise I/O is
-    /// staged. ENOENT: there is no libcuda. EINVAL: it is not device memory, or is shorter than `bytes`.
+    /// staged. Reads end with EIO if the GPU needs a flush that fails. ENOENT: there is no libcuda. EINVAL:
+    /// it is not device memory, or is shorter than `bytes`. EIO: CUDA refuses its context.
     [[nodiscard]] static Result<Memory> from_cuda(std::uint64_t device_pointer, std::size_t bytes);
 
     Memory(Memory&& other) noexcept;

@@ -13,6 +13,9 @@ bool load(const Library& from, Cuda& to)
            from.find(to.device_count, "cuDeviceGetCount") && from.find(to.device_get, "cuDeviceGet") &&
            from.find(to.device_name, "cuDeviceGetName") &&
            from.find(to.device_bus_id, "cuDeviceGetPCIBusId") &&
+           from.find(to.device_attribute, "cuDeviceGetAttribute") &&
+           from.find(to.context_device, "cuCtxGetDevice") &&
+           from.find(to.flush_writes, "cuFlushGPUDirectRDMAWrites") &&
            from.find(to.context_retain, "cuDevicePrimaryCtxRetain") &&
            from.find(to.context_release, "cuDevicePrimaryCtxRelease_v2") &&
            from.find(to.context_get, "cuCtxGetCurrent") && from.find(to.context_set, "cuCtxSetCurrent") &&

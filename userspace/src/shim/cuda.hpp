@@ -23,6 +23,12 @@ constexpr CuResult cu_not_ready = 600;            // CUDA_ERROR_NOT_READY
 constexpr int cu_handle_dma_buf = 1;              // CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD
 constexpr int cu_pointer_context = 1;             // CU_POINTER_ATTRIBUTE_CONTEXT
 constexpr int cu_pointer_device = 9;              // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+constexpr int cu_device_flush_options = 117;      // CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS
+constexpr int cu_device_writes_ordering = 118;    // CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING
+constexpr int cu_flush_by_host = 1;               // CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST
+constexpr int cu_ordered_for_owner = 100;         // CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER
+constexpr int cu_flush_current_context = 0;       // CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX
+constexpr int cu_flush_to_owner = 100;            // CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER
 constexpr unsigned cu_event_disable_timing = 2;   // CU_EVENT_DISABLE_TIMING
 constexpr unsigned cu_stream_non_blocking = 1;    // CU_STREAM_NON_BLOCKING
 constexpr unsigned cu_host_register_portable = 1; // CU_MEMHOSTREGISTER_PORTABLE
@@ -35,10 +41,13 @@ struct Cuda {
     CuResult (*device_get)(CuDevice*, int);
     CuResult (*device_name)(char*, int, CuDevice);
     CuResult (*device_bus_id)(char*, int, CuDevice);
+    CuResult (*device_attribute)(int*, int, CuDevice);
     CuResult (*context_retain)(CuContext*, CuDevice);
     CuResult (*context_release)(CuDevice);
     CuResult (*context_get)(CuContext*);
     CuResult (*context_set)(CuContext);
+    CuResult (*context_device)(CuDevice*);
+    CuResult (*flush_writes)(int, int);
     CuResult (*allocate)(CuPointer*, std::size_t);
     CuResult (*release)(CuPointer);
     CuResult (*address_range)(CuPointer*, std::size_t*, CuPointer);

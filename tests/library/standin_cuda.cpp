@@ -1,18 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /// A libcuda.so.1 for machines without a GPU: the entry points that libweft uses, over host memory. Device
-/// pointers are no addresses, so whoever follows one on the CPU is caught. Copies of a stream are made by a
-/// thread of it, later. With WEFT_STANDIN_DMABUF in the environment memory has a dma-buf, which is a memfd;
-/// with WEFT_STANDIN_BROKEN_COPIES a stream copies nothing from a device; with WEFT_STANDIN_NO_CONTEXT
-/// pointers are of no context, as memory of a pool is.
+/// pointers are no addresses, so a program that follows one on the CPU is caught. Copies of a stream are made
+/// by a thread of it, later. In the environment:
+///   WEFT_STANDIN_DMABUF         memory has a dma-buf, which is a memfd
+///   WEFT_STANDIN_BAR=ADDRESS    memory is the BAR of that PCI device, which weft_p2p exports: devices reach
+///   it WEFT_STANDIN_UNORDERED      what devices write needs a flush; each flush is a line of standard error
+///   WEFT_STANDIN_NO_FLUSH       a flush fails
+///   WEFT_STANDIN_NO_HOST_FLUSH  the host cannot flush
+///   WEFT_STANDIN_BROKEN_COPIES  a stream copies nothing from a device
+///   WEFT_STANDIN_NO_CONTEXT     pointers are of no context, as memory of a pool is
+#include "uapi/weft_p2p.h"
+
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <fcntl.h>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <string>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <thread>
 #include <unistd.h>
@@ -132,6 +143,23 @@ struct Pending {
 };
 auto& pending = *new std::vector<Pending>;
 
+/// The next range of a BAR as a dma-buf; -1 if there is none.
+int bar_range(const char* address, std::size_t bytes)
+{
+    static std::uint64_t next = 0;
+    const int device = open((std::string("/dev/weft/bar-") + address).c_str(), O_RDWR | O_CLOEXEC);
+    weft_bar_export request{};
+    request.start = next;
+    request.length = (bytes + 4095) / 4096 * 4096;
+    const int failed = device < 0 ? -1 : ioctl(device, WEFT_BAR_IOC_EXPORT, &request);
+    if (device >= 0)
+        close(device);
+    if (failed)
+        return -1;
+    next += request.length;
+    return request.fd;
+}
+
 /// What waits for the default stream.
 void arrive()
 {
@@ -195,6 +223,34 @@ int cuDevicePrimaryCtxRelease_v2(int)
     return success;
 }
 
+int cuDeviceGetAttribute(int* value, int attribute, int)
+{
+    const bool ordered = !std::getenv("WEFT_STANDIN_UNORDERED");
+    if (attribute == 117)
+        *value = !std::getenv("WEFT_STANDIN_NO_HOST_FLUSH");
+    else if (attribute == 118)
+        *value = ordered ? 100 : 0;
+    else
+        return invalid_value;
+    return success;
+}
+
+int cuCtxGetDevice(int* device)
+{
+    *device = 0;
+    return usable() ? success : invalid_context;
+}
+
+int cuFlushGPUDirectRDMAWrites(int, int)
+{
+    if (!usable())
+        return invalid_context;
+    if (std::getenv("WEFT_STANDIN_NO_FLUSH"))
+        return not_supported;
+    std::fputs("stand-in: flushed\n", stderr);
+    return success;
+}
+
 int cuCtxGetCurrent(void** context)
 {
     *context = current;
@@ -215,8 +271,9 @@ int cuMemAlloc_v2(std::uint64_t* pointer, std::size_t bytes)
         return invalid_context;
     if (bytes > std::size_t{1} << 30)
         return out_of_memory;
-    const int fd = memfd_create("stand-in", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)))
+    const char* bar = std::getenv("WEFT_STANDIN_BAR");
+    const int fd = bar ? bar_range(bar, bytes) : memfd_create("stand-in", MFD_CLOEXEC);
+    if (fd < 0 || (!bar && ftruncate(fd, static_cast<off_t>(bytes))))
         return out_of_memory;
     void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED)
@@ -274,7 +331,7 @@ int cuMemGetHandleForAddressRange(void* handle, std::uint64_t pointer, std::size
 {
     if (!usable())
         return invalid_context;
-    if (!std::getenv("WEFT_STANDIN_DMABUF"))
+    if (!std::getenv("WEFT_STANDIN_DMABUF") && !std::getenv("WEFT_STANDIN_BAR"))
         return not_supported;
     if (!find(pointer, bytes))
         return invalid_value;
