@@ -30,7 +30,7 @@ enum weft_volume_state {
 /**
  * enum weft_ownership - What this host knows of its own claim on a volume.
  * @WEFT_OWNERSHIP_NONE: assembled read-only, nothing claimed
- * @WEFT_OWNERSHIP_HELD: the heart beats
+ * @WEFT_OWNERSHIP_HELD: heartbeats succeed
  * @WEFT_OWNERSHIP_SUSPENDED: no beat got through in time; writes wait
  * @WEFT_OWNERSHIP_FAILED: beats fail; writes fail until one gets through
  * @WEFT_OWNERSHIP_LOST: another host took the volume; writes fail for good

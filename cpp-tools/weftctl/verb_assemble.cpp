@@ -192,14 +192,15 @@ verb add_assemble(CLI::App& app)
         ->check(CLI::Range(0, 86400));
     command->add_flag("--read-only", options->assembly.read_only, "claim and write nothing");
     command->add_flag("--take-over", options->assembly.take_over,
-                      "claim the volume from a host whose heart stopped; make sure that it is down");
+                      "claim the volume from a host whose heartbeat stopped; make sure that it is down");
     command->add_flag("--no-iostats", options->assembly.no_iostats,
                       "count nothing, for the least cost per I/O");
     command->add_flag("--dry-run", options->dry_run,
                       "connect, find the members, say what would be assembled, and disconnect again");
     add_connect_options(*command, options->connecting);
-    command->footer(R"(A volume is written to by one host. While its heart beats another host is refused;
-after it stopped, --take-over is needed.
+    command->footer(
+        R"(One host writes to a volume. While its heartbeat is seen, another host is refused; when it has
+stopped, another host needs --take-over.
 
 Examples:
   weftctl assemble data

@@ -70,7 +70,7 @@ void describe(const sb_pair& copies, checked& result)
     }
 }
 
-/// Refuses to write over what somebody put on a former member: its last MiB may still hold the copy.
+/// Refuses to write over what another program put on a former member: its last MiB may still hold the copy.
 result<void> check_unused(const block_device& device)
 {
     const auto content = device.content();

@@ -302,7 +302,7 @@ static int weft_owner_busy(struct weft_volume *vol,
 			   struct weft_why *why)
 {
 	return weft_refuse(why, -EBUSY,
-			   "volume %s is owned by host %s, whose heart beats (%u ms between beats)",
+			   "volume %s is owned by host %s, whose heartbeat is seen (interval %u ms)",
 			   vol->name, owner->host_nqn, owner->interval_ms);
 }
 
@@ -382,7 +382,7 @@ weft_owner_may_claim(struct weft_volume *vol, const char *host_nqn,
 		return ret;
 	age = ktime_get_real_seconds() - (s64)holder->beat_time;
 	return weft_refuse(why, -EBUSY,
-			   "volume %s is owned by host %s, whose heart stopped %lld seconds ago by the two clocks; --take-over if that host is down",
+			   "volume %s is owned by host %s, whose heartbeat stopped %lld seconds ago by the two clocks; --take-over if that host is down",
 			   vol->name, holder->host_nqn, age);
 }
 
@@ -527,7 +527,7 @@ void weft_owner_release(struct weft_volume *vol)
 		return;
 	ret = weft_owner_free(vol);
 	if (ret)
-		weft_warn(vol, "the owner record could not be released (error %d): the next host waits until the heart has stopped, and needs --take-over\n",
+		weft_warn(vol, "the owner record could not be released (error %d): the next host waits until the heartbeat has stopped, and needs --take-over\n",
 			  -ret);
 }
 

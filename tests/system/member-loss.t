@@ -65,7 +65,7 @@ remove_owner_record() {
 	is "and writes fail, also to the member that is there" $? 1
 	ok "it stops all the same" weftctl stop v
 	back
-	refused "it was not released, so another host is refused" 3 "whose heart stopped" \
+	refused "it was not released, so another host is refused" 3 "whose heartbeat stopped" \
 		weftctl assemble v --host-nqn nqn.2014-08.org.nvmexpress:uuid:another
 	ok "the same host comes back without being asked" weftctl assemble v
 	weftctl stop v >/dev/null; weftctl wipe "$goer" /dev/g0 >/dev/null

@@ -23,21 +23,21 @@ result $? "both hosts are connected"
 peer "cat /tmp/d0 /tmp/d1" | indented
 
 ok "the first host creates and owns" weftctl create v "$d0" "$d1"
-refused "the second is refused while the heart beats" 3 "whose heart beats" peer "weftctl assemble v"
-refused "also with --take-over" 3 "whose heart beats" peer "weftctl assemble v --take-over"
+refused "the second is refused while its heartbeat is seen" 3 "whose heartbeat is seen" peer "weftctl assemble v"
+refused "also with --take-over" 3 "whose heartbeat is seen" peer "weftctl assemble v --take-over"
 is "it is told who owns" "$(peer 'weftctl assemble v' | grep -c 'uuid:00000000-0000-0000-0000-000000000001')" 1
 ok "it may read" peer "weftctl assemble v --read-only && weftctl stop v"
 is "and the owner did not notice" "$(cat '/sys/block/weft!v/weft/ownership')" held
 ok "the first stops" weftctl stop v
 ok "the second owns now" peer "weftctl assemble v"
-refused "the first is refused now" 3 "whose heart beats" weftctl assemble v
+refused "the first is refused now" 3 "whose heartbeat is seen" weftctl assemble v
 
 # --- A machine that stands still, clock and all, as a paused virtual machine does
 peer "(while sleep 0.05; do
 	dd if=/dev/zero of=/dev/weft/v bs=4k count=1 oflag=direct status=none || echo failed >/tmp/writer
 done) >/dev/null 2>&1 &"
 lab-peer host1 freeze
-refused "a frozen owner's heart has stopped" 3 "whose heart stopped" weftctl assemble v
+refused "a frozen owner's heartbeat has stopped" 3 "whose heartbeat stopped" weftctl assemble v
 ok "and the volume can be taken over" weftctl assemble v --take-over
 head -c 1048576 /dev/urandom >/tmp/new
 dd if=/tmp/new of=/dev/weft/v bs=1M oflag=direct status=none
@@ -75,7 +75,7 @@ peer "weftctl stop v"
 weftctl stop v
 ok "the second owns once more" peer "weftctl assemble v"
 lab-peer host1 kill
-refused "its death alone gives nothing away" 3 "whose heart stopped" weftctl assemble v
+refused "its death alone gives nothing away" 3 "whose heartbeat stopped" weftctl assemble v
 lab-peer host1 boot
 peer "$connect"
 ok "rebooted, it has its own volume back without being told to" peer "weftctl assemble v && weftctl stop v"

@@ -22,7 +22,7 @@ namespace
 {
 
 // User data of cancellations and timeouts, whose completions are ignored.
-constexpr std::uint64_t nobody = ~std::uint64_t{0};
+constexpr std::uint64_t no_operation = ~std::uint64_t{0};
 
 /// All engines of this process, for registrations that end. Never destroyed: global objects may end later.
 struct Engines {
@@ -308,7 +308,7 @@ void Engine::Impl::link_deadline(io_uring_sqe* sqe, Op& op) noexcept
     sqe->flags |= IOSQE_IO_LINK;
     auto* timeout = io_uring_get_sqe(&ring);
     io_uring_prep_link_timeout(timeout, &op.until, IORING_TIMEOUT_ABS);
-    io_uring_sqe_set_data64(timeout, nobody);
+    io_uring_sqe_set_data64(timeout, no_operation);
 }
 
 void Engine::Impl::cancel(std::uint64_t data) noexcept
@@ -317,7 +317,7 @@ void Engine::Impl::cancel(std::uint64_t data) noexcept
     if (!sqe)
         return;
     io_uring_prep_cancel64(sqe, data, 0);
-    io_uring_sqe_set_data64(sqe, nobody);
+    io_uring_sqe_set_data64(sqe, no_operation);
 }
 
 Way Engine::Impl::way_of(const Target& target, const Registration* memory) noexcept
@@ -461,7 +461,7 @@ void Engine::Impl::advance(std::uint32_t index, std::int64_t result) noexcept
 void Engine::Impl::take(const io_uring_cqe& cqe) noexcept
 {
     const auto data = cqe.user_data;
-    if (data == nobody)
+    if (data == no_operation)
         return;
     if (data == alarm_mark) {
         alarmed = false;

@@ -33,7 +33,7 @@ void diagnose_dkms(diagnoses& found, const std::string& release)
     const auto status = run_process({"dkms", "status", "-m", "weft"});
     if (status.status == 127) {
         found.push_back({severity::warning, "dkms", "DKMS is not installed",
-                         "after a kernel upgrade weft is missing until somebody builds it",
+                         "after a kernel upgrade weft is missing until it is built by hand",
                          "apt-get install dkms"});
         return;
     }
@@ -57,7 +57,7 @@ void diagnose_dkms(diagnoses& found, const std::string& release)
                  WEFT_VERSION, release, WEFT_VERSION)});
     else
         found.push_back({severity::warning, "dkms", "DKMS does not know weft",
-                         "after a kernel upgrade weft is missing until somebody builds it",
+                         "after a kernel upgrade weft is missing until it is built by hand",
                          "make dkms-install"});
 }
 
