@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Every example that weftctl's help and man pages give, as it stands there.
 # lab-own: --udev
+# lab-not: lab
 # lab-kernel: none
 . "${0%/*}/lib.sh"
 

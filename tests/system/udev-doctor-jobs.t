@@ -3,6 +3,7 @@
 # A node booted by systemd: udev, and the tools that list disks; the doctor; the
 # report; the fio jobs, and the tool that runs them.
 # lab-own: --systemd
+# lab-not: lab
 # lab-kernel: debian13
 . "${0%/*}/lib.sh"
 
