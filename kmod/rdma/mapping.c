@@ -86,6 +86,36 @@ static void weft_mapping_unlock(struct weft_mapping *mapping)
 		mutex_unlock(&mapping->lock);
 }
 
+static bool weft_mapping_may(enum weft_mapping_state from, enum weft_mapping_state to)
+{
+	switch (to) {
+	case WEFT_MAPPING_UNMAPPED:
+		return from == WEFT_MAPPING_MAPPED || from == WEFT_MAPPING_LOST;
+	case WEFT_MAPPING_LOST:
+		return from == WEFT_MAPPING_UNMAPPED;
+	case WEFT_MAPPING_MAPPED:
+		return from == WEFT_MAPPING_UNMAPPED || from == WEFT_MAPPING_LOST ||
+		       from == WEFT_MAPPING_ENDING;
+	case WEFT_MAPPING_LIVE:
+		return from == WEFT_MAPPING_MAPPED;
+	case WEFT_MAPPING_ENDING:
+		return from == WEFT_MAPPING_LIVE;
+	}
+	return false;
+}
+
+/* The one place where a mapping's state changes. The caller holds its lock, and knows that it may. */
+static void weft_mapping_set_state(struct weft_mapping *mapping, enum weft_mapping_state to)
+{
+	WARN_ON_ONCE(!weft_mapping_may(mapping->state, to));
+	WRITE_ONCE(mapping->state, to);
+}
+
+static bool weft_mapping_is_mapped(const struct weft_mapping *mapping)
+{
+	return mapping->state >= WEFT_MAPPING_MAPPED;
+}
+
 static enum dma_data_direction weft_mapping_dir(const struct weft_mapping *mapping)
 {
 	return mapping->req->read_only ? DMA_TO_DEVICE : DMA_BIDIRECTIONAL;
@@ -150,13 +180,14 @@ static int weft_mapping_map(struct weft_mapping *mapping, struct weft_why *why)
 	} else {
 		ret = weft_mapping_map_pages(mapping, why);
 	}
-	mapping->mapped = !ret;
+	if (!ret)
+		weft_mapping_set_state(mapping, WEFT_MAPPING_MAPPED);
 	return ret;
 }
 
 static void weft_mapping_unmap(struct weft_mapping *mapping)
 {
-	mapping->mapped = false;
+	weft_mapping_set_state(mapping, WEFT_MAPPING_UNMAPPED);
 	mapping->segments = NULL;
 	if (mapping->import) {
 		weft_import_unmap(mapping->import);
@@ -173,7 +204,7 @@ static void weft_mapping_go(struct weft_mapping *mapping)
 {
 	reinit_completion(&mapping->idle);
 	percpu_ref_reinit(&mapping->ref);
-	mapping->use = WEFT_MAPPING_LIVE;
+	weft_mapping_set_state(mapping, WEFT_MAPPING_LIVE);
 }
 
 static void weft_mapping_unregister(struct weft_mapping *mapping)
@@ -196,22 +227,22 @@ static bool weft_mapping_registered(const struct weft_mapping *mapping)
 /* No command may begin after this. */
 static void weft_mapping_kill(struct weft_mapping *mapping)
 {
-	if (mapping->use != WEFT_MAPPING_LIVE)
+	if (mapping->state != WEFT_MAPPING_LIVE)
 		return;
-	mapping->use = WEFT_MAPPING_ENDING;
+	weft_mapping_set_state(mapping, WEFT_MAPPING_ENDING);
 	percpu_ref_kill(&mapping->ref);
 }
 
 /* Wait for the commands after weft_mapping_kill(). */
 static void weft_mapping_drain(struct weft_mapping *mapping)
 {
-	if (mapping->use != WEFT_MAPPING_ENDING)
+	if (mapping->state != WEFT_MAPPING_ENDING)
 		return;
 	if (!wait_for_completion_timeout(&mapping->idle, WEFT_PEER_GRACE)) {
 		weft_domain_fence(mapping->domain);
 		wait_for_completion(&mapping->idle);
 	}
-	mapping->use = WEFT_MAPPING_UNUSED;
+	weft_mapping_set_state(mapping, WEFT_MAPPING_MAPPED);
 }
 
 /* Stop all use of the addresses; none is possible after it returns. */
@@ -219,7 +250,7 @@ static void weft_mapping_stop(struct weft_mapping *mapping)
 {
 	weft_mapping_kill(mapping);
 	weft_mapping_drain(mapping);
-	if (!mapping->mapped)
+	if (!weft_mapping_is_mapped(mapping))
 		return;
 	weft_mapping_unregister(mapping);
 	weft_mapping_unmap(mapping);
@@ -479,7 +510,7 @@ static int weft_mapping_start(struct weft_mapping *mapping, struct weft_why *why
 {
 	int ret = 0;
 
-	if (!mapping->mapped) {
+	if (!weft_mapping_is_mapped(mapping)) {
 		ret = weft_mapping_map(mapping, why);
 		if (!ret)
 			WRITE_ONCE(mapping->distance, weft_mapping_distance(mapping));
@@ -490,7 +521,7 @@ static int weft_mapping_start(struct weft_mapping *mapping, struct weft_why *why
 			weft_refuse(why, ret, "the RDMA device %s cannot register the memory for good (error %d)",
 				    dev_name(&mapping->domain->ib->dev), -ret);
 	}
-	if (!ret && mapping->use == WEFT_MAPPING_UNUSED)
+	if (!ret && mapping->state == WEFT_MAPPING_MAPPED)
 		weft_mapping_go(mapping);
 	return ret;
 }
@@ -506,6 +537,7 @@ static int weft_mapping_start(struct weft_mapping *mapping, struct weft_why *why
  */
 int weft_mapping_try(struct weft_mapping *mapping, struct weft_why *why)
 {
+	bool lost;
 	int ret = 0;
 
 	why->text[0] = 0;
@@ -515,12 +547,16 @@ int weft_mapping_try(struct weft_mapping *mapping, struct weft_why *why)
 	if (!mapping->closing)
 		ret = weft_mapping_start(mapping, why);
 	/* After any other error another try may succeed. */
-	WRITE_ONCE(mapping->lost, ret == -ENODEV || ret == -EOPNOTSUPP);
+	lost = ret == -ENODEV || ret == -EOPNOTSUPP;
+	if (lost)
+		weft_mapping_stop(mapping);
+	if (mapping->state == (lost ? WEFT_MAPPING_UNMAPPED : WEFT_MAPPING_LOST))
+		weft_mapping_set_state(mapping, lost ? WEFT_MAPPING_LOST : WEFT_MAPPING_UNMAPPED);
 	if (ret && ret != -EAGAIN)
 		pr_warn_ratelimited("registered memory on %s is %s: %s\n",
 				    dev_name(&mapping->domain->ib->dev),
-				    mapping->lost ? "lost" : "tried again", why->text);
-	if (ret && !mapping->lost && !mapping->closing)
+				    lost ? "lost" : "tried again", why->text);
+	if (ret && !lost && !mapping->closing)
 		queue_delayed_work(weft_peer_wq, &mapping->remap,
 				   ret == -EAGAIN ? HZ / 20 : HZ);
 	weft_mapping_unlock(mapping);

@@ -31,13 +31,18 @@ struct weft_domain {
 };
 
 /**
- * enum weft_mapping_use - may commands use a mapping?
- * @WEFT_MAPPING_UNUSED: no, and none does
- * @WEFT_MAPPING_LIVE: yes
- * @WEFT_MAPPING_ENDING: no, but some may still do
+ * enum weft_mapping_state - state of a mapping
+ * @WEFT_MAPPING_UNMAPPED: it has no addresses; another try may give it some
+ * @WEFT_MAPPING_LOST: it has none, and the exporter has withdrawn the memory
+ * @WEFT_MAPPING_MAPPED: it has addresses, but no command uses it: a persistent one
+ *	is not registered yet
+ * @WEFT_MAPPING_LIVE: commands may begin
+ * @WEFT_MAPPING_ENDING: no command may begin, some may still use it
  */
-enum weft_mapping_use {
-	WEFT_MAPPING_UNUSED,
+enum weft_mapping_state {
+	WEFT_MAPPING_UNMAPPED,
+	WEFT_MAPPING_LOST,
+	WEFT_MAPPING_MAPPED,
 	WEFT_MAPPING_LIVE,
 	WEFT_MAPPING_ENDING,
 };
@@ -52,8 +57,7 @@ enum weft_mapping_use {
  * @sgt: of pinned pages: mapped
  * @own: of pinned pages: the table of that
  * @segments: its addresses, while it is mapped
- * @ref: references of commands; alive while it is mapped and, if it is
- *	persistent, registered
+ * @ref: references of commands; alive in the state LIVE
  * @idle: completed when the last of these is dropped
  * @regions: persistent registrations
  * @region_total: length of @regions
@@ -61,10 +65,8 @@ enum weft_mapping_use {
  * @region_count: how many of them are registered
  * @region_shift: log2 of the bytes from one to the next
  * @page_bytes: of their page lists: 4 KiB, or 64 KiB if its addresses allow that
- * @mapped: it has addresses; protected by the lock, like the following fields
- * @lost: the exporter has withdrawn the memory permanently
- * @closing: it must not be mapped again
- * @use: @ref is alive, killed, or idle
+ * @state: changed by weft_mapping_set_state() alone, under the lock
+ * @closing: it must not be mapped again; under the lock
  * @distance: from the memory's last place to the RDMA device
  * @key_lost: bit 0: it has to be registered again
  * @remap: maps it again
@@ -87,10 +89,8 @@ struct weft_mapping {
 	u32				region_count;
 	u32				region_shift;
 	u32				page_bytes;
-	bool				mapped;
-	bool				lost;
+	enum weft_mapping_state		state;
 	bool				closing;
-	enum weft_mapping_use		use;
 	int				distance;
 	unsigned long			key_lost;
 	struct delayed_work		remap;

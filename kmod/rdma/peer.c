@@ -95,7 +95,7 @@ static int weft_peers_map(struct weft_domain *domain, struct weft_peer *wanted,
 	int ret = 0, err;
 
 	mutex_lock(&weft_peers_lock);
-	/* Or weft_rdma_peer_device_gone() has been here. */
+	/* Or weft_peer_ib_remove() has been here. */
 	if (!weft_rdma_ib_usable(domain->ib)) {
 		mutex_unlock(&weft_peers_lock);
 		return weft_refuse(why, -ENODEV, "the RDMA device %s is being removed",
@@ -515,7 +515,7 @@ bool weft_rdma_peer_lost(struct weft_peer *peer)
 	rcu_read_lock();
 	list_for_each_entry_rcu(mapping, &peer->mappings, list) {
 		any = true;
-		lost &= READ_ONCE(mapping->lost);
+		lost &= READ_ONCE(mapping->state) == WEFT_MAPPING_LOST;
 	}
 	rcu_read_unlock();
 	return any && lost;
