@@ -3,6 +3,8 @@
 #include "process.hpp"
 #include "verbs.hpp"
 
+#include <algorithm>
+
 namespace weft
 {
 
@@ -10,9 +12,17 @@ namespace
 {
 
 struct events_options {
+    std::vector<std::string> volumes; ///< all if it is empty
     unsigned int count = 0;
     std::string command;
 };
+
+/// Is an event of a volume that the user named? Events that were lost may be of any.
+bool is_wanted(const events_options& options, const event_report& event)
+{
+    return options.volumes.empty() || event.volume.empty() ||
+           std::ranges::find(options.volumes, event.volume) != options.volumes.end();
+}
 
 /// Runs the user's command for an event. If it fails, that is reported and false is returned.
 bool run_command(const std::string& command, const event_report& event, renderer& out)
@@ -45,6 +55,8 @@ result<exit_code> run_events(const events_options& options, renderer& out)
     unsigned int seen = 0;
     auto worst = exit_code::ok;
     auto done = connection->receive_events([&](const event_report& event) {
+        if (!is_wanted(options, event))
+            return !a_signal_came();
         out.event(event);
         if (!options.command.empty() && !run_command(options.command, event, out))
             worst = exit_code::failure;
@@ -61,6 +73,7 @@ verb add_events(CLI::App& app)
 {
     auto options = std::make_shared<events_options>();
     auto* command = app.add_subcommand("events", "print what happens to volumes, as it happens");
+    command->add_option("VOLUME", options->volumes, "only these volumes; they need not be assembled yet");
     command->add_option("--count", options->count, "end after that many");
     command->add_option("--exec", options->command, "shell command to run for each event, one after another");
     command->footer(R"(With --json each event is one line. Ends at a signal.
@@ -73,6 +86,7 @@ of type overrun tells so.
 
 Examples:
   weftctl events
+  weftctl events data
   weftctl events --exec 'logger -t weft "$WEFT_VOLUME: $WEFT_TEXT"'
   weftctl events --count 1 --json)");
     return {command, [options](renderer& out) { return run_events(*options, out); }};

@@ -17,6 +17,12 @@ ok "a listener ends after two events" until_true 60 events_over
 events_end
 is "two events come for an assembly and a stop" \
 	"$(json '"\(.volume) \(.type)"' </tmp/events | paste -sd,)" "ev assembled,ev stopped"
+events_begin ev --count 1
+weftctl create other /dev/e0 /dev/e1 --force >/dev/null && weftctl stop other >/dev/null
+weftctl create ev /dev/e0 /dev/e1 --force >/dev/null && weftctl stop ev >/dev/null
+ok "a listener to one volume ends after its first event" until_true 60 events_over
+events_end
+is "and gets none of another volume" "$(json '"\(.volume) \(.type)"' </tmp/events | paste -sd,)" "ev assembled"
 # A command for each event. Its output is kept apart from the events.
 # shellcheck disable=SC2016 # The shell of the event expands it.
 on_event='echo "$WEFT_VOLUME $WEFT_TYPE" >>/tmp/run; echo noise; [ "$WEFT_TYPE" = assembled ]'

@@ -50,7 +50,7 @@ void diagnose_assembled(diagnoses& found, std::vector<volume_status>& volumes)
                 found.push_back({severity::warning, "volumes",
                                  fmt::format("volume {}: member {} ({}) failed {} times", volume.name,
                                              member.index, member.address, member.errors),
-                                 "its device or the way to it is not well", "dmesg; weftctl events"});
+                                 "its device or the path to it is not well", "dmesg; weftctl events"});
     }
 }
 
