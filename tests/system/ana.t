@@ -11,11 +11,9 @@ base=/sys/kernel/config/nvmet
 rails_up
 for n in 0 1; do
 	make_null "rb$n" 64
-	for rail in 0 1; do
-		nvmet_serve "$nqn:d$n" "$(readlink -f "/dev/rb$n")" rdma "10.9.$rail.1" "442$rail" 2>/dev/null
-	done
+	rails_serve "$nqn:d$n" "/dev/rb$n"
 done
-uri() { echo "rdma://10.9.$2.1:442$2/$nqn:d$1"; }
+uri() { rails_uri "$nqn:d$1" "$2"; }
 quick="--keep-alive $(slow 2) --reconnect-delay 1"
 # ana PORT STATE: of all namespaces on that port.
 ana() { echo "$2" >"$base/ports/$1/ana_groups/1/ana_state"; }

@@ -7,19 +7,12 @@
 
 load_weft 500
 nqn=nqn.2014-08.org.example
-modprobe rdma_rxe
-for n in 0 1; do
-	ip link add "rail$n" type dummy
-	ip address add "10.9.$n.1/24" dev "rail$n"
-	ip link set "rail$n" mtu 9000 up
-	rdma link add "rxe$n" type rxe netdev "rail$n"
-done
+rails_up
 for n in 0 1; do
 	make_null "rb$n" 512 discard=1
-	nvmet_serve "$nqn:d$n" "$(readlink -f "/dev/rb$n")" rdma 10.9.0.1 4420
-	nvmet_serve "$nqn:d$n" "$(readlink -f "/dev/rb$n")" rdma 10.9.1.1 4421 2>/dev/null
+	rails_serve "$nqn:d$n" "/dev/rb$n"
 done
-uri() { echo "rdma://10.9.$2.1:442$2/$nqn:d$1"; }
+uri() { rails_uri "$nqn:d$1" "$2"; }
 quick="--keep-alive $(slow 2) --reconnect-delay 1"
 usable() { weftctl status v --json | json '[.volumes[0].members[].paths[] | select(.usable)] | length'; }
 all_usable() { [ "$(usable)" = 4 ]; }

@@ -12,10 +12,9 @@ base=/sys/kernel/config/nvmet
 rails_up
 for n in 0 1; do
 	make_null "rb$n" 64
-	nvmet_serve "$nqn:d$n" "$(readlink -f "/dev/rb$n")" rdma 10.9.0.1 4420
-	nvmet_serve "$nqn:d$n" "$(readlink -f "/dev/rb$n")" rdma 10.9.1.1 4421 2>/dev/null
+	rails_serve "$nqn:d$n" "/dev/rb$n"
 done
-uri() { echo "rdma://10.9.$2.1:442$2/$nqn:d$1"; }
+uri() { rails_uri "$nqn:d$1" "$2"; }
 quick="--keep-alive $(slow 2) --reconnect-delay 1"
 member() { status_of v ".members[$1]$2"; }
 usable() { member "$1" '.paths | map(select(.usable)) | length'; }

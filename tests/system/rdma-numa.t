@@ -23,8 +23,8 @@ for n in 0 1; do
 	rdma link add "rxe$n" type rxe netdev "${rails[$n]}"
 done
 make_null rb 64
-for n in 0 1; do nvmet_serve "$nqn:d" "$(readlink -f /dev/rb)" rdma "10.9.$n.1" "442$n" 2>/dev/null; done
-uri() { echo "rdma://10.9.$1.1:442$1/$nqn:d"; }
+rails_serve "$nqn:d" /dev/rb
+uri() { rails_uri "$nqn:d" "$1"; }
 ok "a volume by the first rail" weftctl create v "$(uri 0)" --force --keep-alive "$(slow 2)" --reconnect-delay 1
 ok "the second rail is added" weftctl path add v "$(uri 1)" --keep-alive "$(slow 2)" --reconnect-delay 1
 is "the controllers know their nodes" "$(cat /sys/class/weft-rdma/weft-rdma{0,1}/numa_node | paste -sd' ')" "0 1"

@@ -28,3 +28,13 @@ else
 	rail_gone() { rdma link delete "rxe$1"; }
 	rail_back() { rdma link add "rxe$1" type rxe netdev "rail$1"; }
 fi
+
+# rails_serve SUBNQN DEVICE: this guest's target serves the device by both rails, each a port. What the
+# second says is hidden: the namespace is enabled by then, and refuses to be set up again.
+rails_serve() {
+	nvmet_serve "$1" "$(readlink -f "$2")" rdma 10.9.0.1 4420
+	nvmet_serve "$1" "$(readlink -f "$2")" rdma 10.9.1.1 4421 2>/dev/null
+}
+
+# rails_uri SUBNQN RAIL: the member that it is by that rail.
+rails_uri() { echo "rdma://10.9.$2.1:442$2/$1"; }
