@@ -118,21 +118,10 @@ result<void> set_iopolicy(netlink& /*kernel*/, const volume_status& volume, cons
     return {};
 }
 
-result<exit_code> run_path_list(const path_options& options, renderer& out)
-{
-    auto kernel = netlink::open();
-    if (!kernel)
-        return std::unexpected(kernel.error());
-    const auto volume = kernel->volume(options.volume);
-    if (!volume)
-        return std::unexpected(volume.error());
-    out.paths(*volume);
-    return exit_code::ok;
-}
-
 using change = result<void>(netlink&, const volume_status&, const path_options&, std::vector<action>&);
 
-result<exit_code> run_path(const path_options& options, change& apply, renderer& out)
+/// Applies the change to the volume, or shows its paths if there is none.
+result<exit_code> run_path(const path_options& options, change* apply, renderer& out)
 {
     auto kernel = netlink::open();
     if (!kernel)
@@ -140,6 +129,10 @@ result<exit_code> run_path(const path_options& options, change& apply, renderer&
     const auto volume = kernel->volume(options.volume);
     if (!volume)
         return std::unexpected(volume.error());
+    if (!apply) {
+        out.paths(*volume);
+        return exit_code::ok;
+    }
     std::vector<action> actions;
     if (auto done = apply(*kernel, *volume, options, actions); !done)
         return std::unexpected(done.error());
@@ -192,12 +185,11 @@ Examples:
   weftctl path iopolicy data numa
   weftctl path remove data rdma://10.1.0.1/nqn.2014-08.org.example:a)");
     return {command, [options, add, iopolicy, list](renderer& out) {
-                if (list->parsed())
-                    return run_path_list(*options, out);
                 return run_path(*options,
-                                iopolicy->parsed() ? set_iopolicy
-                                : add->parsed()    ? add_paths
-                                                   : remove_paths,
+                                list->parsed()       ? nullptr
+                                : iopolicy->parsed() ? set_iopolicy
+                                : add->parsed()      ? add_paths
+                                                     : remove_paths,
                                 out);
             }};
 }
