@@ -146,6 +146,25 @@ int weft_rdma_property_write(struct weft_rdma_ctrl *ctrl, u32 offset, u32 value)
 	return weft_ctrl_property(ctrl, &cmd, NULL);
 }
 
+/**
+ * weft_rdma_identify() - Identify (NVMe base 2.1, 5.1.13)
+ * @ctrl: its admin queue is connected
+ * @cns: NVME_ID_CNS_*
+ * @nsid: the namespace, as @cns asks for it
+ * @data: NVME_IDENTIFY_DATA_SIZE bytes for the result
+ *
+ * Context: process context, may sleep.
+ * Return: 0, an NVMe status, or a negative errno.
+ */
+int weft_rdma_identify(struct weft_rdma_ctrl *ctrl, u8 cns, u32 nsid, void *data)
+{
+	struct nvme_command cmd;
+
+	weft_capsule_identify(&cmd, cns, nsid);
+	return weft_rdma_command(ctrl->admin_q, &cmd, data, NVME_IDENTIFY_DATA_SIZE, NULL,
+				 WEFT_RDMA_SETUP_TIMEOUT, 0, NULL);
+}
+
 /* A command without a waiter: the request has its own copy. */
 struct weft_async {
 	struct nvme_command	cmd;

@@ -234,10 +234,27 @@ static __always_inline void weft_request_unmap(struct weft_rdma_queue *queue, st
 	pdu->nents = 0;
 }
 
+/*
+ * A registration has no gaps: all pages but the first and the last are whole. So
+ * they have 64 KiB if the device can do that, and if each border between two
+ * segments is a multiple of it.
+ */
 static noinline u32 weft_request_long_page_bytes(struct weft_rdma_queue *queue,
 						 struct weft_rdma_pdu *pdu)
 {
-	return weft_rdma_page_bytes(queue->ctrl->ib, pdu->table.sgl, pdu->dma_nents);
+	struct scatterlist *sg;
+	int i;
+
+	if (!weft_rdma_large_pages(queue->ctrl->ib))
+		return SZ_4K;
+	for_each_sg(pdu->table.sgl, sg, pdu->dma_nents, i) {
+		u64 begin = sg_dma_address(sg), end = begin + sg_dma_len(sg);
+
+		if ((i && begin & (SZ_64K - 1)) ||
+		    (i < pdu->dma_nents - 1 && end & (SZ_64K - 1)))
+			return SZ_4K;
+	}
+	return SZ_64K;
 }
 
 /* The page size of a registration. Short ones have few pages in any case. */

@@ -10,7 +10,7 @@
  * begins recovery, which drains the queue pair first. Requests are cancelled
  * there, by weft_rdma_cancel_all().
  */
-#include "mapping.h"
+#include "rdma.h"
 
 static bool weft_request_cancel(struct request *rq, void *data)
 {

@@ -201,7 +201,7 @@ void weft_rdma_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid, const struct weft_n
 	ns->disk->fops = &weft_ns_fops;
 	ns->disk->private_data = ns;
 	kref_get(&ctrl->ref);	/* until weft_ns_free_disk() */
-	set_capacity(ns->disk, info->blocks << (info->lba_shift - SECTOR_SHIFT));
+	set_capacity(ns->disk, weft_info_sectors(info));
 	set_disk_ro(ns->disk, info->read_only);
 	/* Recovery pauses the disks that are on the list when it begins. */
 	ret = -ENOTCONN;
@@ -322,7 +322,7 @@ void weft_rdma_ns_lose(struct weft_rdma_ns *ns)
 int weft_rdma_ns_update(struct weft_rdma_ns *ns, const struct weft_ns_info *info,
 			struct weft_why *why)
 {
-	sector_t sectors = info->blocks << (info->lba_shift - SECTOR_SHIFT);
+	sector_t sectors = weft_info_sectors(info);
 	u64 needed;
 
 	if (!weft_info_same(&ns->info, info, why))

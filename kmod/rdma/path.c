@@ -32,8 +32,7 @@ bool weft_rdma_path_attach(struct weft_rdma_path *rp)
 	rp->path.usable = weft_rdma_state(ctrl) == WEFT_RDMA_LIVE && !ns->paused &&
 			  ns->state == WEFT_NS_READY && weft_rdma_ana_ok(ns) &&
 			  /* It is not being resized. */
-			  get_capacity(ns->disk) == ns->info.blocks <<
-						    (ns->info.lba_shift - SECTOR_SHIFT);
+			  get_capacity(ns->disk) == weft_info_sectors(&ns->info);
 	rp->path.nonoptimized = ns->ana == NVME_ANA_NONOPTIMIZED;
 	rp->path.sectors = get_capacity(ns->disk);
 	if (rp->path.usable) {

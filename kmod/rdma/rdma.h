@@ -573,6 +573,12 @@ struct weft_rdma_ns {
 	unsigned long		doubted_at;
 };
 
+/* The size of a namespace in sectors. */
+static inline sector_t weft_info_sectors(const struct weft_ns_info *info)
+{
+	return info->blocks << (info->lba_shift - SECTOR_SHIFT);
+}
+
 #define weft_ctrl_err(ctrl, fmt, ...) \
 	pr_err("%s: " fmt, dev_name(&(ctrl)->dev), ##__VA_ARGS__)
 #define weft_ctrl_warn(ctrl, fmt, ...) \
@@ -628,6 +634,7 @@ int weft_rdma_command(struct request_queue *q, struct nvme_command *cmd,
 		      struct weft_rdma_queue *queue);
 int weft_rdma_property_read(struct weft_rdma_ctrl *ctrl, u32 offset, bool wide, u64 *value);
 int weft_rdma_property_write(struct weft_rdma_ctrl *ctrl, u32 offset, u32 value);
+int weft_rdma_identify(struct weft_rdma_ctrl *ctrl, u8 cns, u32 nsid, void *data);
 void weft_rdma_abort(struct weft_rdma_queue *queue, u16 cid);
 void weft_rdma_async_event(struct weft_rdma_ctrl *ctrl);
 
@@ -644,34 +651,6 @@ void weft_rdma_async_event(struct weft_rdma_ctrl *ctrl);
 static inline bool weft_rdma_large_pages(struct ib_device *ib)
 {
 	return ib->attrs.page_size_cap & SZ_64K && !ib_uses_virt_dma(ib);
-}
-
-/**
- * weft_rdma_page_bytes() - the page size with which segments can be registered
- * @ib: the RDMA device
- * @sgl: mapped segments
- * @count: of them
- *
- * A registration has no gaps: all pages but the first and the last are whole.
- *
- * Context: any.
- * Return: 64 KiB if the device can do that and each border between two segments
- * is a multiple of it; otherwise 4 KiB.
- */
-static inline u32 weft_rdma_page_bytes(struct ib_device *ib, struct scatterlist *sgl, int count)
-{
-	struct scatterlist *sg;
-	int i;
-
-	if (!weft_rdma_large_pages(ib))
-		return SZ_4K;
-	for_each_sg(sgl, sg, count, i) {
-		u64 begin = sg_dma_address(sg), end = begin + sg_dma_len(sg);
-
-		if ((i && begin & (SZ_64K - 1)) || (i < count - 1 && end & (SZ_64K - 1)))
-			return SZ_4K;
-	}
-	return SZ_64K;
 }
 
 /**

@@ -16,16 +16,13 @@
 static int weft_scan_identify(struct weft_rdma_ctrl *ctrl, u32 nsid,
 			      struct weft_ns_info *info, struct weft_why *why)
 {
-	struct nvme_command cmd;
 	void *data;
 	int ret;
 
 	data = kzalloc(NVME_IDENTIFY_DATA_SIZE, GFP_KERNEL);
 	if (!data)
 		return -ENOMEM;
-	weft_capsule_identify(&cmd, NVME_ID_CNS_NS, nsid);
-	ret = weft_rdma_command(ctrl->admin_q, &cmd, data, NVME_IDENTIFY_DATA_SIZE,
-				NULL, WEFT_RDMA_SETUP_TIMEOUT, 0, NULL);
+	ret = weft_rdma_identify(ctrl, NVME_ID_CNS_NS, nsid, data);
 	if (ret)
 		ret = weft_refuse(why, ret < 0 ? ret : -EIO,
 				  "Identify Namespace failed (status %d)", ret);
@@ -34,9 +31,7 @@ static int weft_scan_identify(struct weft_rdma_ctrl *ctrl, u32 nsid,
 	if (ret)
 		goto out_free;
 	memset(data, 0, NVME_IDENTIFY_DATA_SIZE);
-	weft_capsule_identify(&cmd, NVME_ID_CNS_NS_DESC_LIST, nsid);
-	ret = weft_rdma_command(ctrl->admin_q, &cmd, data, NVME_IDENTIFY_DATA_SIZE,
-				NULL, WEFT_RDMA_SETUP_TIMEOUT, 0, NULL);
+	ret = weft_rdma_identify(ctrl, NVME_ID_CNS_NS_DESC_LIST, nsid, data);
 	/* Not known before NVMe 1.3: then the ids are those of Identify alone. */
 	if (ret > 0 && ctrl->info.version < NVME_VS(1, 3, 0) &&
 	    ((ret & WEFT_STATUS_CODE) == NVME_SC_INVALID_FIELD ||
@@ -143,15 +138,11 @@ static void weft_scan_gone(struct weft_rdma_ctrl *ctrl, u32 from, u32 to)
 /* Returns true if the whole list was read. */
 static bool weft_scan_list(struct weft_rdma_ctrl *ctrl, __le32 *list)
 {
-	struct nvme_command cmd;
 	u32 last = 0, nsid, i;
 	int ret;
 
 	do {
-		weft_capsule_identify(&cmd, NVME_ID_CNS_NS_ACTIVE_LIST, last);
-		ret = weft_rdma_command(ctrl->admin_q, &cmd, list,
-					NVME_IDENTIFY_DATA_SIZE, NULL,
-					WEFT_RDMA_SETUP_TIMEOUT, 0, NULL);
+		ret = weft_rdma_identify(ctrl, NVME_ID_CNS_NS_ACTIVE_LIST, last, list);
 		if (ret) {
 			weft_ctrl_err(ctrl, "the list of namespaces cannot be read (status %d)\n",
 				      ret);
@@ -322,15 +313,17 @@ void weft_rdma_scan_work(struct work_struct *work)
 void weft_rdma_event_work(struct work_struct *work)
 {
 	struct weft_rdma_ctrl *ctrl = container_of(work, struct weft_rdma_ctrl, event_work);
-	u32 notice = READ_ONCE(ctrl->notice);
+	u32 event = READ_ONCE(ctrl->notice);
+	/* Type 2: notice (NVMe base 2.1, 5.1.2). */
+	bool is_notice = (event & 7) == NVME_AER_NOTICE;
+	u8 what = event >> 8 & 0xff;
 	struct nvme_command cmd;
 	void *log;
 
-	/* Type 2: notice (NVMe base 2.1, 5.1.2). */
-	if ((notice & 7) == NVME_AER_NOTICE && (notice >> 8 & 0xff) == NVME_AER_NOTICE_ANA)
+	if (is_notice && what == NVME_AER_NOTICE_ANA)
 		/* Also when a namespace is of another group now: so look at them all. */
 		weft_rdma_rescan(ctrl);
-	if ((notice & 7) == NVME_AER_NOTICE && (notice >> 8 & 0xff) == NVME_AER_NOTICE_NS_CHANGED) {
+	if (is_notice && what == NVME_AER_NOTICE_NS_CHANGED) {
 		/* Reclaim may need I/O that waits for the scan below. */
 		log = kmalloc(SZ_4K, GFP_NOIO);
 		if (log) {

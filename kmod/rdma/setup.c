@@ -140,7 +140,6 @@ static int weft_ctrl_identify_nvm(struct weft_rdma_ctrl *ctrl, u32 page_bytes,
 				  struct weft_ctrl_info *info, struct weft_why *why)
 {
 	struct nvme_id_ctrl_nvm *id;
-	struct nvme_command cmd;
 	int ret;
 
 	if (info->version < NVME_VS(1, 2, 0))
@@ -148,9 +147,7 @@ static int weft_ctrl_identify_nvm(struct weft_rdma_ctrl *ctrl, u32 page_bytes,
 	id = kzalloc(NVME_IDENTIFY_DATA_SIZE, GFP_KERNEL);
 	if (!id)
 		return -ENOMEM;
-	weft_capsule_identify(&cmd, NVME_ID_CNS_CS_CTRL, 0);
-	ret = weft_rdma_command(ctrl->admin_q, &cmd, id, NVME_IDENTIFY_DATA_SIZE, NULL,
-				WEFT_RDMA_SETUP_TIMEOUT, 0, NULL);
+	ret = weft_rdma_identify(ctrl, NVME_ID_CNS_CS_CTRL, 0, id);
 	if (!ret)
 		weft_info_nvm(id, page_bytes, info);
 	else if (ret < 0 || ret & WEFT_STATUS_HOST)
@@ -166,15 +163,12 @@ static int weft_ctrl_identify(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 	u32 page_bytes = SZ_4K << NVME_CAP_MPSMIN(ctrl->cap);
 	struct weft_ctrl_info info;
 	struct nvme_id_ctrl *id;
-	struct nvme_command cmd;
 	int ret;
 
 	id = kzalloc_obj(*id);
 	if (!id)
 		return -ENOMEM;
-	weft_capsule_identify(&cmd, NVME_ID_CNS_CTRL, 0);
-	ret = weft_rdma_command(ctrl->admin_q, &cmd, id, sizeof(*id), NULL,
-				WEFT_RDMA_SETUP_TIMEOUT, 0, NULL);
+	ret = weft_rdma_identify(ctrl, NVME_ID_CNS_CTRL, 0, id);
 	if (ret)
 		ret = weft_refuse_status(why, ret, "Identify Controller");
 	else

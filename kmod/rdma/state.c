@@ -5,7 +5,7 @@
  *
  * Everything here can be called from below: by handlers of completions, by
  * timeouts, and by the removal of a device. Works do what follows (recovery.c,
- * ns.c, ana.c).
+ * scan.c, ana.c).
  */
 #include "rdma.h"
 

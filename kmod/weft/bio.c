@@ -177,6 +177,12 @@ static void weft_io_stocks_empty(void)
 	}
 }
 
+static bool weft_op_is_range(const struct bio *bio)
+{
+	return bio_op(bio) == REQ_OP_DISCARD ||
+	       bio_op(bio) == REQ_OP_WRITE_ZEROES;
+}
+
 static enum weft_stat_group weft_stat_group(const struct bio *bio)
 {
 	if (op_is_discard(bio->bi_opf))

@@ -108,8 +108,7 @@ void weft_owner_kick(struct weft_volume *vol)
 
 	/* The next one is due an interval after that, see weft_owner_may_renew(). */
 	if (READ_ONCE(owner->regained) &&
-	    time_before(jiffies, READ_ONCE(owner->regained_at) +
-			msecs_to_jiffies(owner->info.interval_ms)))
+	    time_before(jiffies, READ_ONCE(owner->regained_at) + weft_owner_interval(vol)))
 		return;
 	spin_lock_irqsave(&owner->lock, flags);
 	if (!owner->ended && owner->state != WEFT_OWNERSHIP_NONE &&

@@ -216,7 +216,7 @@ struct weft_member *weft_member_open(struct weft_volume *vol,
 	path = weft_path_connect(req->transport, &path_req, why);
 	if (IS_ERR(path)) {
 		ret = PTR_ERR(path);
-		goto out_exit_route;
+		goto out_exit_mpath;
 	}
 	member->bdev = path->bdev;
 	strscpy(member->transport, path->ops->name, sizeof(member->transport));
@@ -232,7 +232,7 @@ struct weft_member *weft_member_open(struct weft_volume *vol,
 out_disconnect:
 	weft_mpath_take(member, paths);
 	weft_path_disconnect(path);
-out_exit_route:
+out_exit_mpath:
 	weft_mpath_exit(member);
 out_free_stats:
 	free_percpu(member->stats);

@@ -167,7 +167,7 @@ static void weft_mpath_update(struct weft_member *member)
 		best = mpath->usable;
 	WRITE_ONCE(mpath->best, best);
 	WRITE_ONCE(member->fast_bdev,
-		   best && !(best & (best - 1)) && !weft_shadows_any(&mpath->shadows) ?
+		   is_power_of_2(best) && !weft_shadows_any(&mpath->shadows) ?
 		   mpath->path[__ffs(best)]->bdev : NULL);
 	if (best) {
 		mpath->stalled = false;

@@ -158,11 +158,6 @@ static bool weft_owner_is_free(struct weft_volume *vol, const struct weft_owner_
 	       record->generation >= vol->owner.claim.generation;
 }
 
-static unsigned long weft_owner_interval(struct weft_volume *vol)
-{
-	return msecs_to_jiffies(vol->owner.info.interval_ms);
-}
-
 static unsigned long weft_owner_lease_end(struct weft_volume *vol,
 					  unsigned long beat_start)
 {

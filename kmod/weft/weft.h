@@ -570,12 +570,6 @@ void weft_bio_exit(void);
 void weft_submit_bio(struct bio *bio);
 void weft_deferred_init(struct weft_volume *vol);
 
-static inline bool weft_op_is_range(const struct bio *bio)
-{
-	return bio_op(bio) == REQ_OP_DISCARD ||
-	       bio_op(bio) == REQ_OP_WRITE_ZEROES;
-}
-
 /* flush.c */
 void weft_flush_init(struct weft_volume *vol);
 void weft_flush_submit(struct weft_volume *vol, struct bio *bio);
@@ -593,6 +587,12 @@ void weft_owner_hold(struct weft_volume *vol, struct bio *bio);
 enum weft_admission weft_owner_admit(struct weft_volume *vol);
 bool weft_owner_refuses(struct weft_volume *vol);
 void weft_owner_kick(struct weft_volume *vol);
+
+/* The time from one heartbeat to the next, in jiffies. */
+static inline unsigned long weft_owner_interval(const struct weft_volume *vol)
+{
+	return msecs_to_jiffies(vol->owner.info.interval_ms);
+}
 
 /**
  * weft_owner_state() - the state of the claim now
