@@ -36,7 +36,7 @@ fio_verify() {
 # verify_while SENTENCE DEVICE MIB KIB_PER_SECOND COMMAND...: the command runs while fio verifies that size at that rate
 # (less in a slow guest). If the command takes longer, fio starts again, so that I/O is in flight until it ends.
 verify_while() {
-	local sentence=$1 device=$2 mib=$3 rate before verifier rc=0
+	local sentence=$1 device=$2 mib=$3 rate before verifier ended begin=$SECONDS rc=0
 	rate=$(per_slow "$4")
 	shift 4
 	rm -f /tmp/while.done
@@ -49,10 +49,11 @@ verify_while() {
 	) >/tmp/fio.out 2>&1 & verifier=$!
 	until_true 20 writes_since "$device" "$before" || { note "fio does not begin to write"; rc=1; }
 	"$@" >/tmp/while.out 2>&1
+	ended="'$*' ended with status $? after $((SECONDS - begin)) s"
 	kill -0 $verifier 2>/dev/null || { note "fio ended before '$*' did"; rc=1; }
 	touch /tmp/while.done
 	wait $verifier || rc=1
-	[ $rc = 0 ] || cat /tmp/while.out /tmp/fio.out | indented
+	[ $rc = 0 ] || { echo "$ended"; cat /tmp/while.out /tmp/fio.out; } | indented
 	result $rc "$sentence"
 }
 
