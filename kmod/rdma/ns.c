@@ -186,6 +186,7 @@ void weft_rdma_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid, const struct weft_n
 	ns->ctrl = ctrl;
 	ns->nsid = nsid;
 	ns->info = *info;
+	mutex_init(&ns->path_lock);
 	INIT_WORK(&ns->doubt_work, weft_rdma_doubt_work);
 	INIT_WORK(&ns->refused_work, weft_rdma_ana_refused_work);
 	weft_ns_limits(ctrl, info, &lim);

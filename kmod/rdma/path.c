@@ -7,12 +7,16 @@
  * A disk that is a volume's path never keeps a request that its association
  * cannot carry: the bios are taken out of the request and given to the volume
  * (weft_mpath_requeue() there), which uses other paths or waits.
+ *
+ * DOC: a path's life
+ *
+ * ns->path is set by weft_rdma_path_attach() and cleared by weft_rdma_path_detach().
+ * Requests find it under RCU. Everything else finds it under ns->path_lock, and has
+ * the volume's functions run under it, in the order of the events. The one that
+ * waits for I/O (weft_rdma_path_settle()) holds a reference of the path in its place.
+ * Detaching waits for both.
  */
 #include "rdma.h"
-
-/* Protects the pointers from namespaces to paths. */
-static DEFINE_MUTEX(weft_rdma_paths_lock);
-static DECLARE_WAIT_QUEUE_HEAD(weft_rdma_paths_settled);
 
 /**
  * weft_rdma_path_attach() - make a namespace a volume's path, if it carries I/O now
@@ -27,6 +31,8 @@ bool weft_rdma_path_attach(struct weft_rdma_path *rp)
 	struct weft_rdma_ns *ns = rp->ns;
 	struct weft_rdma_ctrl *ctrl = ns->ctrl;
 
+	refcount_set(&rp->users, 1);
+	init_completion(&rp->unused);
 	/* Under the lock that up and down events hold, so that none is missed. */
 	mutex_lock(&ctrl->ns_lock);
 	rp->path.usable = weft_rdma_state(ctrl) == WEFT_RDMA_LIVE && !ns->paused &&
@@ -41,12 +47,18 @@ bool weft_rdma_path_attach(struct weft_rdma_path *rp)
 		/* A start within a page costs a page of the registration. */
 		rp->path.mem_bytes = min_t(u32, ctrl->info.max_bytes,
 					   (ctrl->mr_pages - 1) * SZ_4K);
-		mutex_lock(&weft_rdma_paths_lock);
+		mutex_lock(&ns->path_lock);
 		WRITE_ONCE(ns->path, rp);
-		mutex_unlock(&weft_rdma_paths_lock);
+		mutex_unlock(&ns->path_lock);
 	}
 	mutex_unlock(&ctrl->ns_lock);
 	return rp->path.usable;
+}
+
+static void weft_rdma_path_put(struct weft_rdma_path *rp)
+{
+	if (refcount_dec_and_test(&rp->users))
+		complete(&rp->unused);
 }
 
 /**
@@ -57,11 +69,14 @@ bool weft_rdma_path_attach(struct weft_rdma_path *rp)
  */
 void weft_rdma_path_detach(struct weft_rdma_path *rp)
 {
-	mutex_lock(&weft_rdma_paths_lock);
-	WRITE_ONCE(rp->ns->path, NULL);
-	mutex_unlock(&weft_rdma_paths_lock);
+	struct weft_rdma_ns *ns = rp->ns;
+
+	mutex_lock(&ns->path_lock);
+	WRITE_ONCE(ns->path, NULL);
+	mutex_unlock(&ns->path_lock);
 	synchronize_rcu();
-	wait_event(weft_rdma_paths_settled, !atomic_read(&rp->settling));
+	weft_rdma_path_put(rp);
+	wait_for_completion(&rp->unused);
 }
 
 /**
@@ -106,18 +121,18 @@ bool weft_rdma_failover(struct request *rq, bool sent)
  */
 void weft_rdma_path_gone(struct weft_rdma_ns *ns)
 {
-	mutex_lock(&weft_rdma_paths_lock);
+	mutex_lock(&ns->path_lock);
 	if (ns->path)
 		ns->path->path.events->gone(&ns->path->path);
-	mutex_unlock(&weft_rdma_paths_lock);
+	mutex_unlock(&ns->path_lock);
 }
 
 /**
  * weft_rdma_path_settle() - wait for I/O that chose a path before it was gone
  * @ns: the namespace; weft_rdma_path_gone() was called, and its disk refuses I/O
  *
- * Not under weft_rdma_paths_lock: recovery of another controller takes it, and
- * the submitters may wait for that controller's disks.
+ * Not under the path_lock: recovery takes it, and the submitters may wait for other
+ * disks of that controller.
  *
  * Context: process context, may sleep.
  */
@@ -125,16 +140,15 @@ void weft_rdma_path_settle(struct weft_rdma_ns *ns)
 {
 	struct weft_rdma_path *rp;
 
-	mutex_lock(&weft_rdma_paths_lock);
+	mutex_lock(&ns->path_lock);
 	rp = ns->path;
 	if (rp)
-		atomic_inc(&rp->settling);
-	mutex_unlock(&weft_rdma_paths_lock);
+		refcount_inc(&rp->users);
+	mutex_unlock(&ns->path_lock);
 	if (!rp)
 		return;
 	rp->path.events->settle(&rp->path);
-	if (atomic_dec_and_test(&rp->settling))
-		wake_up_all(&weft_rdma_paths_settled);
+	weft_rdma_path_put(rp);
 }
 
 /**
@@ -146,10 +160,10 @@ void weft_rdma_path_settle(struct weft_rdma_ns *ns)
  */
 void weft_rdma_path_fit(struct weft_rdma_ns *ns, u32 bytes)
 {
-	mutex_lock(&weft_rdma_paths_lock);
+	mutex_lock(&ns->path_lock);
 	if (ns->path)
 		WRITE_ONCE(ns->path->path.mem_bytes, min(ns->path->path.mem_bytes, bytes));
-	mutex_unlock(&weft_rdma_paths_lock);
+	mutex_unlock(&ns->path_lock);
 }
 
 /**
@@ -161,10 +175,10 @@ void weft_rdma_path_fit(struct weft_rdma_ns *ns, u32 bytes)
 void weft_rdma_path_up(struct weft_rdma_ns *ns)
 {
 	lockdep_assert_held(&ns->ctrl->ns_lock);
-	mutex_lock(&weft_rdma_paths_lock);
+	mutex_lock(&ns->path_lock);
 	if (ns->path)
 		ns->path->path.events->up(&ns->path->path, ns->ana == NVME_ANA_NONOPTIMIZED);
-	mutex_unlock(&weft_rdma_paths_lock);
+	mutex_unlock(&ns->path_lock);
 }
 
 /**
@@ -177,10 +191,10 @@ void weft_rdma_path_up(struct weft_rdma_ns *ns)
 void weft_rdma_path_down(struct weft_rdma_ns *ns, const char *reason)
 {
 	lockdep_assert_held(&ns->ctrl->ns_lock);
-	mutex_lock(&weft_rdma_paths_lock);
+	mutex_lock(&ns->path_lock);
 	if (ns->path)
 		ns->path->path.events->down(&ns->path->path, reason);
-	mutex_unlock(&weft_rdma_paths_lock);
+	mutex_unlock(&ns->path_lock);
 }
 
 /**
@@ -207,10 +221,10 @@ void weft_rdma_paths_down(struct weft_rdma_ctrl *ctrl)
  */
 void weft_rdma_path_resized(struct weft_rdma_ns *ns)
 {
-	mutex_lock(&weft_rdma_paths_lock);
+	mutex_lock(&ns->path_lock);
 	if (ns->path)
 		ns->path->path.events->resized(&ns->path->path);
-	mutex_unlock(&weft_rdma_paths_lock);
+	mutex_unlock(&ns->path_lock);
 }
 
 /**
@@ -224,11 +238,11 @@ u64 weft_rdma_path_blocks(struct weft_rdma_ns *ns)
 	u64 blocks = 0;
 
 	lockdep_assert_held(&ns->ctrl->ns_lock);
-	mutex_lock(&weft_rdma_paths_lock);
+	mutex_lock(&ns->path_lock);
 	if (ns->path)
 		blocks = READ_ONCE(ns->path->path.sectors) >>
 			 (ns->info.lba_shift - SECTOR_SHIFT);
-	mutex_unlock(&weft_rdma_paths_lock);
+	mutex_unlock(&ns->path_lock);
 	return blocks;
 }
 
@@ -243,10 +257,11 @@ void weft_rdma_paths_peers(struct weft_rdma_ctrl *ctrl)
 	struct weft_rdma_ns *ns;
 
 	mutex_lock(&ctrl->ns_lock);
-	mutex_lock(&weft_rdma_paths_lock);
-	list_for_each_entry(ns, &ctrl->namespaces, list)
+	list_for_each_entry(ns, &ctrl->namespaces, list) {
+		mutex_lock(&ns->path_lock);
 		if (ns->path && ns->state == WEFT_NS_READY)
 			ns->path->path.events->peers(&ns->path->path);
-	mutex_unlock(&weft_rdma_paths_lock);
+		mutex_unlock(&ns->path_lock);
+	}
 	mutex_unlock(&ctrl->ns_lock);
 }

@@ -530,7 +530,9 @@ enum weft_ns_state {
  * @nsid: its number
  * @info: its identify data
  * @list: in the controller's namespaces; protected by its ns_lock
- * @path: the volume's path that it is, or NULL
+ * @path: the volume's path that it is, or NULL; changed under @path_lock, read under
+ *	it or under RCU
+ * @path_lock: inside the controller's ns_lock; held while the volume is told
  * @state: changed by weft_ns_set_state() alone, under the controller's ns_lock
  * @paused: what comes waits in the disk's queue; under the controller's ns_lock
  * @lost: the target does not have it any more: the disk goes; likewise
@@ -556,6 +558,7 @@ struct weft_rdma_ns {
 	struct weft_ns_info	info;
 	struct list_head	list;
 	struct weft_rdma_path	*path;
+	struct mutex		path_lock;	/* @path */
 	enum weft_ns_state	state;
 	bool			paused;
 	bool			lost;
@@ -756,7 +759,8 @@ void weft_rdma_ns_fit(struct weft_rdma_ctrl *ctrl);
  * @wb: the disk, claimed
  * @ns: its namespace
  * @has_peers: it is counted in its controller's mem_users
- * @settling: number of calls in weft_rdma_path_settle()
+ * @users: one while it is attached, and one for each call of weft_rdma_path_settle()
+ * @unused: completed with the last of these
  * @waiting: operations on peer memory that got no tag
  * @waiting_work: waits for a tag for each of @waiting
  */
@@ -765,7 +769,8 @@ struct weft_rdma_path {
 	struct weft_bdev	wb;
 	struct weft_rdma_ns	*ns;
 	bool			has_peers;
-	atomic_t		settling;
+	refcount_t		users;
+	struct completion	unused;
 	struct llist_head	waiting;
 	struct work_struct	waiting_work;
 };
