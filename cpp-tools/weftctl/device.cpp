@@ -103,27 +103,22 @@ result<block_device> block_device::open(const std::string& path, access access)
     return device;
 }
 
-namespace
-{
-
-/// Why I/O on a path of an NVMe namespace fails, if its ANA state is the reason; else empty.
-std::string inaccessible(dev_t number)
+std::string standby_state(dev_t number)
 {
     const auto state = read_text(fmt::format("/sys/dev/block/{}:{}/ana_state", major(number), minor(number)));
-    return !state || *state == "optimized" || *state == "non-optimized"
-               ? std::string()
-               : fmt::format("; its ANA state is {}", *state);
+    return !state || *state == "optimized" || *state == "non-optimized" ? std::string() : *state;
 }
-
-} // namespace
 
 result<block_device::block> block_device::read_block(std::uint64_t offset) const
 {
     block data;
     const auto got = ::pread(fd_.get(), data.data(), data.size(), static_cast<off_t>(offset));
-    if (got != static_cast<ssize_t>(data.size()))
-        return fail(exit_code::failure, "{} cannot be read at byte {}: {}{}", path_, offset,
-                    got < 0 ? std::strerror(errno) : "the device ends there", inaccessible(number_));
+    if (got != static_cast<ssize_t>(data.size())) {
+        const std::string reason = got < 0 ? std::strerror(errno) : "the device ends there";
+        const auto state = standby_state(number_);
+        return fail(exit_code::failure, "{} cannot be read at byte {}: {}{}", path_, offset, reason,
+                    state.empty() ? "" : "; its ANA state is " + state);
+    }
     return data;
 }
 

@@ -69,6 +69,10 @@ private:
 /// Whether a disk, by its name in /sys/block, is a namespace of weft's own RDMA initiator.
 [[nodiscard]] bool is_own_disk(std::string_view name);
 
+/// The ANA state of an NVMe namespace by this path, if the target carries no I/O in it ("inaccessible"); else
+/// empty.
+[[nodiscard]] std::string standby_state(dev_t number);
+
 /// Paths of all block devices of this host that could be members.
 [[nodiscard]] std::vector<std::string> all_block_devices();
 

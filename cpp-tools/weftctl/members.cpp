@@ -43,10 +43,37 @@ member_set& set_of(std::vector<member_set>& sets, const weft_sb_info& sb)
         std::find_if(sets.begin(), sets.end(), [&](const auto& set) { return set.uuid == uuid; });
     if (known != sets.end())
         return *known;
-    return sets.emplace_back(member_set{sb.name, uuid, sb, {}});
+    return sets.emplace_back(member_set{sb.name, uuid, sb, {}, {}});
+}
+
+/// A disk that cannot be read now.
+struct standby_disk {
+    std::string path;
+    std::string wwid;
+    error problem;
+};
+
+// It is a path to the member that another disk of the same namespace says to be.
+bool add_standby(std::vector<member_set>& sets, const standby_disk& disk)
+{
+    for (auto& set : sets)
+        for (const auto& member : set.members)
+            if (member.wwid == disk.wwid) {
+                set.standby.push_back({disk.path, disk.wwid, member.sb.member_index});
+                return true;
+            }
+    return false;
 }
 
 } // namespace
+
+std::string standby_wwid(dev_t number)
+{
+    const auto state = standby_state(number);
+    const auto wwid = state.empty() || state == "persistent-loss" ? std::string() : path_wwid(number);
+    // A namespace without an identifier has a name made of its controller's serial number.
+    return wwid.starts_with("uuid.") || wwid.starts_with("eui.") ? wwid : std::string();
+}
 
 error unreadable_error(unsigned int count)
 {
@@ -60,6 +87,7 @@ result<std::vector<member_set>> find_members(const std::vector<std::string>& dev
                                              unsigned int* unreadable)
 {
     std::vector<member_set> sets;
+    std::vector<standby_disk> standbys;
     unsigned int refused = 0;
     for (const auto& path : devices.empty() ? all_block_devices() : devices) {
         auto device = block_device::open(path, block_device::access::read);
@@ -71,6 +99,10 @@ result<std::vector<member_set>> find_members(const std::vector<std::string>& dev
         }
         auto copies = read_superblocks(*device);
         if (!copies) {
+            if (auto wwid = standby_wwid(device->number()); !wwid.empty()) {
+                standbys.push_back({path, std::move(wwid), copies.error()});
+                continue;
+            }
             if (devices.empty())
                 continue;
             return std::unexpected(copies.error());
@@ -82,6 +114,9 @@ result<std::vector<member_set>> find_members(const std::vector<std::string>& dev
             return fail(copies->absent() ? exit_code::missing : exit_code::damaged, "{}: {}", path,
                         copies->absent() ? "no weft superblock" : copies->first.why);
     }
+    for (const auto& disk : standbys)
+        if (!add_standby(sets, disk) && !devices.empty())
+            return std::unexpected(disk.problem);
     if (unreadable)
         *unreadable = refused;
     else if (refused && sets.empty())
@@ -106,6 +141,12 @@ std::vector<std::pair<std::uint32_t, std::string>> member_set::further_paths() c
         if (index < devices.size() && member.path != devices[index] && is_path(member, devices[index]))
             further.emplace_back(index, member.path);
     }
+    for (const auto& disk : standby)
+        if (disk.member < devices.size() &&
+            std::any_of(members.begin(), members.end(), [&](const auto& member) {
+                return member.path == devices[disk.member] && member.wwid == disk.wwid;
+            }))
+            further.emplace_back(disk.member, disk.path);
     return further;
 }
 

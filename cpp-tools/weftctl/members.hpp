@@ -20,12 +20,21 @@ struct found_member {
     std::string wwid;  ///< of a disk that may be one of several paths to a namespace; else empty
 };
 
+/// A disk that cannot be read now because of its ANA state, and that leads to a member which another disk
+/// read.
+struct standby_path {
+    std::string path;
+    std::string wwid;
+    std::uint32_t member = 0; ///< index
+};
+
 /// A volume of which at least one member was found.
 struct member_set {
     std::string name;
     std::string uuid;
     weft_sb_info sb{}; ///< of the first member found
     std::vector<found_member> members;
+    std::vector<standby_path> standby;
 
     /// The devices by member index, or an error that names a missing or duplicate member.
     [[nodiscard]] result<std::vector<std::string>> complete() const;
@@ -41,6 +50,10 @@ private:
 /// `unreadable`. Without that argument they are an error if no member was found.
 [[nodiscard]] result<std::vector<member_set>> find_members(const std::vector<std::string>& devices = {},
                                                            unsigned int* unreadable = nullptr);
+
+/// The identifier of the namespace that a disk leads to, if the disk cannot be read now because of its ANA
+/// state; else empty.
+[[nodiscard]] std::string standby_wwid(dev_t number);
 
 /// The error for devices that this user may not read.
 [[nodiscard]] error unreadable_error(unsigned int count);

@@ -86,13 +86,16 @@ std::string describe_ends(const std::vector<end_count>& ends)
     return fmt::format("associations ended: {} ({})", sum, reasons);
 }
 
-/// "live", or "live, non-optimized"
+/// "live", or "live, non-optimized", or "live, not used" of a path whose disk was not identified
 std::string describe_state(const path_status& path)
 {
     const auto state = !path.state.empty() ? path.state : path.usable ? "live" : "lost";
+    const bool accessible =
+        path.ana_state.empty() || path.ana_state == "optimized" || path.ana_state == "non-optimized";
+    const auto used = state != "live" || path.usable || !accessible ? "" : ", not used";
     return path.ana_state.empty() || path.ana_state == "optimized"
-               ? state
-               : fmt::format("{}, {}", state, path.ana_state);
+               ? fmt::format("{}{}", state, used)
+               : fmt::format("{}, {}{}", state, path.ana_state, used);
 }
 
 class text_renderer final : public renderer

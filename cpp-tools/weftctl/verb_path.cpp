@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "device.hpp"
 #include "member_links.hpp"
+#include "members.hpp"
 #include "netlink.hpp"
 #include "superblock.hpp"
 #include "sysfile.hpp"
@@ -24,15 +25,29 @@ struct path_options {
     connect_options connecting;
 };
 
-/// The member of the volume that a device leads to, by its superblock.
+/// The member of the volume that a disk leads to which cannot be read now, by its identifier.
+std::optional<std::uint32_t> standby_member(const block_device& device, const volume_status& volume)
+{
+    const auto wwid = standby_wwid(device.number());
+    for (const auto& member : volume.members)
+        for (const auto& path : member.paths)
+            if (!wwid.empty() && read_text("/sys/block/" + path.disk + "/wwid") == wwid)
+                return member.index;
+    return {};
+}
+
+/// The member of the volume that a device leads to, by its superblock if that can be read.
 result<std::uint32_t> member_of(const std::string& device, const volume_status& volume)
 {
     auto opened = block_device::open(device, block_device::access::read);
     if (!opened)
         return std::unexpected(opened.error());
     auto copies = read_superblocks(*opened);
-    if (!copies)
+    if (!copies) {
+        if (const auto member = standby_member(*opened, volume))
+            return *member;
         return std::unexpected(copies.error());
+    }
     const auto* sb = copies->best();
     if (!sb)
         return fail(exit_code::usage, "{} has no weft superblock, so it is not a path to a member", device);
@@ -169,7 +184,10 @@ verb add_path(CLI::App& app)
     for (auto* one : {add, remove, iopolicy})
         one->add_flag("--dry-run", options->dry_run, "check, say what would be done, change nothing");
     command->require_subcommand(1);
-    command->footer(R"(Which member a path leads to is read from its superblock. I/O takes a member's paths in
+    command->footer(
+        R"(Which member a path leads to is read from its superblock, or, where its ANA state lets no
+I/O through, told by the disk's identifier (UUID, NGUID or EUI-64) and read
+when it is accessible. I/O takes a member's paths in
 turn, or with iopolicy numa the nearest in turn; when one is lost it goes on by the others: reads at once,
 writes that may have reached the target when it is certain that they cannot be executed late. With the last
 path lost, I/O waits no_path_timeout seconds (/sys/block/weft!NAME/weft/no_path_timeout; 600, -1 for ever)

@@ -16,6 +16,7 @@
 #include <linux/list.h>
 #include <linux/llist.h>
 #include <linux/module.h>
+#include <linux/workqueue.h>
 
 #include "weft_why.h"
 
@@ -93,7 +94,12 @@ enum weft_path_mem {
  * @nonoptimized: I/O takes it only if the member has no usable path that is
  *	better; set by the transport at connect, then by weft.ko
  * @usable: it can carry I/O; set by the transport at connect, then by weft.ko
+ * @standby: its superblock has not been read, so it carries no I/O of the volume;
+ *	set by the transport at connect, see @like of struct weft_path_request, then
+ *	by weft.ko
+ * @added: set by weft.ko: it is, or was, one of its member's paths
  * @dead: set by weft.ko: @events->gone was called
+ * @check: reads the superblock of a path in standby when it is usable
  *
  * The transport embeds it in its own structure.
  */
@@ -111,7 +117,10 @@ struct weft_path {
 	const unsigned long		*lease;
 	bool				nonoptimized;
 	bool				usable;
+	bool				standby;
+	bool				added;
 	bool				dead;
+	struct delayed_work		check;
 };
 
 /* Any context. The lease may be over before a caller that was told false goes on. */
@@ -127,6 +136,9 @@ static inline bool weft_lease_is_over(const unsigned long *lease)
  *	because a worker may see other file names
  * @lookup: 0, or the error of the lookup of @devt
  * @writable: open it for writing, too
+ * @like: a path of the same transport that leads to the same disk, or NULL. If the
+ *	disks' identifiers say so too, the path is connected also while its ANA
+ *	state lets no I/O through: in standby
  * @events: see struct weft_path
  * @owner_data: see struct weft_path
  * @lease: see struct weft_path
@@ -136,6 +148,7 @@ struct weft_path_request {
 	dev_t				devt;
 	int				lookup;
 	bool				writable;
+	const struct weft_path		*like;
 	const struct weft_path_events	*events;
 	void				*owner_data;
 	const unsigned long		*lease;

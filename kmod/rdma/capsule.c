@@ -542,6 +542,20 @@ void weft_info_identity(const struct weft_ctrl_info *ctrl, struct weft_ns_id *id
 }
 
 /**
+ * weft_info_same_disk() - do two controllers have the same namespace?
+ * @a: its identity by the first
+ * @b: by the second, which may be of another subsystem
+ *
+ * Return: true if it is known to be the same; false without an id, too.
+ */
+bool weft_info_same_disk(const struct weft_ns_id *a, const struct weft_ns_id *b)
+{
+	return weft_info_has_id(a) && !memcmp(a->uuid, b->uuid, sizeof(a->uuid)) &&
+	       !memcmp(a->nguid, b->nguid, sizeof(a->nguid)) &&
+	       !memcmp(a->eui64, b->eui64, sizeof(a->eui64));
+}
+
+/**
  * weft_info_same() - is a namespace the one that it was?
  * @was: with its identity
  * @is: likewise

@@ -193,6 +193,7 @@ int weft_info_namespace(const struct nvme_id_ns *id, struct weft_ns_info *info,
 			struct weft_why *why);
 int weft_info_ana(const void *log, u32 bytes, u32 group);
 void weft_info_identity(const struct weft_ctrl_info *ctrl, struct weft_ns_id *id);
+bool weft_info_same_disk(const struct weft_ns_id *a, const struct weft_ns_id *b);
 bool weft_info_same(const struct weft_ns_info *was, const struct weft_ns_info *is,
 		    struct weft_why *why);
 int weft_info_descriptors(const void *list, struct weft_ns_id *id,

@@ -241,6 +241,8 @@ static void weft_ns_doom(struct weft_rdma_ns *ns)
 	weft_ns_set_state(ns, WEFT_NS_DEAD);
 	weft_ns_resume(ns);
 	mutex_unlock(&ns->ctrl->ns_lock);
+	/* One that was attached meanwhile. */
+	weft_rdma_path_gone(ns);
 }
 
 /*

@@ -21,27 +21,33 @@
 /**
  * weft_rdma_path_attach() - make a namespace a volume's path, if it carries I/O now
  * @rp: the path; its disk is claimed, so the namespace has no other
+ * @known: attach it also if its ANA state, which may change, is all that is in the
+ *	way: in standby
  *
  * Context: process context, may sleep. From here on the volume is told what happens
  * to the path.
- * Return: false, with nothing done, if it does not carry I/O now.
+ * Return: whether it is attached; if not, nothing was done.
  */
-bool weft_rdma_path_attach(struct weft_rdma_path *rp)
+bool weft_rdma_path_attach(struct weft_rdma_path *rp, bool known)
 {
 	struct weft_rdma_ns *ns = rp->ns;
 	struct weft_rdma_ctrl *ctrl = ns->ctrl;
+	bool ready;
 
 	refcount_set(&rp->users, 1);
 	init_completion(&rp->unused);
 	/* Under the lock that up and down events hold, so that none is missed. */
 	mutex_lock(&ctrl->ns_lock);
-	rp->path.usable = weft_rdma_state(ctrl) == WEFT_RDMA_LIVE && !ns->paused &&
-			  ns->state == WEFT_NS_READY && weft_rdma_ana_ok(ns) &&
-			  /* It is not being resized. */
-			  get_capacity(ns->disk) == weft_info_sectors(&ns->info);
+	ready = weft_rdma_state(ctrl) == WEFT_RDMA_LIVE && !ns->paused &&
+		ns->state == WEFT_NS_READY && ns->ana != NVME_ANA_PERSISTENT_LOSS &&
+		/* It is not being resized. */
+		get_capacity(ns->disk) == weft_info_sectors(&ns->info);
+	rp->path.usable = ready && weft_rdma_ana_ok(ns);
 	rp->path.nonoptimized = ns->ana == NVME_ANA_NONOPTIMIZED;
 	rp->path.sectors = get_capacity(ns->disk);
-	if (rp->path.usable) {
+	rp->path.standby = ready && !rp->path.usable;
+	ready = rp->path.usable || (ready && known);
+	if (ready) {
 		rp->path.mem = ib_uses_virt_dma(ctrl->ib) ? WEFT_PATH_MEM_SOFTWARE :
 							    WEFT_PATH_MEM_DEVICE;
 		/* A start within a page costs a page of the registration. */
@@ -52,7 +58,7 @@ bool weft_rdma_path_attach(struct weft_rdma_path *rp)
 		mutex_unlock(&ns->path_lock);
 	}
 	mutex_unlock(&ctrl->ns_lock);
-	return rp->path.usable;
+	return ready;
 }
 
 static void weft_rdma_path_put(struct weft_rdma_path *rp)

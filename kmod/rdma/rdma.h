@@ -800,7 +800,7 @@ static inline bool weft_rdma_may_write(struct weft_rdma_ns *ns, const struct bio
 extern struct weft_transport_ops weft_rdma_transport;
 
 /* path.c */
-bool weft_rdma_path_attach(struct weft_rdma_path *rp);
+bool weft_rdma_path_attach(struct weft_rdma_path *rp, bool known);
 void weft_rdma_path_detach(struct weft_rdma_path *rp);
 bool weft_rdma_failover(struct request *rq, bool sent);
 void weft_rdma_path_gone(struct weft_rdma_ns *ns);

@@ -2,6 +2,14 @@
 /* The transport: what volumes ask of weft_rdma. path.c has what paths tell volumes. */
 #include "rdma.h"
 
+/* A disk's identity is set before it is added, and stays. */
+static bool weft_rdma_path_is_like(const struct weft_rdma_ns *ns, const struct weft_path *like)
+{
+	const struct weft_rdma_path *rp = container_of(like, struct weft_rdma_path, path);
+
+	return like && weft_info_same_disk(&ns->info.id, &rp->ns->info.id);
+}
+
 static struct weft_path *weft_rdma_path_connect(const struct weft_path_request *req,
 						struct weft_why *why)
 {
@@ -30,13 +38,15 @@ static struct weft_path *weft_rdma_path_connect(const struct weft_path_request *
 	rp->ns = ns;
 	rp->path.bdev = rp->wb.bdev;
 	rp->path.node = ns->ctrl->node;
-	if (weft_rdma_path_attach(rp))
+	if (weft_rdma_path_attach(rp, weft_rdma_path_is_like(ns, req->like)))
 		return &rp->path;
 	if (weft_rdma_ana_ok(ns))
 		ret = weft_refuse(why, -ENOTCONN, "%s is not connected now", req->address);
 	else
-		ret = weft_refuse(why, -ENOTCONN, "%s is not accessible now: its ANA state is %s",
-				  req->address, weft_rdma_ana_text(READ_ONCE(ns->ana)));
+		ret = weft_refuse(why, -ENOTCONN,
+				  "%s is not accessible now, its ANA state is %s%s", req->address,
+				  weft_rdma_ana_text(READ_ONCE(ns->ana)),
+				  req->like ? "; its identifiers are not those of the other paths, or it is not connected" : "");
 
 out_close:
 	weft_path_close(&rp->wb);

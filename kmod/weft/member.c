@@ -18,20 +18,22 @@ static int weft_member_rw_wait(struct bio *bio, struct completion *done)
 }
 
 /**
- * weft_member_read_path() - read the superblock over one path, and wait
+ * weft_member_read_path() - read a superblock over one path, and wait
  * @path: connected; it may belong to no member yet
+ * @offset: its place, in bytes
  * @page: receives 4 KiB
  *
  * Context: process context, may sleep.
  * Return: 0; -ENOLINK when the path was lost; or another negative errno.
  */
-int weft_member_read_path(struct weft_path *path, struct page *page)
+int weft_member_read_path(struct weft_path *path, u64 offset, struct page *page)
 {
 	DECLARE_COMPLETION_ONSTACK(done);
 	struct bio_vec vec;
 	struct bio bio;
 
 	bio_init(&bio, path->bdev, &vec, 1, REQ_OP_READ | REQ_META);
+	bio.bi_iter.bi_sector = offset >> SECTOR_SHIFT;
 	bio.bi_end_io = weft_member_rw_end;
 	bio.bi_private = &done;
 	__bio_add_page(&bio, page, WEFT_SB_SIZE, 0);

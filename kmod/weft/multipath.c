@@ -193,40 +193,62 @@ enum weft_mpath_change {
 	WEFT_MPATH_RANK,
 };
 
-/* Returns what changed. A path not yet added keeps it for weft_mpath_add(). */
-static enum weft_mpath_change weft_mpath_set(struct weft_path *path, bool usable,
-					     bool nonoptimized)
+/*
+ * Under the lock of the paths. Returns what changed. A path not yet added keeps it
+ * for weft_mpath_add(); one in standby until its superblock has been read.
+ */
+static enum weft_mpath_change weft_mpath_apply(struct weft_path *path, bool usable,
+					       bool nonoptimized)
 {
 	struct weft_member *member = path->owner_data;
 	enum weft_mpath_change change = WEFT_MPATH_SAME;
 	struct weft_mpath *mpath = &member->mpath;
-	unsigned long flags;
-	u32 index;
+	u32 index = weft_mpath_index(mpath, path);
+	bool ranked = nonoptimized != path->nonoptimized;
+	bool rose = usable && !path->usable, was;
 
-	spin_lock_irqsave(&mpath->lock, flags);
+	lockdep_assert_held(&mpath->lock);
 	usable &= !path->dead;
-	index = weft_mpath_index(mpath, path);
-	if (index < WEFT_PATHS_MAX && usable != test_bit(index, &mpath->usable))
-		change = WEFT_MPATH_USABLE;
-	else if (index < WEFT_PATHS_MAX && nonoptimized != path->nonoptimized)
-		change = WEFT_MPATH_RANK;
 	path->usable = usable;
 	path->nonoptimized = nonoptimized;
+	if (index == WEFT_PATHS_MAX)
+		return change;
+	if (path->standby) {
+		if (usable && rose)
+			mod_delayed_work(member->volume->wq, &path->check, 0);
+		return change;
+	}
+	was = test_bit(index, &mpath->usable);
+	if (usable != was)
+		change = WEFT_MPATH_USABLE;
+	else if (ranked)
+		change = WEFT_MPATH_RANK;
 	if (change) {
 		__assign_bit(index, &mpath->usable, usable);
 		weft_mpath_update(member);
 	}
-	spin_unlock_irqrestore(&mpath->lock, flags);
 	return change;
 }
 
-static void weft_mpath_lost(struct weft_path *path, const char *reason)
+static enum weft_mpath_change weft_mpath_set(struct weft_path *path, bool usable,
+					     bool nonoptimized)
+{
+	struct weft_member *member = path->owner_data;
+	enum weft_mpath_change change;
+	unsigned long flags;
+
+	spin_lock_irqsave(&member->mpath.lock, flags);
+	change = weft_mpath_apply(path, usable, nonoptimized);
+	spin_unlock_irqrestore(&member->mpath.lock, flags);
+	return change;
+}
+
+/* Under events_lock. */
+static void weft_mpath_tell_lost(struct weft_path *path, const char *reason)
 {
 	struct weft_member *member = path->owner_data;
 	struct weft_why text = {};
 
-	if (!weft_mpath_set(path, false, path->nonoptimized))
-		return;
 	weft_refuse(&text, 0, "path %s of member %u is lost: %s", path->bdev->bd_disk->disk_name,
 		    member->index, reason);
 	weft_warn(member->volume, "%s\n", text.text);
@@ -238,16 +260,24 @@ static void weft_mpath_lost(struct weft_path *path, const char *reason)
 		   "no path to the member is left, I/O to it waits");
 }
 
-static void weft_mpath_restored(struct weft_path *path, bool nonoptimized)
+static void weft_mpath_lost(struct weft_path *path, const char *reason)
 {
 	struct weft_member *member = path->owner_data;
-	enum weft_mpath_change change;
+
+	mutex_lock(&member->mpath.events_lock);
+	if (weft_mpath_set(path, false, path->nonoptimized))
+		weft_mpath_tell_lost(path, reason);
+	mutex_unlock(&member->mpath.events_lock);
+}
+
+/* Under events_lock. */
+static void weft_mpath_tell_restored(struct weft_path *path, bool nonoptimized,
+				     enum weft_mpath_change change)
+{
+	struct weft_member *member = path->owner_data;
 	struct weft_why text = {};
 	const char *what;
 
-	change = weft_mpath_set(path, true, nonoptimized);
-	if (!change)
-		return;
 	if (change == WEFT_MPATH_USABLE)
 		what = nonoptimized ? "is back, non-optimized" : "is back";
 	else
@@ -264,6 +294,40 @@ static void weft_mpath_restored(struct weft_path *path, bool nonoptimized)
 	weft_mpath_kick(member);
 	/* The last heartbeat may have failed without this path: do one now. */
 	weft_owner_kick(member->volume);
+}
+
+static void weft_mpath_restored(struct weft_path *path, bool nonoptimized)
+{
+	struct weft_member *member = path->owner_data;
+	enum weft_mpath_change change;
+
+	mutex_lock(&member->mpath.events_lock);
+	change = weft_mpath_set(path, true, nonoptimized);
+	if (change)
+		weft_mpath_tell_restored(path, nonoptimized, change);
+	mutex_unlock(&member->mpath.events_lock);
+}
+
+/**
+ * weft_mpath_identified() - let a path that was in standby carry I/O
+ * @path: one of its member's paths; its superblock is the member's
+ *
+ * Context: process context, may sleep.
+ */
+void weft_mpath_identified(struct weft_path *path)
+{
+	struct weft_member *member = path->owner_data;
+	enum weft_mpath_change change;
+
+	mutex_lock(&member->mpath.events_lock);
+	spin_lock_irq(&member->mpath.lock);
+	WRITE_ONCE(path->standby, false);
+	smp_wmb();	/* before its bit; weft_mpath_requeue() reads it */
+	change = weft_mpath_apply(path, path->usable, path->nonoptimized);
+	spin_unlock_irq(&member->mpath.lock);
+	if (change)
+		weft_mpath_tell_restored(path, path->nonoptimized, change);
+	mutex_unlock(&member->mpath.events_lock);
 }
 
 static void weft_mpath_resized(struct weft_path *path)
@@ -371,7 +435,15 @@ static void weft_mpath_give_back(struct weft_member *member, struct bio_list *bi
 static void weft_mpath_requeue(struct weft_path *path, struct bio_list *bios,
 			       unsigned long after)
 {
-	weft_mpath_give_back(path->owner_data, bios, after);
+	struct bio *bio;
+
+	if (likely(READ_ONCE(path->added) && !READ_ONCE(path->standby))) {
+		weft_mpath_give_back(path->owner_data, bios, after);
+		return;
+	}
+	/* Other programs' I/O on a disk that may not be the member's. */
+	while ((bio = bio_list_pop(bios)))
+		weft_mpath_refuse(bio);
 }
 
 /* Wait until all readers of member->fast_bdev or a path have sent their bio. */
@@ -666,6 +738,7 @@ int weft_mpath_init(struct weft_member *member)
 		return -ENOMEM;
 	spin_lock_init(&mpath->lock);
 	mutex_init(&mpath->prepare_lock);
+	mutex_init(&mpath->events_lock);
 	bio_list_init(&mpath->held);
 	bio_list_init(&mpath->quiet);
 	weft_shadows_init(&mpath->shadows);
@@ -707,16 +780,27 @@ int weft_mpath_add(struct weft_member *member, struct weft_path *path)
 	spin_lock_irq(&mpath->lock);
 	index = weft_mpath_index(mpath, NULL);
 	if (index < WEFT_PATHS_MAX) {
+		WRITE_ONCE(path->added, true);
 		WRITE_ONCE(mpath->path[index], path);
 		smp_wmb();	/* before its bit; readers use the index */
-		__assign_bit(index, &mpath->usable, path->usable && !path->dead);
+		weft_mpath_apply(path, path->usable, path->nonoptimized);
 		weft_mpath_update(member);
+		if (path->standby && path->usable)
+			queue_delayed_work(member->volume->wq, &path->check, 0);
 	}
 	spin_unlock_irq(&mpath->lock);
 	if (index == WEFT_PATHS_MAX)
 		return -ENOSPC;
 	weft_mpath_kick(member);
 	return 0;
+}
+
+/* It is not one of the member's paths any more, so nothing starts the work again. */
+static void weft_mpath_end_check(struct weft_path *path)
+{
+	/* A member's first path has none. */
+	if (path->check.work.func)
+		cancel_delayed_work_sync(&path->check);
 }
 
 /**
@@ -744,7 +828,7 @@ void weft_mpath_remove(struct weft_member *member, struct weft_path *path)
 	smp_wmb();	/* see weft_mpath_submit() */
 	WRITE_ONCE(mpath->path[index], NULL);
 	for (i = 0; i < WEFT_PATHS_MAX; i++)
-		if (mpath->path[i])
+		if (mpath->path[i] && !mpath->path[i]->standby)
 			WRITE_ONCE(member->bdev, mpath->path[i]->bdev);
 	bio_list_for_each(bio, &mpath->held)
 		bio_set_dev(bio, member->bdev);
@@ -754,6 +838,7 @@ void weft_mpath_remove(struct weft_member *member, struct weft_path *path)
 	mutex_unlock(&weft_volumes_lock);
 	mutex_unlock(&mpath->prepare_lock);
 
+	weft_mpath_end_check(path);
 	/* Bios that the work took from the lists. */
 	flush_delayed_work(&mpath->work);
 	weft_mpath_settle(vol);
@@ -779,5 +864,8 @@ void weft_mpath_take(struct weft_member *member, struct weft_path **taken)
 		WRITE_ONCE(mpath->path[i], NULL);
 	}
 	spin_unlock_irq(&mpath->lock);
+	for (i = 0; i < WEFT_PATHS_MAX; i++)
+		if (taken[i])
+			weft_mpath_end_check(taken[i]);
 	synchronize_srcu(&member->volume->path_srcu);
 }

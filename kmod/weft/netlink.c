@@ -190,7 +190,8 @@ static int weft_nl_put_paths(struct sk_buff *skb, const struct weft_member *memb
 		    nla_put_string(skb, WEFT_A_PATH_ADDRESS, path->address) ||
 		    nla_put_string(skb, WEFT_A_PATH_TRANSPORT, path->ops->name) ||
 		    nla_put_string(skb, WEFT_A_PATH_DISK, path->bdev->bd_disk->disk_name) ||
-		    nla_put_u32(skb, WEFT_A_PATH_USABLE, READ_ONCE(path->usable)))
+		    nla_put_u32(skb, WEFT_A_PATH_USABLE,
+				READ_ONCE(path->usable) && !READ_ONCE(path->standby)))
 			return -EMSGSIZE;
 		nla_nest_end(skb, nest);
 	}

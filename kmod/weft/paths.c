@@ -16,42 +16,93 @@
 
 #include <linux/sched/mm.h>
 
+/* How long after a failure the superblock of a path in standby is read again. */
+#define WEFT_PATH_CHECK_AGAIN	(60 * HZ)
+
 /* A disk that is kept, with a reference to it and to its driver. */
 struct weft_kept_disk {
 	struct list_head	list;
 	struct gendisk		*disk;
 };
 
-static int weft_path_read(struct weft_path *path, struct weft_sb_info *info,
-			  struct weft_why *why)
+static int weft_path_read_at(struct weft_path *path, u64 offset, struct page *page,
+			     struct weft_sb_info *info, struct weft_why *why)
 {
-	struct weft_why detail = {};
+	int ret = weft_member_read_path(path, offset, page);
+
+	return ret ? weft_refuse(why, ret, "cannot be read (error %d)", -ret) :
+		     weft_sb_decode(page_address(page), info, why);
+}
+
+static int weft_path_read(struct weft_member *member, struct weft_path *path,
+			  struct weft_sb_info *info, struct weft_why *why)
+{
+	struct weft_why detail = {}, second = {};
 	struct page *page;
 	int ret;
 
 	page = alloc_page(GFP_KERNEL);
 	if (!page)
 		return -ENOMEM;
-	ret = weft_member_read_path(path, page);
-	if (ret)
-		weft_refuse(&detail, ret, "cannot be read (error %d)", -ret);
-	else
-		ret = weft_sb_decode(page_address(page), info, &detail);
+	ret = weft_path_read_at(path, 0, page, info, &detail);
+	/* The first superblock may be damaged. */
+	if (ret && ret != -ENOLINK &&
+	    !weft_path_read_at(path, member->sb.copy_offset, page, info, &second))
+		ret = 0;
 	__free_page(page);
 	if (ret)
 		return weft_refuse(why, ret, "%s: %s", path->address, detail.text);
 	return 0;
 }
 
-/* A new path must lead to the same disk as the member's other paths. */
+/* A path must lead to the same disk as the member's other paths. */
+static int weft_path_identify(struct weft_member *member, struct weft_path *path,
+			      struct weft_why *why)
+{
+	struct weft_sb_info info;
+	int ret;
+
+	ret = weft_path_read(member, path, &info, why);
+	if (ret)
+		return ret;
+	if (memcmp(info.volume_uuid, member->sb.volume_uuid, WEFT_UUID_SIZE) ||
+	    memcmp(info.member_uuid, member->sb.member_uuid, WEFT_UUID_SIZE))
+		return weft_refuse(why, -EINVAL, "%s leads to another disk than member %u of volume %s",
+				   path->address, member->index, member->volume->name);
+	return 0;
+}
+
+/* A path that was added in standby is usable: it carries I/O if it leads to the member. */
+static void weft_path_check_work(struct work_struct *work)
+{
+	struct weft_path *path = container_of(to_delayed_work(work), struct weft_path, check);
+	struct weft_member *member = path->owner_data;
+	unsigned int noio = memalloc_noio_save();
+	struct weft_why why = {};
+	int ret;
+
+	ret = weft_path_identify(member, path, &why);
+	if (!ret) {
+		weft_mpath_identified(path);
+	} else if (ret != -ENOLINK && READ_ONCE(path->usable)) {
+		/* Of a lost path, its return starts the work. */
+		weft_warn(member->volume, "path %s of member %u is not used: %s\n",
+			  path->bdev->bd_disk->disk_name, member->index, why.text);
+		weft_event(member->volume, WEFT_EVENT_TYPE_PATH_LOST, member, -ret, why.text);
+		queue_delayed_work(member->volume->wq, &path->check, WEFT_PATH_CHECK_AGAIN);
+	}
+	memalloc_noio_restore(noio);
+}
+
+/* A path in standby cannot be read: weft_path_check_work() does it when it is usable. */
 static int weft_path_check(struct weft_member *member, struct weft_path *path,
 			   struct weft_why *why)
 {
-	struct weft_sb_info info;
+	bool usable = READ_ONCE(path->usable);
 	const char *misses;
 	int ret;
 
-	if (!READ_ONCE(path->usable))
+	if (READ_ONCE(path->dead) || (!usable && !path->standby))
 		return weft_refuse(why, -ENOTCONN, "%s is not connected now", path->address);
 	if (bdev_nr_bytes(path->bdev) != bdev_nr_bytes(member->bdev) ||
 	    bdev_logical_block_size(path->bdev) != bdev_logical_block_size(member->bdev))
@@ -62,14 +113,26 @@ static int weft_path_check(struct weft_member *member, struct weft_path *path,
 	if (misses)
 		return weft_refuse(why, -EOPNOTSUPP, "%s does not take %s, as volume %s does",
 				   path->address, misses, member->volume->name);
-	ret = weft_path_read(path, &info, why);
-	if (ret)
-		return ret;
-	if (memcmp(info.volume_uuid, member->sb.volume_uuid, WEFT_UUID_SIZE) ||
-	    memcmp(info.member_uuid, member->sb.member_uuid, WEFT_UUID_SIZE))
-		return weft_refuse(why, -EINVAL, "%s leads to another disk than member %u of volume %s",
-				   path->address, member->index, member->volume->name);
-	return 0;
+	if (!usable)
+		return 0;
+	ret = weft_path_identify(member, path, why);
+	if (!ret)
+		path->standby = false;
+	return ret;
+}
+
+/* A path of that transport, which leads to the member's disk; or NULL. */
+static const struct weft_path *weft_path_like(struct weft_member *member, const char *transport)
+{
+	u32 i;
+
+	for (i = 0; i < WEFT_PATHS_MAX; i++) {
+		const struct weft_path *path = weft_member_path(member, i);
+
+		if (path && !READ_ONCE(path->standby) && !strcmp(path->ops->name, transport))
+			return path;
+	}
+	return NULL;
 }
 
 static struct weft_member *weft_path_begin(const struct weft_path_change *change,
@@ -137,6 +200,7 @@ int weft_volume_path_add(const struct weft_path_change *change, struct weft_why 
 	req.devt = change->devt;
 	req.lookup = change->lookup;
 	req.writable = !member->volume->read_only;
+	req.like = weft_path_like(member, change->transport);
 	req.owner_data = member;
 	req.lease = &member->volume->lease;
 	path = weft_path_connect(change->transport, &req, why);
@@ -144,13 +208,15 @@ int weft_volume_path_add(const struct weft_path_change *change, struct weft_why 
 		ret = PTR_ERR(path);
 		goto out_done;
 	}
+	INIT_DELAYED_WORK(&path->check, weft_path_check_work);
 	ret = weft_path_attach(member, path, why);
 	if (ret) {
 		weft_path_disconnect(path);
 		goto out_done;
 	}
-	weft_info(member->volume, "member %u has path %s as well\n", member->index,
-		  path->bdev->bd_disk->disk_name);
+	weft_info(member->volume, "member %u has path %s as well%s\n", member->index,
+		  path->bdev->bd_disk->disk_name,
+		  READ_ONCE(path->standby) ? ", which is not accessible now" : "");
 	weft_peers_path_added(member, path);
 out_done:
 	weft_volume_done(member->volume);
@@ -221,14 +287,14 @@ int weft_volume_path_remove(const struct weft_path_change *change, struct weft_w
 		other = weft_member_path(member, i);
 		if (!other)
 			continue;
-		count++;
+		count += !READ_ONCE(other->standby);
 		if (!strcmp(other->bdev->bd_disk->disk_name, change->address))
 			path = other;
 	}
 	if (!path)
 		ret = weft_refuse(why, -ENOENT, "member %u of volume %s has no path %s",
 				  member->index, member->volume->name, change->address);
-	else if (count == 1)
+	else if (count == 1 && !READ_ONCE(path->standby))
 		ret = weft_refuse(why, -EBUSY, "%s is the last path of member %u of volume %s",
 				  change->address, member->index, member->volume->name);
 	if (ret)

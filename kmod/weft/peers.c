@@ -87,7 +87,7 @@ static int weft_peers_prepare_member(struct weft_memory *mem, struct weft_member
 				     struct weft_why *why)
 {
 	struct mutex *lock = &member->mpath.prepare_lock;
-	bool able = false, later = false;
+	bool able = false, later = false, standby;
 	int ret = -ENOTCONN, err;
 	u32 i;
 
@@ -97,12 +97,13 @@ static int weft_peers_prepare_member(struct weft_memory *mem, struct weft_member
 		mutex_lock(lock);
 		path = weft_member_path(member, i);
 		err = path ? weft_peers_prepare(mem, path, why) : 0;
+		standby = path && READ_ONCE(path->standby);
 		mutex_unlock(lock);
 		if (!path)
 			continue;
-		if (!err)
+		if (!err && !standby)
 			able = true;
-		else if (err == -ENOTCONN)
+		else if (!err || err == -ENOTCONN)
 			later = true;
 		else
 			ret = err;

@@ -63,6 +63,7 @@ struct weft_stats {
  * @lock: protects the other fields; also taken in interrupts
  * @prepare_lock: keeps a path while memory is prepared on it, which may take
  *	long; taken before weft_volumes_lock
+ * @events_lock: changes of a path's state are told in their order; taken before @lock
  * @path: the paths; NULL for a free slot
  * @usable: bitmap of the paths that can carry I/O
  * @best: bitmap of those of @usable that carry it best; empty only if @usable is
@@ -78,6 +79,7 @@ struct weft_stats {
 struct weft_mpath {
 	spinlock_t		lock;	/* see above */
 	struct mutex		prepare_lock;	/* see above */
+	struct mutex		events_lock;	/* see above */
 	struct weft_path	*path[WEFT_PATHS_MAX];
 	unsigned long		usable;
 	unsigned long		best;
@@ -403,7 +405,7 @@ struct weft_member *weft_member_open(struct weft_volume *vol,
 void weft_member_close(struct weft_member *member);
 sector_t weft_member_sectors(const struct weft_member *member);
 void weft_member_drop_path(struct weft_member *member, struct weft_path *path);
-int weft_member_read_path(struct weft_path *path, struct page *page);
+int weft_member_read_path(struct weft_path *path, u64 offset, struct page *page);
 int weft_member_rw(struct weft_member *member, blk_opf_t opf, u64 offset,
 		   struct page *page, u32 size);
 void weft_member_stats(struct weft_member *member, struct weft_stats *sum);
@@ -465,6 +467,7 @@ extern const struct weft_path_events weft_mpath_events;
 int weft_mpath_init(struct weft_member *member);
 void weft_mpath_exit(struct weft_member *member);
 int weft_mpath_add(struct weft_member *member, struct weft_path *path);
+void weft_mpath_identified(struct weft_path *path);
 void weft_mpath_remove(struct weft_member *member, struct weft_path *path);
 void weft_mpath_submit(struct weft_member *member, struct bio *bio);
 void weft_mpath_again(struct weft_member *member, struct bio *bio);

@@ -96,16 +96,58 @@ ok "after persistent loss its paths are gone" until_true 20 usable_is 4421 false
 ok "the volume goes on" reads
 ok "they are removed" weftctl path remove v "$(uri 0 1)" "$(uri 1 1)"
 ok "disconnected" weftctl disconnect "$(uri 0 1)" "$(uri 1 1)"
+events_end
+
+# --- A rail that is inaccessible when it is added, as a standby controller's is
 ana 4421 inaccessible
 # shellcheck disable=SC2086
-refused "a path that is inaccessible is refused" 1 "inaccessible" weftctl path add v "$(uri 0 1)" $quick
+ok "its paths are added by the disks' identifiers" weftctl path add v "$(uri 0 1)" "$(uri 1 1)" $quick
+ok "and not used" usable_is 4421 false
+is "the kernel says so" "$(dmesg | grep -c 'has path .* as well, which is not accessible now')" 2
+reads
 ana 4421 optimized
-# shellcheck disable=SC2086
-ok "one that is accessible is added" weftctl path add v "$(uri 0 1)" "$(uri 1 1)" $quick
-events_end
+ok "until it is accessible" until_true 20 usable_is 4421 true
+ok "then they carry I/O" test "$(carried 4421 reads)" -ge 10
+ok "registered memory, too" weft-memtest v verify pages --persistent --count=12
 ok "stopped" weftctl stop v
+ana 4421 inaccessible
+make_null rb2 64
+rails_serve "$nqn:d2" /dev/rb2
+# shellcheck disable=SC2086
+refused "what leads to no member of the volume is refused" 1 "its ANA state is inaccessible" \
+	weftctl assemble v "$(uri 0 0)" "$(uri 1 0)" "$(uri 2 1)" $quick
+# shellcheck disable=SC2086
+ok "assembled, with one rail inaccessible" \
+	weftctl assemble v "$(uri 0 0)" "$(uri 0 1)" "$(uri 1 0)" "$(uri 1 1)" $quick
+ok "its paths are there" usable_is 4421 false
+# shellcheck disable=SC2086
+refused "another disk is not added" 1 "its ANA state is inaccessible" weftctl path add v "$(uri 2 1)" $quick
+# Its identifier says that it is member 0, and its superblock does not.
+identity() { cat "$base/subsystems/$nqn:d$1/namespaces/1/device_uuid"; }
+nvmet_set "$nqn:d2" device_uuid="$(identity 0)"
+# shellcheck disable=SC2086
+ok "another disk with the identifier of a member is added" weftctl path add v "$(uri 2 1)" $quick
+log_mark
+ana 4421 optimized
+ok "and is not used, because it has no superblock" until_true 20 log_says "is not used: .*no weft superblock"
+ok "path list says so" sh -c "weftctl path list v | grep -q 'live, not used'"
+own_used() { [ "$(of_port 4421 .usable | tr ' ' '\n' | grep -c true)" = 2 ]; }
+ok "the members' own paths by that rail are" until_true 20 own_used
+last() { weftctl path remove v "$(uri 0 0)" "$(uri 0 1)" 2>&1 | grep -q "is the last path"; }
+ok "it cannot be the last path" last
+# shellcheck disable=SC2086
+ok "the one that was removed is added again" weftctl path add v "$(uri 0 0)" $quick
+is "nothing was written to it" "$(cmp -n 65536 /dev/rb2 /dev/zero && echo none)" none
+ok "it is removed" weftctl path remove v "$(uri 2 1)"
+ana 4421 inaccessible
+ok "the rail is inaccessible again" until_true 20 usable_is 4421 false
+takes_over() { ana 4421 optimized; ana 4420 inaccessible; until_true 20 usable_is 4420 false; sleep 1; }
+verify_while "the standby takes over: no error" /dev/weft/v 12 1500 takes_over
+ok "it carries all" test "$(carried 4421 reads)" -ge 64
+ana 4420 optimized
+ok "stopped again" weftctl stop v
 ok "disconnected" weftctl disconnect --all
-for n in 0 1; do
+for n in 0 1 2; do
 	for rail in 0 1; do rm -f "$base/ports/442$rail/subsystems/$nqn:d$n"; done
 	echo 0 >"$base/subsystems/$nqn:d$n/namespaces/1/enable"
 	rmdir "$base/subsystems/$nqn:d$n/namespaces/1" "$base/subsystems/$nqn:d$n"

@@ -60,8 +60,6 @@ ended pause
 # --- ANA by groups of one namespace, and without events
 hostile none --ana 1 --ana 3
 ok "ana: a volume" weftctl create v "$uri" --force "${patience[@]}"
-refused "ana: a path that is inaccessible is not added" 1 "its ANA state is inaccessible" \
-	weftctl path add v "$other" "${patience[@]}"
 changes() { grep -c "ANA states have changed" /tmp/hostile.out; }
 changed() { [ "$(changes)" -ge "$1" ]; }
 swap() { local before; before=$(changes); kill -USR1 "$target"; until_true 10 changed $((before + 1)); }
@@ -72,6 +70,10 @@ ok "ana: I/O waits while the only path is inaccessible" kill -0 $reader
 swap
 wait $reader
 result $? "ana: and goes on when it is accessible again"
+ok "ana: a path is added while it is inaccessible" weftctl path add v "$other" "${patience[@]}"
+swap
+ok "ana: it carries I/O when it is accessible" \
+	timeout "$(slow 10)" dd if=/dev/weft/v of=/dev/null bs=4k count=1 iflag=direct
 none_ends ana
 ok "ana: stopped" weftctl stop v
 ended ana
