@@ -490,7 +490,8 @@ static blk_status_t weft_queue_peer(struct weft_rdma_queue *queue, struct reques
 	struct weft_mem_op *op = rq->end_io_data;
 	struct weft_rdma_slot *slot;
 	struct nvme_command *cmd;
-	u8 shift = ns->info.lba_shift;
+	/* The masks tell the compiler that the shifts are in range. */
+	u8 shift = ns->info.lba_shift & 31;
 	u64 address;
 	u32 key;
 
@@ -504,7 +505,7 @@ static blk_status_t weft_queue_peer(struct weft_rdma_queue *queue, struct reques
 		return BLK_STS_RESOURCE;
 	slot = &queue->slots[pdu->slot];
 	cmd = &queue->capsules[pdu->slot];
-	weft_capsule_rw(cmd, ns->nsid, op->write, false, op->sector >> (shift - SECTOR_SHIFT),
+	weft_capsule_rw(cmd, ns->nsid, op->write, false, op->sector >> ((shift - SECTOR_SHIFT) & 31),
 			op->length >> shift);
 	pdu->nents = 0;
 	if (!weft_mapping_key(pdu->mapping, op->at, &address, &key))
@@ -591,6 +592,18 @@ out_cleanup:
 	return weft_unsent_status(ret);
 }
 
+/* A command of ours. Setup sends its commands before the queue is live. */
+static noinline blk_status_t weft_queue_own(struct weft_rdma_queue *queue, struct request *rq,
+					    struct weft_rdma_pdu *pdu)
+{
+	if (pdu->connects)
+		queue = pdu->connects;
+	pdu->queue = queue;
+	return test_bit(WEFT_QUEUE_LIVE, &queue->flags) ||
+	       test_bit(WEFT_QUEUE_CONNECTED, &queue->flags) ?
+	       weft_queue_request(queue, rq, pdu, true) : BLK_STS_TRANSPORT;
+}
+
 /* An operation on registered memory, or a command of ours. */
 static noinline blk_status_t weft_queue_passthrough(struct blk_mq_hw_ctx *hctx,
 						    struct request *rq,
@@ -598,18 +611,24 @@ static noinline blk_status_t weft_queue_passthrough(struct blk_mq_hw_ctx *hctx,
 {
 	struct weft_rdma_queue *queue = hctx->driver_data;
 
-	if (!pdu->mapping && pdu->connects)
-		queue = pdu->connects;
-	else if (pdu->mem)
+	if (unlikely(!pdu->mapping))
+		return weft_queue_own(queue, rq, pdu);
+	if (pdu->mem)
 		queue = &queue->ctrl->queues[queue->ctrl->mem_first + hctx->queue_num];
 	pdu->queue = queue;
-	if (likely(pdu->mapping))
-		return likely(test_bit(WEFT_QUEUE_LIVE, &queue->flags)) ?
-		       weft_queue_peer(queue, rq, pdu) : BLK_STS_TRANSPORT;
-	/* Setup sends its commands before the queue is live. */
-	return test_bit(WEFT_QUEUE_LIVE, &queue->flags) ||
-	       test_bit(WEFT_QUEUE_CONNECTED, &queue->flags) ?
-	       weft_queue_request(queue, rq, pdu, true) : BLK_STS_TRANSPORT;
+	return likely(test_bit(WEFT_QUEUE_LIVE, &queue->flags)) ?
+	       weft_queue_peer(queue, rq, pdu) : BLK_STS_TRANSPORT;
+}
+
+/* A request of the block layer's. */
+static noinline blk_status_t weft_queue_block(struct weft_rdma_queue *queue, struct request *rq,
+					      struct weft_rdma_pdu *pdu)
+{
+	pdu->queue = queue;
+	if (unlikely(!test_bit(WEFT_QUEUE_LIVE, &queue->flags)))
+		return weft_rdma_failover(rq, rq->rq_flags & RQF_DONTPREP) ?
+		       BLK_STS_OK : BLK_STS_TRANSPORT;
+	return weft_queue_request(queue, rq, pdu, false);
 }
 
 /**
@@ -622,18 +641,12 @@ static noinline blk_status_t weft_queue_passthrough(struct blk_mq_hw_ctx *hctx,
  */
 blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd)
 {
-	struct weft_rdma_queue *queue = hctx->driver_data;
 	struct request *rq = bd->rq;
 	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
 
 	/* Apart, so that neither kind of requests pays for the other one. */
-	if (blk_rq_is_passthrough(rq))
-		return weft_queue_passthrough(hctx, rq, pdu);
-	pdu->queue = queue;
-	if (unlikely(!test_bit(WEFT_QUEUE_LIVE, &queue->flags)))
-		return weft_rdma_failover(rq, rq->rq_flags & RQF_DONTPREP) ?
-		       BLK_STS_OK : BLK_STS_TRANSPORT;
-	return weft_queue_request(queue, rq, pdu, false);
+	return blk_rq_is_passthrough(rq) ? weft_queue_passthrough(hctx, rq, pdu) :
+					   weft_queue_block(hctx->driver_data, rq, pdu);
 }
 
 static blk_status_t weft_blk_status(u16 status)

@@ -131,11 +131,14 @@ static inline bool weft_mapping_key(const struct weft_mapping *mapping, u64 at, 
 				    u32 *key)
 {
 	const struct ib_mr *mr;
+	u8 shift;
 
 	if (!mapping->regions)
 		return false;
-	mr = mapping->regions[at >> mapping->region_shift];
-	*address = mr->iova + (at & ((1ULL << mapping->region_shift) - 1));
+	/* The mask tells the compiler that the shift is in range. */
+	shift = mapping->region_shift & 63;
+	mr = mapping->regions[at >> shift];
+	*address = mr->iova + (at & ((1ULL << shift) - 1));
 	*key = mr->rkey;
 	return true;
 }

@@ -522,7 +522,8 @@ bool weft_rdma_peer_lost(struct weft_peer *peer)
 }
 
 /* The memory's mapping for this controller, with a reference; or NULL. */
-static struct weft_mapping *weft_mapping_get(struct weft_peer *peer, struct weft_rdma_ctrl *ctrl)
+static __always_inline struct weft_mapping *
+weft_mapping_get(struct weft_peer *peer, struct weft_rdma_ctrl *ctrl)
 {
 	struct weft_domain *domain = READ_ONCE(ctrl->domain);
 	struct weft_mapping *mapping;
@@ -557,8 +558,12 @@ static WEFT_END_IO(weft_peer_end_io, rq)
 	return RQ_END_IO_FREE;
 }
 
-/* Start an operation with a request of the path. Returns as weft_rdma_peer_submit(). */
-static int weft_peer_send(struct weft_rdma_ctrl *ctrl, struct weft_mem_op *op, struct request *rq)
+/*
+ * Start an operation with a request of the path. Inline, because it runs for every
+ * I/O. Returns as weft_rdma_peer_submit().
+ */
+static __always_inline int weft_peer_send(struct weft_rdma_ctrl *ctrl, struct weft_mem_op *op,
+					  struct request *rq)
 {
 	struct weft_mapping *mapping;
 	struct weft_rdma_pdu *pdu;

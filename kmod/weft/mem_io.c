@@ -49,6 +49,8 @@
  */
 #define WEFT_MEM_INLINE_BOUNCE	SZ_64K
 #define WEFT_MEM_INLINE_PARTS	32
+/* Not too large for any volume, whose chunks have at least 4 KiB. */
+#define WEFT_MEM_SHORT		SZ_64K
 /* A part fails after so many associations have ended with it in flight, ... */
 #define WEFT_MEM_LOSSES		16
 /* ... but not before so long after the first: a bad network loses several at once. */
@@ -633,7 +635,7 @@ void weft_mem_held_work(struct work_struct *work)
  * 0, the submitter's count in @io->remaining is dropped, and the command may be
  * gone.
  */
-static u32 weft_mem_submit_part(struct weft_mem_io *io, u64 offset, u32 done)
+static __always_inline u32 weft_mem_submit_part(struct weft_mem_io *io, u64 offset, u32 done)
 {
 	struct weft_volume *vol = io->mf->vol;
 	struct weft_memory *memory = io->memory;
@@ -671,20 +673,27 @@ static u32 weft_mem_submit_part(struct weft_mem_io *io, u64 offset, u32 done)
 	return length;
 }
 
-/* Most commands have one part, which needs no plug. */
-static void weft_mem_submit_parts(struct weft_mem_io *io, u64 offset)
+/* The parts from there on. Not inline, as weft_mem_submit(). */
+static noinline void weft_mem_submit_rest(struct weft_mem_io *io, u64 offset, u32 length, u32 done)
 {
-	u32 length = io->length, done = weft_mem_submit_part(io, offset, 0), n;
 	struct blk_plug plug;
+	u32 n;
 
-	if (likely(done == length))
-		return;
 	blk_start_plug(&plug);
 	do {
 		n = weft_mem_submit_part(io, offset, done);
 		done += n;
 	} while (n && done < length);
 	blk_finish_plug(&plug);
+}
+
+/* Most commands have one part, which needs no plug. */
+static __always_inline void weft_mem_submit_parts(struct weft_mem_io *io, u64 offset)
+{
+	u32 length = io->length, done = weft_mem_submit_part(io, offset, 0);
+
+	if (unlikely(done != length))
+		weft_mem_submit_rest(io, offset, length, done);
 }
 
 /* Find a memory or a target by id and take a reference. Under RCU. */
@@ -751,13 +760,16 @@ static int weft_mem_bind(struct weft_mem_io *io, const struct weft_mem_cmd *c)
 	/* Another host may have moved or deleted the file. */
 	if (target->sealed && weft_owner_state(mf->vol) == WEFT_OWNERSHIP_LOST)
 		return -EIO;
-	/* A file may end within a block: the whole block is read. */
-	end = round_up(target->size, mf->block);
-	if (c->offset > end || c->length > end - c->offset)
-		return -ERANGE;
+	io->result = c->length;
+	if (unlikely(c->offset > target->size || c->length > target->size - c->offset)) {
+		/* A file may end within a block: the whole block is read. */
+		end = round_up(target->size, mf->block);
+		if (c->offset >= target->size || c->length > end - c->offset)
+			return -ERANGE;
+		io->result = target->size - c->offset;
+	}
 	if (!c->length)
 		return 0;
-	io->result = min_t(u64, c->length, target->size - c->offset);
 	if (!memory)
 		return -ENOENT;
 	if (io->op == REQ_OP_READ && memory->read_only)
@@ -779,7 +791,7 @@ static int weft_mem_bind(struct weft_mem_io *io, const struct weft_mem_cmd *c)
  * largest operation. A queue refuses a bio with REQ_NOWAIT that has too many
  * segments.
  */
-static bool weft_mem_is_long(const struct weft_mem_io *io)
+static noinline bool weft_mem_may_be_long(const struct weft_mem_io *io)
 {
 	const struct weft_volume *vol = io->mf->vol;
 	u32 part = vol->member_count > 1 ? 1U << (vol->map.chunk_shift + SECTOR_SHIFT) : U32_MAX;
@@ -792,6 +804,13 @@ static bool weft_mem_is_long(const struct weft_mem_io *io)
 		  PAGE_SHIFT) + 2 > queue_max_segments(vol->disk->queue))
 		return true;
 	return io->length / WEFT_MEM_INLINE_PARTS > part;
+}
+
+/* Few chunks, each in one operation: most commands. */
+static inline bool weft_mem_is_long(const struct weft_mem_io *io)
+{
+	return (!io->memory || !io->memory->peer || io->length > WEFT_MEM_SHORT) &&
+	       weft_mem_may_be_long(io);
 }
 
 static struct weft_mem_io *weft_mem_io_alloc(struct weft_mem_file *mf, struct io_uring_cmd *cmd)
@@ -876,13 +895,13 @@ int weft_mem_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 		ret = weft_mem_io_clean(io);
 	if (!ret && io->memory && io->memory->route == WEFT_MEM_ROUTE_BOUNCE)
 		ret = weft_mem_bounce(io);
-	if (ret) {
+	if (unlikely(ret)) {
 		weft_mem_io_release(io);
 		weft_mem_io_free(io);
 		return ret;
 	}
 	*io_uring_cmd_to_pdu(cmd, struct weft_mem_io *) = io;
-	if (io->memory && io->memory->peer)
+	if (likely(io->memory && io->memory->peer))
 		weft_mem_submit_parts(io, c.offset);
 	else if (io->memory)
 		weft_mem_submit(io, c.offset, !(issue_flags & IO_URING_F_NONBLOCK));
