@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "device.hpp"
 
+#include "model.hpp"
 #include "sysfile.hpp"
 
 #include <algorithm>
@@ -105,8 +106,9 @@ result<block_device> block_device::open(const std::string& path, access access)
 
 std::string standby_state(dev_t number)
 {
-    const auto state = read_text(fmt::format("/sys/dev/block/{}:{}/ana_state", major(number), minor(number)));
-    return !state || *state == "optimized" || *state == "non-optimized" ? std::string() : *state;
+    const auto state =
+        read_text(fmt::format("/sys/dev/block/{}:{}/ana_state", major(number), minor(number))).value_or("");
+    return is_accessible(state) ? std::string() : state;
 }
 
 result<block_device::block> block_device::read_block(std::uint64_t offset) const

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace weft
@@ -22,6 +23,12 @@ struct end_count {
     std::string reason; ///< a word of weft_rdma.ko, such as "timeout"
     std::uint32_t count = 0;
 };
+
+/// Whether a target carries I/O by a path in this ANA state; empty for a path without ANA.
+inline bool is_accessible(std::string_view ana_state)
+{
+    return ana_state.empty() || ana_state == "optimized" || ana_state == "non-optimized";
+}
 
 /// A path to a member of an assembled volume.
 struct path_status {

@@ -90,12 +90,9 @@ std::string describe_ends(const std::vector<end_count>& ends)
 std::string describe_state(const path_status& path)
 {
     const auto state = !path.state.empty() ? path.state : path.usable ? "live" : "lost";
-    const bool accessible =
-        path.ana_state.empty() || path.ana_state == "optimized" || path.ana_state == "non-optimized";
-    const auto used = state != "live" || path.usable || !accessible ? "" : ", not used";
-    return path.ana_state.empty() || path.ana_state == "optimized"
-               ? fmt::format("{}{}", state, used)
-               : fmt::format("{}, {}{}", state, path.ana_state, used);
+    const bool unused = state == "live" && is_accessible(path.ana_state) && !path.usable;
+    const bool plain = path.ana_state.empty() || path.ana_state == "optimized";
+    return state + (plain ? "" : ", " + path.ana_state) + (unused ? ", not used" : "");
 }
 
 class text_renderer final : public renderer

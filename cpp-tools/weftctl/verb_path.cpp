@@ -135,7 +135,7 @@ result<void> set_iopolicy(netlink& /*kernel*/, const volume_status& volume, cons
 
 using change = result<void>(netlink&, const volume_status&, const path_options&, std::vector<action>&);
 
-/// Applies the change to the volume, or shows its paths if there is none.
+/// Applies the change to the volume; without a change, shows the volume's paths.
 result<exit_code> run_path(const path_options& options, change* apply, renderer& out)
 {
     auto kernel = netlink::open();

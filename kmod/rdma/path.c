@@ -32,7 +32,7 @@ bool weft_rdma_path_attach(struct weft_rdma_path *rp, bool known)
 {
 	struct weft_rdma_ns *ns = rp->ns;
 	struct weft_rdma_ctrl *ctrl = ns->ctrl;
-	bool ready;
+	bool ready, attached;
 
 	refcount_set(&rp->users, 1);
 	init_completion(&rp->unused);
@@ -45,9 +45,9 @@ bool weft_rdma_path_attach(struct weft_rdma_path *rp, bool known)
 	rp->path.usable = ready && weft_rdma_ana_ok(ns);
 	rp->path.nonoptimized = ns->ana == NVME_ANA_NONOPTIMIZED;
 	rp->path.sectors = get_capacity(ns->disk);
-	rp->path.standby = ready && !rp->path.usable;
-	ready = rp->path.usable || (ready && known);
-	if (ready) {
+	rp->path.standby = ready && known && !rp->path.usable;
+	attached = rp->path.usable || rp->path.standby;
+	if (attached) {
 		rp->path.mem = ib_uses_virt_dma(ctrl->ib) ? WEFT_PATH_MEM_SOFTWARE :
 							    WEFT_PATH_MEM_DEVICE;
 		/* A start within a page costs a page of the registration. */
@@ -58,7 +58,7 @@ bool weft_rdma_path_attach(struct weft_rdma_path *rp, bool known)
 		mutex_unlock(&ns->path_lock);
 	}
 	mutex_unlock(&ctrl->ns_lock);
-	return ready;
+	return attached;
 }
 
 static void weft_rdma_path_put(struct weft_rdma_path *rp)

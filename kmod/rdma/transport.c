@@ -15,6 +15,7 @@ static struct weft_path *weft_rdma_path_connect(const struct weft_path_request *
 {
 	struct weft_rdma_path *rp;
 	struct weft_rdma_ns *ns;
+	bool known;
 	int ret;
 
 	rp = kzalloc_obj(*rp);
@@ -38,15 +39,16 @@ static struct weft_path *weft_rdma_path_connect(const struct weft_path_request *
 	rp->ns = ns;
 	rp->path.bdev = rp->wb.bdev;
 	rp->path.node = ns->ctrl->node;
-	if (weft_rdma_path_attach(rp, weft_rdma_path_is_like(ns, req->like)))
+	known = weft_rdma_path_is_like(ns, req->like);
+	if (weft_rdma_path_attach(rp, known))
 		return &rp->path;
 	if (weft_rdma_ana_ok(ns))
 		ret = weft_refuse(why, -ENOTCONN, "%s is not connected now", req->address);
 	else
 		ret = weft_refuse(why, -ENOTCONN,
-				  "%s is not accessible now, its ANA state is %s%s", req->address,
-				  weft_rdma_ana_text(READ_ONCE(ns->ana)),
-				  req->like ? "; its identifiers are not those of the other paths, or it is not connected" : "");
+				  "%s is not accessible now: its ANA state is %s%s", req->address,
+				  weft_rdma_ana_text(READ_ONCE(ns->ana)), known || !req->like ?
+				  "" : ", and its identifiers are not those of the member's other paths");
 
 out_close:
 	weft_path_close(&rp->wb);

@@ -17,16 +17,8 @@ static int weft_member_rw_wait(struct bio *bio, struct completion *done)
 	return blk_status_to_errno(bio->bi_status);
 }
 
-/**
- * weft_member_read_path() - read a superblock over one path, and wait
- * @path: connected; it may belong to no member yet
- * @offset: its place, in bytes
- * @page: receives 4 KiB
- *
- * Context: process context, may sleep.
- * Return: 0; -ENOLINK when the path was lost; or another negative errno.
- */
-int weft_member_read_path(struct weft_path *path, u64 offset, struct page *page)
+/* Read a superblock over one path, and wait. -ENOLINK when the path was lost. */
+static int weft_member_read_path(struct weft_path *path, u64 offset, struct page *page)
 {
 	DECLARE_COMPLETION_ONSTACK(done);
 	struct bio_vec vec;
@@ -79,14 +71,18 @@ int weft_member_rw(struct weft_member *member, blk_opf_t opf, u64 offset,
 	return ret;
 }
 
-static int weft_member_read_sb(struct weft_member *member, u64 offset,
+/* Over one path, or without @path over any. */
+static int weft_member_read_sb(struct weft_member *member, struct weft_path *path, u64 offset,
 			       struct page *page, struct weft_sb_info *info,
 			       struct weft_why *why)
 {
 	int ret;
 
-	ret = weft_member_rw(member, REQ_OP_READ | REQ_META, offset, page,
-			     WEFT_SB_SIZE);
+	if (path)
+		ret = weft_member_read_path(path, offset, page);
+	else
+		ret = weft_member_rw(member, REQ_OP_READ | REQ_META, offset, page,
+				     WEFT_SB_SIZE);
 	/* A medium error is -ENODATA, which here means "no superblock". */
 	if (ret)
 		return weft_refuse(why, ret == -ENODATA ? -EIO : ret,
@@ -95,13 +91,14 @@ static int weft_member_read_sb(struct weft_member *member, u64 offset,
 }
 
 /* Without the superblock, the device's size gives the place of its copy. */
-static int weft_member_read_copy(struct weft_member *member, u64 offset, struct page *page,
+static int weft_member_read_copy(struct weft_member *member, struct weft_path *path, u64 offset,
+				 struct page *page, struct weft_sb_info *info,
 				 struct weft_why *why)
 {
 	int ret;
 
-	ret = weft_member_read_sb(member, offset, page, &member->sb, why);
-	return ret ?: weft_sb_is_copy(&member->sb, offset, why);
+	ret = weft_member_read_sb(member, path, offset, page, info, why);
+	return ret ?: weft_sb_is_copy(info, offset, why);
 }
 
 /*
@@ -109,25 +106,28 @@ static int weft_member_read_copy(struct weft_member *member, u64 offset, struct 
  * superblock at all, another program may use the device now and have left its
  * end unchanged. Then the user has to confirm that it is a member.
  */
-static int weft_member_find_sb(struct weft_member *member, u64 size, struct page *page,
-			       struct weft_why *why)
+static int weft_member_find_copies(struct weft_member *member, struct weft_path *path,
+				   struct page *page, struct weft_sb_info *info,
+				   struct weft_why *why)
 {
+	u64 size = bdev_nr_bytes(path ? path->bdev : member->bdev);
 	struct weft_why first = {}, second = {};
 	int ret, copy;
 
-	ret = weft_member_read_sb(member, 0, page, &member->sb, &first);
+	ret = weft_member_read_sb(member, path, 0, page, info, &first);
 	if (!ret)
 		return 0;
 	/* Valid, but for another version. Its copy is the same. */
 	if (ret == -EOPNOTSUPP)
 		return weft_refuse(why, ret, "%s", first.text);
-	copy = weft_member_read_copy(member, weft_sb_copy_offset(size), page, &second);
+	copy = weft_member_read_copy(member, path, weft_sb_copy_offset(size), page, info,
+				     &second);
 	if (!copy && ret == -ENODATA)
 		return weft_refuse(why, -EBADMSG,
 				   "no weft superblock at its start, but a copy of one at its end; 'weftctl check --repair' if it is a member still");
 	if (!copy) {
 		pr_warn("member %s: %s; its copy serves. 'weftctl check --repair' fixes it\n",
-			member->address, first.text);
+			path ? path->address : member->address, first.text);
 		return 0;
 	}
 	if (ret == -ENODATA && copy != -ENODATA)
@@ -135,22 +135,41 @@ static int weft_member_find_sb(struct weft_member *member, u64 size, struct page
 	return weft_refuse(why, ret, "%s", first.text);
 }
 
+/**
+ * weft_member_find_sb() - read a superblock, or its copy if it is damaged
+ * @member: the member
+ * @path: read over this path, which may belong to no member yet; NULL: over any of
+ *	the member's
+ * @info: set on success
+ * @why: gets the reason of a failure
+ *
+ * Context: process context, may sleep.
+ * Return: 0; -ENOLINK when the path was lost; or another negative errno.
+ */
+int weft_member_find_sb(struct weft_member *member, struct weft_path *path,
+			struct weft_sb_info *info, struct weft_why *why)
+{
+	struct page *page = alloc_page(GFP_KERNEL);
+	int ret;
+
+	if (!page)
+		return -ENOMEM;
+	ret = weft_member_find_copies(member, path, page, info, why);
+	__free_page(page);
+	return ret;
+}
+
 static int weft_member_load_sb(struct weft_member *member, struct weft_why *why)
 {
 	u64 size = bdev_nr_bytes(member->bdev);
 	struct weft_why detail = {};
-	struct page *page;
 	int ret;
 
 	if (size < WEFT_DATA_OFFSET)
 		return weft_refuse(why, -ENOSPC,
 				   "member %s is too small: %llu bytes",
 				   member->address, size);
-	page = alloc_page(GFP_KERNEL);
-	if (!page)
-		return -ENOMEM;
-	ret = weft_member_find_sb(member, size, page, &detail);
-	__free_page(page);
+	ret = weft_member_find_sb(member, NULL, &member->sb, &detail);
 	if (!ret)
 		ret = weft_sb_fits(&member->sb, size, bdev_logical_block_size(member->bdev),
 				   &detail);

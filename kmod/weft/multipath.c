@@ -783,9 +783,10 @@ int weft_mpath_add(struct weft_member *member, struct weft_path *path)
 		WRITE_ONCE(path->added, true);
 		WRITE_ONCE(mpath->path[index], path);
 		smp_wmb();	/* before its bit; readers use the index */
-		weft_mpath_apply(path, path->usable, path->nonoptimized);
+		__assign_bit(index, &mpath->usable,
+			     path->usable && !path->standby && !path->dead);
 		weft_mpath_update(member);
-		if (path->standby && path->usable)
+		if (path->usable && path->standby)
 			queue_delayed_work(member->volume->wq, &path->check, 0);
 	}
 	spin_unlock_irq(&mpath->lock);

@@ -25,46 +25,17 @@ struct weft_kept_disk {
 	struct gendisk		*disk;
 };
 
-static int weft_path_read_at(struct weft_path *path, u64 offset, struct page *page,
-			     struct weft_sb_info *info, struct weft_why *why)
-{
-	int ret = weft_member_read_path(path, offset, page);
-
-	return ret ? weft_refuse(why, ret, "cannot be read (error %d)", -ret) :
-		     weft_sb_decode(page_address(page), info, why);
-}
-
-static int weft_path_read(struct weft_member *member, struct weft_path *path,
-			  struct weft_sb_info *info, struct weft_why *why)
-{
-	struct weft_why detail = {}, second = {};
-	struct page *page;
-	int ret;
-
-	page = alloc_page(GFP_KERNEL);
-	if (!page)
-		return -ENOMEM;
-	ret = weft_path_read_at(path, 0, page, info, &detail);
-	/* The first superblock may be damaged. */
-	if (ret && ret != -ENOLINK &&
-	    !weft_path_read_at(path, member->sb.copy_offset, page, info, &second))
-		ret = 0;
-	__free_page(page);
-	if (ret)
-		return weft_refuse(why, ret, "%s: %s", path->address, detail.text);
-	return 0;
-}
-
 /* A path must lead to the same disk as the member's other paths. */
 static int weft_path_identify(struct weft_member *member, struct weft_path *path,
 			      struct weft_why *why)
 {
+	struct weft_why detail = {};
 	struct weft_sb_info info;
 	int ret;
 
-	ret = weft_path_read(member, path, &info, why);
+	ret = weft_member_find_sb(member, path, &info, &detail);
 	if (ret)
-		return ret;
+		return weft_refuse(why, ret, "%s: %s", path->address, detail.text);
 	if (memcmp(info.volume_uuid, member->sb.volume_uuid, WEFT_UUID_SIZE) ||
 	    memcmp(info.member_uuid, member->sb.member_uuid, WEFT_UUID_SIZE))
 		return weft_refuse(why, -EINVAL, "%s leads to another disk than member %u of volume %s",

@@ -405,14 +405,15 @@ struct weft_member *weft_member_open(struct weft_volume *vol,
 void weft_member_close(struct weft_member *member);
 sector_t weft_member_sectors(const struct weft_member *member);
 void weft_member_drop_path(struct weft_member *member, struct weft_path *path);
-int weft_member_read_path(struct weft_path *path, u64 offset, struct page *page);
+int weft_member_find_sb(struct weft_member *member, struct weft_path *path,
+			struct weft_sb_info *info, struct weft_why *why);
 int weft_member_rw(struct weft_member *member, blk_opf_t opf, u64 offset,
 		   struct page *page, u32 size);
 void weft_member_stats(struct weft_member *member, struct weft_stats *sum);
 void weft_member_rw_end(struct bio *bio);
 
 /**
- * weft_member_rw_is() - is a bio from weft_member_rw() or weft_member_read_path()?
+ * weft_member_rw_is() - is a bio from weft_member_rw() or weft_member_find_sb()?
  * @bio: on its way to a member
  *
  * Such a bio never waits for a path. Its sender handles the error.

@@ -143,7 +143,7 @@ struct Pending {
 };
 auto& pending = *new std::vector<Pending>;
 
-/// The next range of a BAR as a dma-buf; -1 if there is none.
+/// The next range of a BAR as a dma-buf, or -1 after an error.
 int bar_range(const char* address, std::size_t bytes)
 {
     static std::uint64_t next = 0;

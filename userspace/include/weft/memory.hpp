@@ -36,7 +36,7 @@ public:
     [[nodiscard]] static Result<Memory> from_dmabuf(int fd, std::uint64_t offset, std::size_t bytes);
     /// CUDA device memory of any allocation. It has to outlive this object. Its own context is used, so the
     /// calling thread needs no context. If the driver exports it as a dma-buf, that is used; otherwise I/O is
-    /// staged. Reads end with EIO if the GPU needs a flush that fails. ENOENT: there is no libcuda. EINVAL:
+    /// staged. Reads end with EIO if the GPU needs a flush that fails. ENOENT: libcuda is missing. EINVAL:
     /// it is not device memory, or is shorter than `bytes`. EIO: CUDA refuses its context.
     [[nodiscard]] static Result<Memory> from_cuda(std::uint64_t device_pointer, std::size_t bytes);
 
