@@ -6,7 +6,9 @@
 . "${0%/*}/lib.sh"
 
 engine=/usr/local/lib/libweft-fio.so
-fio=$(command -v fio-3.33 || command -v fio)
+# Debian's fio, where the engine was built for its version.
+fio=/usr/bin/fio
+[ "$($fio --version)" = "$(fio --version)" ] || fio=$(command -v fio)
 memories=host
 { [ -c /dev/udmabuf ] || modprobe -q udmabuf; } && memories="host udmabuf"
 
