@@ -6,8 +6,9 @@
 /// --fault says, once, and goes on as a good target.
 ///
 /// Options make it differ from the kernel's target as others may: it invalidates no keys, uses a longer
-/// keep-alive timeout than it was asked for, really aborts a command, pauses all I/O, or reports ANA with a
-/// group for each namespace, and lists the namespaces also where the host wanted the groups only.
+/// keep-alive timeout than it was asked for, really aborts a command, pauses all I/O, takes long to shut
+/// down, or reports ANA with a group for each namespace, and lists the namespaces also where the host wanted
+/// the groups only.
 ///
 /// Not modelled: flow control, more than one host, namespaces that change, reservations, authentication.
 #include <algorithm>
@@ -43,8 +44,8 @@ using clock_type = std::chrono::steady_clock;
 constexpr std::size_t command_size = 64;
 constexpr std::size_t response_size = 16;
 constexpr std::size_t inline_size = 8192;
-constexpr std::size_t data_size = 1 << 20;
-/// Each slot of an I/O queue is a megabyte, which is registered while a host waits for its connection.
+/// Each slot of an I/O queue has so much, which is registered while a host waits for its connection.
+constexpr std::size_t data_size = 256 << 10;
 constexpr unsigned depth = 32;
 constexpr std::size_t disk_size = 64 << 20;
 constexpr unsigned block = 512;
@@ -62,13 +63,17 @@ struct options {
     bool anonymous = false;    ///< the namespace has no id
     bool cacheless = false;    ///< the controller has no volatile write cache
     bool picky = false;        ///< it has preferences, and limits of discards and of writes of zeroes
+    bool limitless = false;    ///< it does not know the list of limits (Identify, CNS 06h)
+    unsigned shutdown_s = 0;   ///< how long a shutdown takes
     bool keeps_keys = false;   ///< responses invalidate no keys
     unsigned floor_ms = 0;     ///< its shortest keep-alive timeout
     std::vector<int> ana;      ///< enum nvme_ana_state by each of the addresses; SIGUSR1 rotates them
     unsigned namespaces = 1;   ///< of the one disk
     unsigned entries = depth;  ///< of a queue, as it says
     unsigned grant = 65536;    ///< I/O queues at most
-    unsigned mdts = 8;         ///< 2^8 pages: 1 MiB
+    unsigned mdts = 6;         ///< 2^6 pages: 256 KiB
+    unsigned wzsl = 5;         ///< if picky, a Write Zeroes is at most 2^5 pages: 128 KiB
+    unsigned dmrsl = 2048;     ///< if picky, a discard is at most so many blocks: 1 MiB
     std::string serial = "hostile";
 };
 
@@ -145,6 +150,9 @@ struct slot {
     bool stuck = false; ///< it has no answer before it is aborted
 };
 
+/// Of all connections: their completions wake the target.
+ibv_comp_channel* completions = nullptr;
+
 class connection;
 /// I/O commands that arrived during a pause.
 std::list<std::pair<connection*, unsigned>> paused;
@@ -155,9 +163,13 @@ public:
     /// Throws where the host has given the connection up meanwhile; @id is then still the caller's.
     connection(rdma_cm_id* id, std::uint16_t qid) : id_(id), qid_(qid)
     {
+        if (!completions)
+            completions = ibv_create_comp_channel(id->verbs);
+        if (!completions || fcntl(completions->fd, F_SETFL, O_NONBLOCK))
+            die("completion channel");
         pd_ = ibv_alloc_pd(id->verbs);
-        cq_ = ibv_create_cq(id->verbs, 8 * depth, nullptr, nullptr, 0);
-        if (!pd_ || !cq_)
+        cq_ = ibv_create_cq(id->verbs, 8 * depth, nullptr, completions, 0);
+        if (!pd_ || !cq_ || ibv_req_notify_cq(cq_, 0))
             die("resources");
         ibv_qp_init_attr attr{};
         attr.send_cq = attr.recv_cq = cq_;
@@ -396,14 +408,16 @@ private:
                 value = (told.entries - 1) | 20ULL << 24 | 1ULL << 37;
             else if (offset == 0x8)
                 value = 0x20000;
-            else if (offset == 0x1c)
-                value = (enabled_ ? 1 : 0) | (shut_ ? 8 : 0);
+            else if (offset == 0x1c) // SHST: 1 while it shuts down, then 2
+                value = (enabled_ ? 1 : 0) | (!shut_ ? 0 : clock_type::now() < shut_at_ ? 4 : 8);
             respond(index, 0, value);
             return;
         }
         case 0x00: { // Property Set
             const auto value = le64toh(load<std::uint64_t>(c.data() + 48));
             enabled_ = value & 1;
+            if ((value & 0xc000) && !shut_)
+                shut_at_ = clock_type::now() + std::chrono::seconds(told.shutdown_s);
             shut_ = value & 0xc000;
             respond(index);
             return;
@@ -506,6 +520,10 @@ private:
             respond(index, 0x0006);
             return;
         }
+        if (cns == 6 && told.limitless) {
+            respond(index, 0x4002);
+            return;
+        }
         if (cns == 1)
             identify_controller(s.data);
         if (cns == 0) {
@@ -523,8 +541,8 @@ private:
             store(s.data + 72, htole16(255)); // NOWS: 128 KiB
         }
         if (cns == 6 && told.picky) {
-            s.data[1] = 5;                    // WZSL: 128 KiB
-            store(s.data + 4, htole32(2048)); // DMRSL: 1 MiB
+            s.data[1] = static_cast<std::uint8_t>(told.wzsl);
+            store(s.data + 4, htole32(told.dmrsl));
         }
         if (cns == 2)
             for (unsigned i = nsid; i < told.namespaces; i++)
@@ -578,6 +596,13 @@ private:
         }
         if (opcode == 0x00) { // Flush: everything is as durable as it gets
             respond(index);
+            return;
+        }
+        if (opcode == 0x08 && told.picky && offset + length <= disk_size) { // Write Zeroes
+            const bool fits = length <= 4096ULL << told.wzsl;
+            if (fits)
+                std::memset(disk.data() + offset, 0, length);
+            respond(index, fits ? 0 : 0x4002);
             return;
         }
         if ((opcode != 0x01 && opcode != 0x02) || offset + length > disk_size || length > data_size) {
@@ -666,6 +691,7 @@ private:
     connection* owner_ = nullptr;
     bool enabled_ = false;
     bool shut_ = false;
+    clock_type::time_point shut_at_{}; ///< when it is shut down
 };
 
 std::map<rdma_cm_id*, std::unique_ptr<connection>> connections;
@@ -769,6 +795,17 @@ void handle_events(rdma_event_channel* channel)
     }
 }
 
+/// Completions that come after this wake the target again. The queues are polled afterwards.
+void arm()
+{
+    ibv_cq* cq = nullptr;
+    void* context = nullptr;
+    while (completions && !ibv_get_cq_event(completions, &cq, &context)) {
+        ibv_ack_cq_events(cq, 1);
+        ibv_req_notify_cq(cq, 0);
+    }
+}
+
 void execute_late()
 {
     for (auto write = late.begin(); write != late.end();) {
@@ -818,6 +855,12 @@ int main(int argc, char** argv)
             told.grant = static_cast<unsigned>(std::atoi(argv[++i]));
         else if (i + 1 < argc && word == "--mdts")
             told.mdts = static_cast<unsigned>(std::atoi(argv[++i]));
+        else if (i + 1 < argc && word == "--shutdown")
+            told.shutdown_s = static_cast<unsigned>(std::atoi(argv[++i]));
+        else if (i + 1 < argc && word == "--wzsl")
+            told.wzsl = static_cast<unsigned>(std::atoi(argv[++i]));
+        else if (i + 1 < argc && word == "--dmrsl")
+            told.dmrsl = static_cast<unsigned>(std::atoi(argv[++i]));
         else if (i + 1 < argc && word == "--floor")
             told.floor_ms = static_cast<unsigned>(std::atoi(argv[++i])) * 1000;
         else if (i + 1 < argc && word == "--ana")
@@ -826,6 +869,8 @@ int main(int argc, char** argv)
             armed = 0; // SIGUSR2 arms the fault
         else if (word == "--keeps-keys")
             told.keeps_keys = true;
+        else if (word == "--limitless")
+            told.limitless = true;
         else if (word == "--refuse")
             told.refuse = true;
         else if (word == "--traffic")
@@ -843,8 +888,9 @@ int main(int argc, char** argv)
         std::fprintf(
             stderr,
             "usage: weft-hostile [--fault KIND] [--at N] [--keep SECONDS] [--serial TEXT] [--namespaces N] "
-            "[--entries N] [--grant QUEUES] [--mdts N] "
-            "[--traffic] [--anonymous] [--cacheless] [--picky] [--keeps-keys] [--floor SECONDS] [--ana "
+            "[--entries N] [--grant QUEUES] [--mdts N] [--wzsl N] [--dmrsl BLOCKS] "
+            "[--shutdown SECONDS] [--limitless] [--traffic] [--anonymous] [--cacheless] [--picky] "
+            "[--keeps-keys] [--floor SECONDS] [--ana "
             "STATE]... "
             "[--port N] ADDRESS...\n");
         return 2;
@@ -859,6 +905,7 @@ int main(int argc, char** argv)
     say("listening");
     for (;;) {
         handle_events(channel);
+        arm();
         bool busy = false;
         for (auto& [id, link] : connections)
             busy |= link->poll();
@@ -866,8 +913,8 @@ int main(int argc, char** argv)
         end_pause();
         rotate_ana();
         if (!busy) {
-            pollfd wait{channel->fd, POLLIN, 0};
-            ::poll(&wait, 1, 1);
+            pollfd wait[2] = {{channel->fd, POLLIN, 0}, {completions ? completions->fd : -1, POLLIN, 0}};
+            ::poll(wait, 2, 100); // a pause, a withheld write or a signal may be due
         }
     }
 }

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Targets that differ from the kernel's, as others may: no key is invalidated by
 # the target, a longer keep-alive timeout than requested, an Abort that ends its
-# command, a pause of all I/O, ANA groups of namespaces, which no event reports.
+# command, a pause of all I/O, no list of limits, a long shutdown, ANA groups of
+# namespaces, which no event reports.
 # lab-kernel: uml
 # shellcheck disable=SC2154 # What hostile_begin sets.
 . "${0%/*}/lib.sh"
@@ -56,6 +57,31 @@ ok "pause: there was one" grep -q "served again" /tmp/hostile.out
 is "pause: no association ends by a timeout" "$(ends 'timeout|keep-alive')" 0
 none_ends pause
 ended pause
+
+# --- No list of limits of single commands: none counts but the command's own
+hostile none --picky --limitless
+limit() { cat "/sys/block/weft-rdma0n1/queue/$1"; }
+ok "limitless: connected" weftctl connect "$uri" "${patience[@]}"
+is "limitless: a discard is as long as the block layer allows" "$(limit discard_max_bytes)" $(((1 << 32) - 512))
+is "limitless: a Write Zeroes as its count of blocks" "$(limit write_zeroes_max_bytes)" $((65536 * 512))
+ok "limitless: fio's verification ends well" verify /dev/weft-rdma0n1 size=1m
+none_ends limitless
+ended limitless
+
+# --- A controller that takes its time to shut down
+shut_down() { # SECONDS: disconnects, and sets took
+	hostile none --shutdown "$1"
+	ok "shutdown, $1 s: connected" weftctl connect "$uri" "${patience[@]}"
+	local begin=$SECONDS
+	ok "shutdown, $1 s: disconnected" weftctl disconnect --all
+	took=$((SECONDS - begin))
+	gone
+}
+shut_down 3
+ok "shutdown, 3 s: the host waits" test "$took" -ge 2
+is "shutdown, 3 s: and it is complete" "$(log_since | grep -c 'shutting down')" 0
+shut_down 3600
+ok "shutdown, 3600 s: the log says that it is not" log_says 'shutting down: '
 
 # --- ANA by groups of one namespace, and without events
 hostile none --ana 1 --ana 3
