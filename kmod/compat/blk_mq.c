@@ -68,17 +68,17 @@ struct gendisk *weft_mq_disk_alloc(struct blk_mq_tag_set *set,
 }
 
 /**
- * weft_mq_lower_sectors() - lower the largest request of a disk
+ * weft_mq_fit_commands() - change what a request of a disk may be
  * @q: its queue; waiting requests may be longer
- * @sectors: the new limit
+ * @limits: max_sectors, max_discard_sectors and max_write_zeroes_sectors
  *
- * If another thread is changing the queue's limits, the limit stays, and the
- * target fails longer requests until the caller has tried again.
+ * If another thread is changing the queue's limits, they stay, and the target
+ * fails longer requests until the caller has tried again.
  *
  * Context: process context, may sleep.
- * Return: false if the limit stays because of another thread.
+ * Return: false if the limits stay because of another thread.
  */
-bool weft_mq_lower_sectors(struct request_queue *q, u32 sectors)
+bool weft_mq_fit_commands(struct request_queue *q, const struct weft_mq_limits *limits)
 {
 #ifdef BLK_FEAT_WRITE_CACHE
 	struct queue_limits lim;
@@ -87,11 +87,16 @@ bool weft_mq_lower_sectors(struct request_queue *q, u32 sectors)
 	if (!mutex_trylock(&q->limits_lock))
 		return false;
 	lim = q->limits;
-	lim.max_hw_sectors = sectors;
+	lim.max_hw_sectors = limits->max_sectors;
+	lim.max_hw_discard_sectors = limits->max_discard_sectors;
+	lim.max_write_zeroes_sectors = limits->max_write_zeroes_sectors;
 	if (queue_limits_commit_update(q, &lim))
-		pr_warn_once("%s: %u sectors of a request are too few\n", KBUILD_MODNAME, sectors);
+		pr_warn_once("%s: %u sectors of a request are too few\n", KBUILD_MODNAME,
+			     limits->max_sectors);
 #else
-	blk_queue_max_hw_sectors(q, sectors);
+	blk_queue_max_hw_sectors(q, limits->max_sectors);
+	blk_queue_max_discard_sectors(q, limits->max_discard_sectors);
+	blk_queue_max_write_zeroes_sectors(q, limits->max_write_zeroes_sectors);
 #endif
 	return true;
 }

@@ -99,7 +99,7 @@ struct weft_mq_limits {
 struct gendisk *weft_mq_disk_alloc(struct blk_mq_tag_set *set,
 				   const struct weft_mq_limits *limits,
 				   void *queuedata);
-bool weft_mq_lower_sectors(struct request_queue *q, u32 sectors);
+bool weft_mq_fit_commands(struct request_queue *q, const struct weft_mq_limits *limits);
 struct request_queue *weft_mq_alloc_queue(struct blk_mq_tag_set *set);
 
 /**

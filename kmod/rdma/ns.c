@@ -57,6 +57,21 @@ static u32 weft_ns_physical_block(const struct weft_rdma_ctrl *ctrl,
 		     info->write_bytes);
 }
 
+/* What one command takes, in the present association. */
+static void weft_ns_command_limits(struct weft_rdma_ctrl *ctrl, u32 block,
+				   struct weft_mq_limits *lim)
+{
+	const struct weft_ctrl_info *info = &ctrl->info;
+
+	lim->max_sectors = weft_ns_max_sectors(ctrl);
+	if (info->discard)
+		lim->max_discard_sectors = min_not_zero((u64)info->discard_blocks * block,
+							(u64)UINT_MAX) >> SECTOR_SHIFT;
+	if (info->write_zeroes)
+		lim->max_write_zeroes_sectors = min_not_zero(info->write_zeroes_bytes,
+							     65536U * block) >> SECTOR_SHIFT;
+}
+
 static void weft_ns_limits(struct weft_rdma_ctrl *ctrl,
 			   const struct weft_ns_info *info,
 			   struct weft_mq_limits *lim)
@@ -69,7 +84,6 @@ static void weft_ns_limits(struct weft_rdma_ctrl *ctrl,
 		.io_min		= info->write_bytes,
 		.io_opt		= info->write_opt_bytes,
 		.chunk_sectors	= info->boundary_blocks << (info->lba_shift - SECTOR_SHIFT),
-		.max_sectors	= weft_ns_max_sectors(ctrl),
 		.max_segments	= ctrl->mr_pages - 1,
 		/* A registration cannot have gaps. */
 		.virt_boundary	= SZ_4K - 1,
@@ -81,34 +95,45 @@ static void weft_ns_limits(struct weft_rdma_ctrl *ctrl,
 		.poll		= ctrl->queue_count > ctrl->poll_from,
 		.p2pdma		= ctrl->p2pdma,
 	};
-	if (ctrl->info.discard) {
-		u64 most = min_not_zero((u64)ctrl->info.discard_blocks * block, (u64)UINT_MAX);
+	weft_ns_command_limits(ctrl, block, lim);
+	if (lim->max_discard_sectors) {
+		u64 most = (u64)lim->max_discard_sectors << SECTOR_SHIFT;
 
-		lim->max_discard_sectors = most >> SECTOR_SHIFT;
 		lim->discard_granularity = info->discard_bytes <= most ? info->discard_bytes :
 									 block;
 		/* The block layer discards at least a physical block. */
 		if (lim->physical_block_size > most)
 			lim->physical_block_size = block;
 	}
-	if (ctrl->info.write_zeroes)
-		lim->max_write_zeroes_sectors = min_not_zero(ctrl->info.write_zeroes_bytes,
-							     65536U * block) >> SECTOR_SHIFT;
 }
 
-/* Returns false where it has to be tried again. */
-static bool weft_ns_fit_sectors(struct weft_rdma_ns *ns)
+/*
+ * After a reconnect, commands may take less than before. Returns false where it
+ * has to be tried again.
+ */
+static bool weft_ns_fit_commands(struct weft_rdma_ns *ns)
 {
 	struct request_queue *q = ns->disk->queue;
-	u32 sectors = weft_ns_max_sectors(ns->ctrl);
+	const struct queue_limits *was = &q->limits;
+	struct weft_mq_limits lim = {};
 
 	lockdep_assert_held(&ns->ctrl->ns_lock);
-	if (sectors >= queue_max_hw_sectors(q))
-		return true;
-	weft_ctrl_warn(ns->ctrl, "namespace %u: a command takes %u KiB, before %u KiB\n",
-		       ns->nsid, sectors / 2, queue_max_hw_sectors(q) / 2);
-	weft_rdma_path_fit(ns, sectors << SECTOR_SHIFT);
-	return weft_mq_lower_sectors(q, sectors);
+	weft_ns_command_limits(ns->ctrl, was->logical_block_size, &lim);
+	/* The block layer does not split a discard into less than this. */
+	if (lim.max_discard_sectors < max(was->discard_granularity,
+					  was->physical_block_size) >> SECTOR_SHIFT)
+		lim.max_discard_sectors = 0;
+	if (lim.max_sectors < was->max_hw_sectors) {
+		weft_ctrl_warn(ns->ctrl, "namespace %u: a command takes %u KiB, before %u KiB\n",
+			       ns->nsid, lim.max_sectors / 2, was->max_hw_sectors / 2);
+		weft_rdma_path_fit(ns, lim.max_sectors << SECTOR_SHIFT);
+	} else {
+		lim.max_sectors = was->max_hw_sectors;
+		if (lim.max_discard_sectors == was->max_hw_discard_sectors &&
+		    lim.max_write_zeroes_sectors == was->max_write_zeroes_sectors)
+			return true;
+	}
+	return weft_mq_fit_commands(q, &lim);
 }
 
 static void weft_ns_fit(struct weft_rdma_ns *ns)
@@ -116,7 +141,7 @@ static void weft_ns_fit(struct weft_rdma_ns *ns)
 	lockdep_assert_held(&ns->ctrl->ns_lock);
 	weft_rdma_map_hctxs(ns->ctrl, ns->disk->queue);
 	/* Where that does not succeed the scan tries again. */
-	weft_ns_fit_sectors(ns);
+	weft_ns_fit_commands(ns);
 }
 
 /* The one place where a namespace's state changes. Returns whether it did. */
@@ -502,7 +527,7 @@ bool weft_rdma_ns_resume_ready(struct weft_rdma_ctrl *ctrl)
 	lockdep_assert_held(&ctrl->ns_lock);
 	list_for_each_entry(ns, &ctrl->namespaces, list) {
 		if (ns->state == WEFT_NS_READY) {
-			all &= weft_ns_fit_sectors(ns);
+			all &= weft_ns_fit_commands(ns);
 			weft_ns_resume(ns);
 		}
 		all &= ns->state != WEFT_NS_UNKNOWN;

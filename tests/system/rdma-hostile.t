@@ -157,6 +157,24 @@ is "picky: discards are in units of NPDG" "$(limit discard_granularity)" 65536
 is "picky: and at most DMRSL" "$(limit discard_max_bytes)" 1048576
 is "picky: a Write Zeroes is at most WZSL" "$(limit write_zeroes_max_bytes)" 131072
 ok "picky: fio's verification ends well" verify /dev/weft-rdma0n1 size=1m bsrange=4k-600k
+zeroes() { # OPTION: of fallocate; it zeroes a mebibyte that has other bytes
+	dd if=/dev/urandom of=/dev/weft-rdma0n1 bs=1M count=1 oflag=direct status=none &&
+		fallocate "$1" --keep-size --length 1MiB /dev/weft-rdma0n1 &&
+		dd if=/dev/weft-rdma0n1 bs=1M count=1 iflag=direct status=none | cmp -n 1048576 - /dev/zero
+}
+# By Write Zeroes alone: no pages are written in its place if one is too long.
+ok "picky: a mebibyte is zeroed" zeroes --punch-hole
+gone
+hostile none --picky --wzsl 3 --dmrsl 512
+ok "pickier: connected again" until_true 60 again 1
+is "pickier: discards are at most DMRSL" "$(limit discard_max_bytes)" 262144
+is "pickier: a Write Zeroes is at most WZSL" "$(limit write_zeroes_max_bytes)" 32768
+ok "pickier: a mebibyte is zeroed" zeroes --punch-hole
+gone
+hostile none
+ok "neither discards nor writes zeroes: connected again" until_true 60 again 2
+is "neither: discards are not offered" "$(limit discard_max_bytes)" 0
+ok "neither: a mebibyte is zeroed" zeroes --zero-range
 ok "picky: disconnected" weftctl disconnect --all
 gone
 
