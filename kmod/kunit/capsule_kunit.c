@@ -210,7 +210,10 @@ static void info_quiet_time(struct kunit *test)
 	memset(id, 0xff, sizeof(*id));
 	id->cntrltype = NVME_CTRL_IO;
 	KUNIT_EXPECT_EQ(test, weft_info_controller(id, ~0ULL, SZ_4K, &info, why), 0);
-	KUNIT_EXPECT_EQ(test, weft_info_quiet_ms(&info, 3600000), 3 * 6553500U + 65535);
+	KUNIT_EXPECT_EQ(test, weft_info_quiet_ms(&info, 3600000), 3 * 3600000U + 65535);
+	/* Nor does a KAS of almost two hours keep writes for longer than that of ten minutes. */
+	KUNIT_EXPECT_EQ(test, weft_info_quiet_ms(&info, 5000),
+			3 * WEFT_KEEP_ALIVE_UNIT_MAX + 65535);
 }
 
 static void info_namespace(struct kunit *test)

@@ -276,7 +276,7 @@ int weft_info_controller(const struct nvme_id_ctrl *id, u64 cap, u32 page_bytes,
 	info->shutdown_ms = clamp(le32_to_cpu(id->rtd3e) / 1000, 5000U, 60000U);
 	info->quiesce_ms = get_unaligned_le16((const u8 *)id + 386);
 	/* KAS is in units of 100 ms. */
-	info->keep_alive_unit_ms = le16_to_cpu(id->kas) * 100;
+	info->keep_alive_unit_ms = min(le16_to_cpu(id->kas) * 100U, WEFT_KEEP_ALIVE_UNIT_MAX);
 	info->traffic_keep_alive = le32_to_cpu(id->ctratt) & NVME_CTRL_ATTR_TBKAS;
 	info->discard = oncs & NVME_CTRL_ONCS_DSM;
 	info->write_zeroes = oncs & NVME_CTRL_ONCS_WRITE_ZEROES;
@@ -553,6 +553,18 @@ bool weft_info_same_disk(const struct weft_ns_id *a, const struct weft_ns_id *b)
 	return weft_info_has_id(a) && !memcmp(a->uuid, b->uuid, sizeof(a->uuid)) &&
 	       !memcmp(a->nguid, b->nguid, sizeof(a->nguid)) &&
 	       !memcmp(a->eui64, b->eui64, sizeof(a->eui64));
+}
+
+/**
+ * weft_info_other_disk() - do two controllers have different namespaces?
+ * @a: its identity by the first
+ * @b: by the second
+ *
+ * Return: true if both have an id and these differ; false without an id, too.
+ */
+bool weft_info_other_disk(const struct weft_ns_id *a, const struct weft_ns_id *b)
+{
+	return weft_info_has_id(a) && weft_info_has_id(b) && !weft_info_same_disk(a, b);
 }
 
 /**

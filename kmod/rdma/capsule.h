@@ -53,6 +53,15 @@ struct weft_cm_request {
 /* Entries of a queue: Connect has one of its own, and one always stays free. */
 #define WEFT_QUEUE_SIZE_MIN	3
 
+/* Of one Write Zeroes: its field for them has 16 bits. */
+#define WEFT_WRITE_ZEROES_BLOCKS	65536U
+
+/*
+ * KAS, in milliseconds, is believed up to here: what is lost waits for twice or
+ * three times the keep-alive timeout, which the target rounds up to it.
+ */
+#define WEFT_KEEP_ALIVE_UNIT_MAX	(600U * 1000)
+
 /* A command identifier: the tag, and above it a number that changes with use. */
 #define WEFT_CID_TAG_BITS	12
 #define WEFT_CID_TAG(cid)	((cid) & (BIT(WEFT_CID_TAG_BITS) - 1))
@@ -194,6 +203,7 @@ int weft_info_namespace(const struct nvme_id_ns *id, struct weft_ns_info *info,
 int weft_info_ana(const void *log, u32 bytes, u32 group);
 void weft_info_identity(const struct weft_ctrl_info *ctrl, struct weft_ns_id *id);
 bool weft_info_same_disk(const struct weft_ns_id *a, const struct weft_ns_id *b);
+bool weft_info_other_disk(const struct weft_ns_id *a, const struct weft_ns_id *b);
 bool weft_info_same(const struct weft_ns_info *was, const struct weft_ns_info *is,
 		    struct weft_why *why);
 int weft_info_descriptors(const void *list, struct weft_ns_id *id,

@@ -55,6 +55,34 @@ static void weft_slot_release(struct weft_rdma_queue *queue, u16 slot)
 		clear_bit_unlock(slot, queue->claimed);
 }
 
+/*
+ * The target did not invalidate the key with its response: do it here. An honest
+ * response comes after the SEND was posted. One that a target made up may come
+ * before, and the invalidation would then be executed before the registration.
+ * A SEND that has completed proves that the registration was executed.
+ */
+static noinline void weft_slot_invalidate(struct weft_rdma_queue *queue,
+					  struct weft_rdma_slot *slot)
+{
+	struct ib_send_wr wr = {
+		.opcode			= IB_WR_LOCAL_INV,
+		.send_flags		= IB_SEND_SIGNALED,
+		.ex.invalidate_rkey	= slot->mr->rkey,
+		.wr_cqe			= &slot->inv_cqe,
+	};
+
+	if (slot->pending & WEFT_SLOT_SEND) {
+		slot->pending |= WEFT_SLOT_KEY;
+		return;
+	}
+	slot->pending &= ~WEFT_SLOT_KEY;
+	slot->pending |= WEFT_SLOT_INVALIDATE;
+	/* If it cannot be posted, recovery ends the request with the others. */
+	if (ib_post_send(queue->qp, &wr, NULL))
+		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_QUEUE_PAIR,
+				"queue %u: LOCAL_INV cannot be posted", queue->index);
+}
+
 /* One of the completions that the slot waits for; the last one ends the request. */
 static void weft_slot_done(struct weft_rdma_queue *queue,
 			   struct weft_rdma_slot *slot, u8 what)
@@ -62,8 +90,11 @@ static void weft_slot_done(struct weft_rdma_queue *queue,
 	struct request *rq = slot->rq;
 
 	slot->pending &= ~what;
-	if (slot->pending)
+	if (slot->pending) {
+		if (unlikely(slot->pending & WEFT_SLOT_KEY))
+			weft_slot_invalidate(queue, slot);
 		return;
+	}
 	slot->rq = NULL;
 	slot->mapped = false;
 	weft_slot_release(queue, slot - queue->slots);
@@ -113,21 +144,6 @@ void weft_rdma_inv_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	weft_slot_work_done(cq, wc, container_of(wc->wr_cqe, struct weft_rdma_slot, inv_cqe),
 			    WEFT_SLOT_INVALIDATE, "LOCAL_INV");
-}
-
-/* The target did not invalidate the key with its response: do it here. */
-static noinline int weft_slot_invalidate(struct weft_rdma_queue *queue,
-					 struct weft_rdma_slot *slot)
-{
-	struct ib_send_wr wr = {
-		.opcode			= IB_WR_LOCAL_INV,
-		.send_flags		= IB_SEND_SIGNALED,
-		.ex.invalidate_rkey	= slot->mr->rkey,
-		.wr_cqe			= &slot->inv_cqe,
-	};
-
-	slot->pending |= WEFT_SLOT_INVALIDATE;
-	return ib_post_send(queue->qp, &wr, NULL);
 }
 
 /* Find the slot of a response. If there is none, end the association and return NULL. */
@@ -185,10 +201,8 @@ static void weft_response(struct weft_rdma_queue *queue, struct ib_wc *wc,
 			weft_response_keys(queue, wc);
 			return;
 		}
-	} else if (slot->mapped && weft_slot_invalidate(queue, slot)) {
-		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_QUEUE_PAIR,
-				"queue %u: LOCAL_INV cannot be posted", queue->index);
-		return;
+	} else if (slot->mapped) {
+		weft_slot_invalidate(queue, slot);
 	}
 	pdu = blk_mq_rq_to_pdu(slot->rq);
 	pdu->result = cqe->result;
@@ -354,7 +368,10 @@ static __always_inline int weft_request_map(struct weft_rdma_queue *queue, struc
 	 * The device cannot access these pages of a peer. It is not an error
 	 * of the path, and a retry would fail again.
 	 */
-	return rq->bio && weft_bio_is_peer(rq->bio) ? -EREMOTEIO : -ENOMEM;
+	if (rq->bio && weft_bio_is_peer(rq->bio))
+		return -EREMOTEIO;
+	/* Nor would a retry do if the device of this association maps less than the last one. */
+	return blk_rq_payload_bytes(rq) > queue->ctrl->map_bytes ? -EIO : -ENOMEM;
 }
 
 /* Encode the block layer's request as a command. Returns a blk_status_t. */
@@ -378,6 +395,9 @@ static __always_inline blk_status_t weft_request_build(struct weft_rdma_ns *ns,
 		weft_capsule_flush(cmd, ns->nsid);
 		return BLK_STS_OK;
 	case REQ_OP_WRITE_ZEROES:
+		/* Not split if the limit has become 0 meanwhile; the field holds no more. */
+		if (unlikely(blocks > WEFT_WRITE_ZEROES_BLOCKS))
+			return BLK_STS_NOTSUPP;
 		weft_capsule_write_zeroes(cmd, ns->nsid, lba, blocks);
 		return BLK_STS_OK;
 	case REQ_OP_DISCARD:

@@ -69,7 +69,8 @@ static void weft_ns_command_limits(struct weft_rdma_ctrl *ctrl, u32 block,
 							(u64)UINT_MAX) >> SECTOR_SHIFT;
 	if (info->write_zeroes)
 		lim->max_write_zeroes_sectors = min_not_zero(info->write_zeroes_bytes,
-							     65536U * block) >> SECTOR_SHIFT;
+							     WEFT_WRITE_ZEROES_BLOCKS * block) >>
+						SECTOR_SHIFT;
 }
 
 static void weft_ns_limits(struct weft_rdma_ctrl *ctrl,
@@ -123,10 +124,10 @@ static bool weft_ns_fit_commands(struct weft_rdma_ns *ns)
 	if (lim.max_discard_sectors < max(was->discard_granularity,
 					  was->physical_block_size) >> SECTOR_SHIFT)
 		lim.max_discard_sectors = 0;
+	weft_rdma_path_fit(ns, lim.max_sectors << SECTOR_SHIFT);
 	if (lim.max_sectors < was->max_hw_sectors) {
 		weft_ctrl_warn(ns->ctrl, "namespace %u: a command takes %u KiB, before %u KiB\n",
 			       ns->nsid, lim.max_sectors / 2, was->max_hw_sectors / 2);
-		weft_rdma_path_fit(ns, lim.max_sectors << SECTOR_SHIFT);
 	} else {
 		lim.max_sectors = was->max_hw_sectors;
 		if (lim.max_discard_sectors == was->max_hw_discard_sectors &&
@@ -441,7 +442,8 @@ void weft_rdma_doubt_work(struct work_struct *work)
 	bool doubted;
 
 	mutex_lock(&ctrl->ns_lock);
-	doubted = ns->state == WEFT_NS_READY;
+	/* A disk of a controller that is being removed would stay paused. */
+	doubted = ns->state == WEFT_NS_READY && weft_rdma_state(ctrl) == WEFT_RDMA_LIVE;
 	if (doubted) {
 		if (time_after(jiffies, ns->doubted_at + WEFT_RDMA_DOUBT_FORGET))
 			WRITE_ONCE(ns->doubts, 0);

@@ -169,9 +169,13 @@ static int weft_queue_init_slot(struct weft_rdma_queue *queue, u32 index, struct
 	struct ib_mr *mr;
 	u32 i;
 
-	/* Commands on a queue for peer memory use existing keys. */
-	if (!queue->mem) {
-		mr = ib_alloc_mr(queue->pd, IB_MR_TYPE_MEM_REG, queue->ctrl->mr_pages);
+	/*
+	 * Commands on a queue for peer memory use existing keys. Only its Connect,
+	 * which has the first slot, has data of its own: less than a page.
+	 */
+	if (!queue->mem || !index) {
+		mr = ib_alloc_mr(queue->pd, IB_MR_TYPE_MEM_REG,
+				 queue->mem ? 1 : queue->ctrl->mr_pages);
 		if (IS_ERR(mr))
 			return weft_refuse(why, PTR_ERR(mr),
 					   "the RDMA device %s gives queue %u only %u memory registrations of %u (error %ld; it has %d in all): connect with fewer queues, or with a smaller queue depth",

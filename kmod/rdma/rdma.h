@@ -77,7 +77,7 @@ struct weft_rdma_queue;
 /**
  * struct weft_rdma_slot - state of a queue for each of its command ids
  * @rq: the request in flight; NULL if there is none for this id
- * @mr: its memory registration, NULL on queues for peer memory
+ * @mr: its memory registration; on queues for peer memory only the first slot has one
  * @pending: WEFT_SLOT_*, what the request still waits for; touched where
  *	completions are polled, and before the request is sent
  * @generation: counts the uses of the command id
@@ -111,6 +111,7 @@ struct weft_rdma_slot {
 #define WEFT_SLOT_SEND		BIT(0)
 #define WEFT_SLOT_RESPONSE	BIT(1)
 #define WEFT_SLOT_INVALIDATE	BIT(2)
+#define WEFT_SLOT_KEY		BIT(3)	/* its key is invalidated when the SEND has completed */
 
 /**
  * struct weft_rdma_recv - one posted receive

@@ -72,6 +72,7 @@ struct options {
     unsigned entries = depth;  ///< of a queue, as it says
     unsigned grant = 65536;    ///< I/O queues at most
     unsigned mdts = 6;         ///< 2^6 pages: 256 KiB
+    unsigned capsule = 8192;   ///< bytes of data in a capsule at most, as it says
     unsigned wzsl = 5;         ///< if picky, a Write Zeroes is at most 2^5 pages: 128 KiB
     unsigned dmrsl = 2048;     ///< if picky, a discard is at most so many blocks: 1 MiB
     std::string serial = "hostile";
@@ -456,7 +457,7 @@ private:
         }
         to[525] = told.cacheless ? 0 : 1; // volatile write cache
         store(to + 536, htole32(1 << 2 | 1 << 20 | 1));
-        store(to + 1792, htole32((command_size + inline_size) / 16));
+        store(to + 1792, htole32((command_size + told.capsule) / 16));
         store(to + 1796, htole32(1));
         to[1803] = 1;
     }
@@ -855,6 +856,8 @@ int main(int argc, char** argv)
             told.grant = static_cast<unsigned>(std::atoi(argv[++i]));
         else if (i + 1 < argc && word == "--mdts")
             told.mdts = static_cast<unsigned>(std::atoi(argv[++i]));
+        else if (i + 1 < argc && word == "--capsule")
+            told.capsule = std::min<unsigned>(static_cast<unsigned>(std::atoi(argv[++i])), inline_size);
         else if (i + 1 < argc && word == "--shutdown")
             told.shutdown_s = static_cast<unsigned>(std::atoi(argv[++i]));
         else if (i + 1 < argc && word == "--wzsl")
@@ -888,7 +891,7 @@ int main(int argc, char** argv)
         std::fprintf(
             stderr,
             "usage: weft-hostile [--fault KIND] [--at N] [--keep SECONDS] [--serial TEXT] [--namespaces N] "
-            "[--entries N] [--grant QUEUES] [--mdts N] [--wzsl N] [--dmrsl BLOCKS] "
+            "[--entries N] [--grant QUEUES] [--mdts N] [--capsule BYTES] [--wzsl N] [--dmrsl BLOCKS] "
             "[--shutdown SECONDS] [--limitless] [--traffic] [--anonymous] [--cacheless] [--picky] "
             "[--keeps-keys] [--floor SECONDS] [--ana "
             "STATE]... "

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Targets that differ from the kernel's, as others may: no key is invalidated by
-# the target, a longer keep-alive timeout than requested, an Abort that ends its
-# command, a pause of all I/O, no list of limits, a long shutdown, ANA groups of
-# namespaces, which no event reports.
+# the target, no data in capsules, a longer keep-alive timeout than requested, an
+# Abort that ends its command, a pause of all I/O, no list of limits, a long
+# shutdown, ANA groups of namespaces, which no event reports.
 # lab-kernel: uml
 # shellcheck disable=SC2154 # What hostile_begin sets.
 . "${0%/*}/lib.sh"
@@ -22,6 +22,15 @@ ok "keys: connected" weftctl connect "$uri" "${patience[@]}"
 ok "keys: fio's verification ends well" verify /dev/weft-rdma0n1 size=2m bsrange=4k-256k
 none_ends keys
 ended keys
+
+# --- No data in capsules: the Connect of queues for registered memory has a key, too
+hostile none --capsule 0
+ok "capsule: a volume" weftctl create v "$uri" --force "${patience[@]}"
+ok "capsule: fio's verification ends well" verify /dev/weft/v size=1m bsrange=4k-64k
+ok "capsule: registered for good, verified" weft-memtest v verify pages --persistent --largest=65536 --count=100
+none_ends capsule
+ok "capsule: stopped" weftctl stop v
+ended capsule
 
 # --- The keep-alive timeout that the target uses counts for writes that may be executed late
 hostile none --floor 600
