@@ -171,6 +171,19 @@ struct weft_async {
 	struct weft_rdma_ctrl	*ctrl;
 };
 
+/* Removal sets its state under the lock, and cancels the work after that. */
+static void weft_async_notice(struct weft_rdma_ctrl *ctrl, u32 event)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&ctrl->lock, flags);
+	if (ctrl->state == WEFT_RDMA_LIVE) {
+		WRITE_ONCE(ctrl->notice, event);
+		queue_work(ctrl->wq, &ctrl->event_work);
+	}
+	spin_unlock_irqrestore(&ctrl->lock, flags);
+}
+
 static WEFT_END_IO(weft_async_end_io, rq)
 {
 	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
@@ -178,11 +191,8 @@ static WEFT_END_IO(weft_async_end_io, rq)
 	struct weft_rdma_ctrl *ctrl = async->ctrl;
 
 	if (async->cmd.common.opcode == nvme_admin_async_event &&
-	    !(pdu->status & WEFT_STATUS_CODE) &&
-	    weft_rdma_state(ctrl) == WEFT_RDMA_LIVE) {
-		WRITE_ONCE(ctrl->notice, le32_to_cpu(pdu->result.u32));
-		queue_work(ctrl->wq, &ctrl->event_work);
-	}
+	    !(pdu->status & WEFT_STATUS_CODE))
+		weft_async_notice(ctrl, le32_to_cpu(pdu->result.u32));
 	if (async->cmd.common.opcode == nvme_admin_abort_cmd)
 		clear_bit(0, &ctrl->abort_busy);
 	kfree(async);

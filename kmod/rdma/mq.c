@@ -39,8 +39,10 @@ static bool weft_request_cancel_peer(struct request *rq, void *data)
 {
 	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
 
-	if (blk_rq_is_passthrough(rq) && pdu->mapping && pdu->mem && blk_mq_request_started(rq))
-		weft_request_cancel(rq, data);
+	if (blk_rq_is_passthrough(rq) && pdu->mapping && pdu->mem && blk_mq_request_started(rq)) {
+		weft_request_cancel(rq, NULL);
+		*(bool *)data = true;
+	}
 	return true;
 }
 
@@ -52,8 +54,12 @@ static bool weft_request_cancel_peer(struct request *rq, void *data)
  */
 void weft_rdma_cancel_peers(struct blk_mq_tag_set *set)
 {
-	blk_mq_tagset_busy_iter(set, weft_request_cancel_peer, NULL);
-	blk_mq_tagset_wait_completed_request(set);
+	bool any = false;
+
+	blk_mq_tagset_busy_iter(set, weft_request_cancel_peer, &any);
+	/* It waits for a moment in which no request of any kind is being completed. */
+	if (any)
+		blk_mq_tagset_wait_completed_request(set);
 }
 
 /* The queue is stopped, and is not used again before it is made again. */

@@ -182,8 +182,11 @@ static void weft_peer_queues_free(struct weft_rdma_ctrl *ctrl)
 			weft_rdma_queue_stop(queue);
 	}
 	/* A controller that was given up has no tags any more, and its volume may be there still. */
-	if (ctrl->set_ready)
+	if (ctrl->set_ready) {
+		/* The handler of a Connect's timeout may still use the slot. */
+		blk_sync_queue(ctrl->connect_q);
 		weft_rdma_cancel_peers(&ctrl->set);
+	}
 	for (i = 0; i < ctrl->mem_count; i++)
 		weft_rdma_queue_free(&ctrl->queues[ctrl->mem_first + i]);
 }
@@ -231,7 +234,7 @@ static bool weft_peers_persistent(struct weft_domain *domain)
 
 static int weft_peer_queues_start(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 {
-	u32 made = 0;
+	u32 made = 0, i;
 	int ret;
 
 	lockdep_assert_held(&ctrl->mem_lock);
@@ -240,6 +243,12 @@ static int weft_peer_queues_start(struct weft_rdma_ctrl *ctrl, struct weft_why *
 				   "no direct route: the target of %s grants no queues for memory that is registered for good",
 				   dev_name(&ctrl->dev));
 	ret = weft_rdma_start_queues(ctrl, ctrl->mem_first, ctrl->mem_count, &made, why);
+	/* A timeout that began before the answer came may stop a queue until here. */
+	blk_sync_queue(ctrl->connect_q);
+	for (i = 0; i < ctrl->mem_count && !ret; i++)
+		if (!test_bit(WEFT_QUEUE_LIVE, &ctrl->queues[ctrl->mem_first + i].flags))
+			ret = weft_refuse(why, -ETIMEDOUT, "queue %u: the target answers too late",
+					  ctrl->mem_first + i);
 	if (!ret) {
 		WRITE_ONCE(ctrl->mem_up, true);
 		return 0;
