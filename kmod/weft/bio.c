@@ -215,13 +215,10 @@ static void weft_member_done(struct weft_io *io, struct bio *bio)
  */
 static void weft_defer(struct weft_volume *vol, struct bio *bio)
 {
-	unsigned long irqflags;
+	struct bio_list one = BIO_EMPTY_LIST;
 
-	spin_lock_irqsave(&vol->deferred.lock, irqflags);
-	bio_list_add(&vol->deferred.bios, bio);
-	/* Under the lock: after it, the bio and the volume may be gone. */
-	queue_work(vol->wq, &vol->deferred.work);
-	spin_unlock_irqrestore(&vol->deferred.lock, irqflags);
+	bio_list_add(&one, bio);
+	weft_deferred_add(vol, &one);
 }
 
 /*
@@ -330,17 +327,14 @@ static __always_inline void weft_send(struct weft_member *member,
 	submit_bio_noacct(bio);
 }
 
-/* Send a member's part of a bio: @bio is a clone that is chained to @whole. May sleep. */
-static void weft_submit_part(struct weft_member *member, struct bio *bio,
-			     sector_t sector, struct bio *whole)
+/*
+ * Send a member's part of a bio. Its allocation, or the parts before it, may have
+ * waited for long. If the lease of a write has ended since, multipath.c decides.
+ */
+static void weft_send_part(struct weft_member *member, struct bio *bio, sector_t sector,
+			   struct weft_io *io)
 {
-	struct weft_volume *vol = member->volume;
-	struct weft_io *io = weft_io_of(vol, whole);
-
-	if (io)
-		io = weft_io_start(vol, bio, false);
-	/* The parts before it may have waited for long: now multipath.c decides. */
-	if (unlikely(weft_lease_is_over(&vol->lease))) {
+	if (op_is_write(bio->bi_opf) && unlikely(weft_lease_is_over(&member->volume->lease))) {
 		weft_map_bio(member, bio, sector, io);
 		weft_mpath_again(member, bio);
 	} else {
@@ -368,7 +362,8 @@ static void weft_range_fan_out(struct weft_volume *vol, struct bio *bio)
 		}
 		part->bi_iter.bi_size = sectors << SECTOR_SHIFT;
 		bio_chain(part, bio);
-		weft_submit_part(vol->members[i], part, sector, bio);
+		weft_send_part(vol->members[i], part, sector,
+			       weft_io_of(vol, bio) ? weft_io_start(vol, part, false) : NULL);
 	}
 	/* Drops our reference; the last part to complete ends the bio. */
 	bio_endio(bio);
@@ -447,7 +442,7 @@ static noinline void weft_split(struct weft_volume *vol, struct bio *bio,
 		front_io = weft_io_start(vol, front, false);
 	submit_bio_noacct(bio);
 	place = weft_map_sector(&vol->map, front->bi_iter.bi_sector);
-	weft_send(vol->members[place.member], front, place.sector, front_io);
+	weft_send_part(vol->members[place.member], front, place.sector, front_io);
 }
 
 /* Send the last part of a bio that was split, as a fragment. */
@@ -467,7 +462,7 @@ static noinline void weft_send_last(struct weft_volume *vol, struct bio *bio, st
 	bio_chain(last, bio);
 	if (io)
 		last_io = weft_io_start(vol, last, false);
-	weft_send(vol->members[place.member], last, place.sector, last_io);
+	weft_send_part(vol->members[place.member], last, place.sector, last_io);
 	/* Drops our reference; the last part to complete ends the bio. */
 	bio_endio(bio);
 }

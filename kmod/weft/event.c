@@ -2,7 +2,6 @@
 /* Events to the listeners of the netlink family; netlink.c has its commands. */
 #include "weft.h"
 
-#include <linux/sched/mm.h>
 #include <net/genetlink.h>
 #include <net/net_namespace.h>
 
@@ -37,19 +36,19 @@ struct genl_family weft_nl_family __ro_after_init = {
  *
  * Best effort: events are lost without memory, or when a listener is too slow.
  *
- * Context: process context, may sleep.
+ * Context: process context; does not wait for memory.
  */
 void weft_event(struct weft_volume *vol, enum weft_event_type type,
 		const struct weft_member *member, int err, const char *text)
 {
-	/* Reclaim may wait for the volume's writes, and these for this work. */
-	unsigned int noio = memalloc_noio_save();
+	/* Reclaim may wait for the volume's writes, and these for the caller: a heartbeat. */
+	const gfp_t gfp = GFP_ATOMIC | __GFP_NOWARN;
 	struct sk_buff *skb;
 	void *hdr;
 
-	skb = genlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
+	skb = genlmsg_new(NLMSG_GOODSIZE, gfp);
 	if (!skb)
-		goto out_restore;
+		return;
 	hdr = genlmsg_put(skb, 0, 0, &weft_nl_family, 0, WEFT_CMD_EVENT);
 	if (!hdr)
 		goto out_free;
@@ -62,11 +61,9 @@ void weft_event(struct weft_volume *vol, enum weft_event_type type,
 		goto out_free;
 	genlmsg_end(skb, hdr);
 	genlmsg_multicast_netns(&weft_nl_family, &init_net, skb, 0,
-				WEFT_NLGRP_EVENTS, GFP_KERNEL);
-	goto out_restore;
+				WEFT_NLGRP_EVENTS, gfp);
+	return;
 
 out_free:
 	nlmsg_free(skb);
-out_restore:
-	memalloc_noio_restore(noio);
 }
