@@ -2,12 +2,10 @@
 /* The transport: what volumes ask of weft_rdma. path.c has what paths tell volumes. */
 #include "rdma.h"
 
-/* A disk's identity is set before it is added, and stays. */
-static bool weft_rdma_path_is_like(const struct weft_rdma_ns *ns, const struct weft_path *like)
+/* The identity of a path's disk. It is set before the disk is added, and stays. */
+static const struct weft_ns_id *weft_rdma_path_id(const struct weft_path *path)
 {
-	const struct weft_rdma_path *rp = container_of(like, struct weft_rdma_path, path);
-
-	return like && weft_info_same_disk(&ns->info.id, &rp->ns->info.id);
+	return &container_of(path, struct weft_rdma_path, path)->ns->info.id;
 }
 
 static struct weft_path *weft_rdma_path_connect(const struct weft_path_request *req,
@@ -39,7 +37,14 @@ static struct weft_path *weft_rdma_path_connect(const struct weft_path_request *
 	rp->ns = ns;
 	rp->path.bdev = rp->wb.bdev;
 	rp->path.node = ns->ctrl->node;
-	known = weft_rdma_path_is_like(ns, req->like);
+	/* A clone of the disk has its superblock, too. */
+	if (req->like && weft_info_other_disk(&ns->info.id, weft_rdma_path_id(req->like))) {
+		ret = weft_refuse(why, -EINVAL,
+				  "%s is another disk than that of the member's other paths: its UUID, NGUID or EUI-64 is not theirs. Targets that share a disk must give it the same identifiers",
+				  req->address);
+		goto out_close;
+	}
+	known = req->like && weft_info_same_disk(&ns->info.id, weft_rdma_path_id(req->like));
 	if (weft_rdma_path_attach(rp, known))
 		return &rp->path;
 	if (weft_rdma_ana_ok(ns))

@@ -371,8 +371,15 @@ static noinline void weft_mem_submit(struct weft_mem_io *io, u64 offset, bool ma
 		u32 vecs = min_t(u32, DIV_ROUND_UP(offset_in_page(at) + left, PAGE_SIZE),
 				 BIO_MAX_VECS);
 		struct bio *bio = weft_mem_bio(io, place >> SECTOR_SHIFT, vecs, opf);
+		u32 filled = weft_mem_fill(bio, pages, at, left);
 
-		done += weft_mem_fill(bio, pages, at, left);
+		/* Pages of two kinds, such as a device's, do not share a bio. */
+		if (unlikely(!filled)) {
+			bio->bi_status = BLK_STS_INVAL;
+			bio_endio(bio);
+			break;
+		}
+		done += filled;
 		container_of(bio, struct weft_mem_bio, bio)->start = bio->bi_iter;
 		submit_bio(bio);
 	}

@@ -5,32 +5,43 @@
 /* Marks the bios of this file, see weft_member_rw_is(). */
 void weft_member_rw_end(struct bio *bio)
 {
-	complete(bio->bi_private);
+	struct weft_member_rw *rw = bio->bi_private;
+
+	complete(&rw->done);
 }
 
-static int weft_member_rw_wait(struct bio *bio, struct completion *done)
+static void weft_member_rw_init(struct weft_member_rw *rw, struct weft_member *member,
+				struct bio *bio)
+{
+	rw->member = member;
+	init_completion(&rw->done);
+	bio->bi_end_io = weft_member_rw_end;
+	bio->bi_private = rw;
+}
+
+static int weft_member_rw_wait(struct weft_member_rw *rw, struct bio *bio)
 {
 	/* In slices, to avoid the hung-task warning. */
-	while (!wait_for_completion_io_timeout(done, 20 * HZ))
+	while (!wait_for_completion_io_timeout(&rw->done, 20 * HZ))
 		;
 	bio_uninit(bio);
 	return blk_status_to_errno(bio->bi_status);
 }
 
 /* Read a superblock over one path, and wait. -ENOLINK when the path was lost. */
-static int weft_member_read_path(struct weft_path *path, u64 offset, struct page *page)
+static int weft_member_read_path(struct weft_member *member, struct weft_path *path, u64 offset,
+				 struct page *page)
 {
-	DECLARE_COMPLETION_ONSTACK(done);
+	struct weft_member_rw rw;
 	struct bio_vec vec;
 	struct bio bio;
 
 	bio_init(&bio, path->bdev, &vec, 1, REQ_OP_READ | REQ_META);
 	bio.bi_iter.bi_sector = offset >> SECTOR_SHIFT;
-	bio.bi_end_io = weft_member_rw_end;
-	bio.bi_private = &done;
+	weft_member_rw_init(&rw, member, &bio);
 	__bio_add_page(&bio, page, WEFT_SB_SIZE, 0);
 	submit_bio(&bio);
-	return weft_member_rw_wait(&bio, &done);
+	return weft_member_rw_wait(&rw, &bio);
 }
 
 /**
@@ -51,7 +62,7 @@ static int weft_member_read_path(struct weft_path *path, u64 offset, struct page
 int weft_member_rw(struct weft_member *member, blk_opf_t opf, u64 offset,
 		   struct page *page, u32 size)
 {
-	DECLARE_COMPLETION_ONSTACK(done);
+	struct weft_member_rw rw;
 	unsigned int tries = 3;
 	struct bio_vec vec;
 	struct bio bio;
@@ -61,12 +72,10 @@ int weft_member_rw(struct weft_member *member, blk_opf_t opf, u64 offset,
 		/* weft_mpath_submit() sets the device. */
 		bio_init(&bio, NULL, &vec, 1, opf);
 		bio.bi_iter.bi_sector = offset >> SECTOR_SHIFT;
-		bio.bi_end_io = weft_member_rw_end;
-		bio.bi_private = &done;
+		weft_member_rw_init(&rw, member, &bio);
 		__bio_add_page(&bio, page, size, 0);
 		weft_mpath_submit(member, &bio);
-		ret = weft_member_rw_wait(&bio, &done);
-		reinit_completion(&done);
+		ret = weft_member_rw_wait(&rw, &bio);
 	} while (ret == -ENOLINK && !op_is_write(opf) && --tries);
 	return ret;
 }
@@ -79,7 +88,7 @@ static int weft_member_read_sb(struct weft_member *member, struct weft_path *pat
 	int ret;
 
 	if (path)
-		ret = weft_member_read_path(path, offset, page);
+		ret = weft_member_read_path(member, path, offset, page);
 	else
 		ret = weft_member_rw(member, REQ_OP_READ | REQ_META, offset, page,
 				     WEFT_SB_SIZE);

@@ -57,7 +57,7 @@ static void weft_mpath_hold(struct weft_member *member, struct bio *bio)
 		bio_io_error(bio);
 		return;
 	}
-	if (weft_member_rw_is(bio)) {
+	if (weft_member_rw_is(member, bio)) {
 		weft_mpath_refuse(bio);
 		return;
 	}
@@ -134,7 +134,7 @@ void weft_mpath_submit(struct weft_member *member, struct bio *bio)
 	unsigned long best;
 	int srcu;
 
-	if (unlikely(weft_shadows_any(&member->mpath.shadows)) && !weft_member_rw_is(bio) &&
+	if (unlikely(weft_shadows_any(&member->mpath.shadows)) && !weft_member_rw_is(member, bio) &&
 	    weft_resend_stops(member, bio))
 		return;
 	srcu = srcu_read_lock(&member->volume->path_srcu);
@@ -175,6 +175,22 @@ static void weft_mpath_update(struct weft_member *member)
 		mpath->stalled = true;
 		mpath->stalled_at = jiffies;
 	}
+}
+
+/* The device that stands for the member, of a path that is not dead if there is one. */
+static void weft_mpath_select_bdev(struct weft_member *member)
+{
+	struct weft_path *path, *found = NULL;
+	u32 i;
+
+	lockdep_assert_held(&member->mpath.lock);
+	for (i = 0; i < WEFT_PATHS_MAX; i++) {
+		path = member->mpath.path[i];
+		if (path && !path->standby && (!found || found->dead))
+			found = path;
+	}
+	if (found)
+		WRITE_ONCE(member->bdev, found->bdev);
 }
 
 static u32 weft_mpath_index(struct weft_mpath *mpath, const struct weft_path *path)
@@ -358,13 +374,18 @@ static void weft_mpath_gone(struct weft_path *path)
 	for (i = 0; i < WEFT_PATHS_MAX; i++)
 		last &= !mpath->path[i] || mpath->path[i]->dead;
 	i = weft_mpath_index(mpath, path);
-	if (!last && i < WEFT_PATHS_MAX) {
+	/*
+	 * The last path stays usable if its device fails the I/O. A transport that
+	 * owns its requests would give them back again and again.
+	 */
+	if (i < WEFT_PATHS_MAX && (!last || path->ops->owns_requests)) {
 		path->usable = false;
 		__clear_bit(i, &mpath->usable);
 		weft_mpath_update(member);
 	}
+	if (!last)
+		weft_mpath_select_bdev(member);
 	spin_unlock_irqrestore(&mpath->lock, flags);
-	/* The last path stays usable: its device fails the I/O. */
 	if (last)
 		weft_member_gone(member);
 	else
@@ -404,7 +425,7 @@ static void weft_mpath_give_back(struct weft_member *member, struct bio_list *bi
 
 	spin_lock_irqsave(&mpath->lock, flags);
 	while ((bio = bio_list_pop(bios))) {
-		if (weft_member_rw_is(bio)) {
+		if (weft_member_rw_is(member, bio)) {
 			bio_list_add(&refused, bio);
 			continue;
 		}
@@ -481,7 +502,7 @@ static bool weft_mpath_may_write(struct weft_path *path, const struct bio *bio)
 
 	return vol->read_only || READ_ONCE(vol->owner.state) == WEFT_OWNERSHIP_NONE ||
 	       !weft_lease_is_over(&vol->lease) ||
-	       (bio && weft_member_rw_is(bio));
+	       (bio && weft_member_rw_is(member, bio));
 }
 
 const struct weft_path_events weft_mpath_events = {
@@ -818,7 +839,7 @@ void weft_mpath_remove(struct weft_member *member, struct weft_path *path)
 	struct weft_volume *vol = member->volume;
 	struct weft_mpath *mpath = &member->mpath;
 	struct bio *bio;
-	u32 i, index;
+	u32 index;
 
 	mutex_lock(&mpath->prepare_lock);
 	mutex_lock(&weft_volumes_lock);
@@ -828,9 +849,7 @@ void weft_mpath_remove(struct weft_member *member, struct weft_path *path)
 	weft_mpath_update(member);
 	smp_wmb();	/* see weft_mpath_submit() */
 	WRITE_ONCE(mpath->path[index], NULL);
-	for (i = 0; i < WEFT_PATHS_MAX; i++)
-		if (mpath->path[i] && !mpath->path[i]->standby)
-			WRITE_ONCE(member->bdev, mpath->path[i]->bdev);
+	weft_mpath_select_bdev(member);
 	bio_list_for_each(bio, &mpath->held)
 		bio_set_dev(bio, member->bdev);
 	bio_list_for_each(bio, &mpath->quiet)

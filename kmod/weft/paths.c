@@ -75,6 +75,10 @@ static int weft_path_check(struct weft_member *member, struct weft_path *path,
 
 	if (READ_ONCE(path->dead) || (!usable && !path->standby))
 		return weft_refuse(why, -ENOTCONN, "%s is not connected now", path->address);
+	if (READ_ONCE(member->gone))
+		return weft_refuse(why, -ENODEV,
+				   "member %u is gone, which is final: stop volume %s and assemble it again",
+				   member->index, member->volume->name);
 	if (bdev_nr_bytes(path->bdev) != bdev_nr_bytes(member->bdev) ||
 	    bdev_logical_block_size(path->bdev) != bdev_logical_block_size(member->bdev))
 		return weft_refuse(why, -EINVAL, "%s is not of the size of member %u",

@@ -413,16 +413,29 @@ void weft_member_stats(struct weft_member *member, struct weft_stats *sum);
 void weft_member_rw_end(struct bio *bio);
 
 /**
+ * struct weft_member_rw - what a bio of weft_member_rw() points to
+ * @member: the member that it is for
+ * @done: completed when it has ended
+ */
+struct weft_member_rw {
+	const struct weft_member	*member;
+	struct completion		done;
+};
+
+/**
  * weft_member_rw_is() - is a bio from weft_member_rw() or weft_member_find_sb()?
- * @bio: on its way to a member
+ * @member: the member
+ * @bio: on its way to the member
  *
- * Such a bio never waits for a path. Its sender handles the error.
+ * Such a bio never waits for a path. Its sender handles the error. A bio of this
+ * kind that a volume on top has sent to one of its members is not one.
  *
  * Return: true if it is.
  */
-static inline bool weft_member_rw_is(const struct bio *bio)
+static inline bool weft_member_rw_is(const struct weft_member *member, const struct bio *bio)
 {
-	return bio->bi_end_io == weft_member_rw_end;
+	return bio->bi_end_io == weft_member_rw_end &&
+	       ((struct weft_member_rw *)bio->bi_private)->member == member;
 }
 
 /* transport.c */
@@ -615,6 +628,27 @@ static inline enum weft_ownership weft_owner_state(struct weft_volume *vol)
 	if (state == WEFT_OWNERSHIP_HELD && weft_lease_is_over(&vol->lease))
 		return WEFT_OWNERSHIP_SUSPENDED;
 	return state;
+}
+
+/**
+ * weft_deferred_add() - submit bios of a volume in process context
+ * @vol: the volume
+ * @bios: made empty
+ *
+ * Context: any.
+ */
+static inline void weft_deferred_add(struct weft_volume *vol, struct bio_list *bios)
+{
+	unsigned long flags;
+
+	if (bio_list_empty(bios))
+		return;
+	spin_lock_irqsave(&vol->deferred.lock, flags);
+	bio_list_merge(&vol->deferred.bios, bios);
+	bio_list_init(bios);
+	/* Under the lock: after it, the bios and the volume may be gone. */
+	queue_work(vol->wq, &vol->deferred.work);
+	spin_unlock_irqrestore(&vol->deferred.lock, flags);
 }
 
 /* sysfs.c */
