@@ -345,9 +345,16 @@ int Engine::Impl::check(const Op& op, const Target& target, const Registration* 
     const auto& io = op.io;
     const auto& geometry = target.geometry();
     const auto size = op.way.memory->size;
+    const auto& state = *memory->state_;
     // On another volume, its id could be another memory.
-    if (memory->state_->home != target.home_)
+    if (state.home != target.home_)
         return -EXDEV;
+    // The kernel holds the pages of the process that registered them; a child has copies.
+    if (state.id && !op.way.memory->dmabuf && state.origin.is_parents())
+        return -ECHILD;
+    // The kernel says the same of what is registered there.
+    if (op.kind == Kind::read && state.read_only)
+        return -EACCES;
     if (!io.length || io.length % geometry.block_size || io.offset % geometry.block_size ||
         io.length > INT32_MAX)
         return -EINVAL;

@@ -171,11 +171,16 @@ Result<Piece> ReadStream::next()
     auto& place = impl.places[impl.taken % impl.places.size()];
     while (place.in_flight)
         static_cast<void>(impl.engine->wait({}));
-    impl.given = true;
-    if (place.result >= place.piece.length)
+    if (place.result >= place.piece.length) {
+        impl.given = true;
         return place.piece;
+    }
+    // It stays the next piece, so each further call fails as well: a caller that goes on skips nothing.
     impl.ended = true;
-    const auto code = place.result < 0 ? static_cast<int>(-place.result) : EIO;
+    auto code = place.result < 0 ? static_cast<int>(-place.result) : EIO;
+    // EBUSY says that the engine is full, and that the stream goes on.
+    if (code == EBUSY)
+        code = EAGAIN;
     return failure_of(std::to_string(place.piece.length) + " bytes at " + std::to_string(place.piece.offset) +
                           " of " + impl.target.path() + " cannot be read",
                       code);

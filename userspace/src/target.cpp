@@ -205,7 +205,7 @@ Result<Registration> Target::add(const Memory& memory, const Policy& policy) con
     const auto& impl = *memory.impl_;
     std::string reason = impl.reason;
     const auto made = [&](Route route) {
-        return std::make_unique<Registration::State>(memory.impl_, route, home_);
+        return std::make_unique<Registration::State>(memory.impl_, route, home_, policy.read_only);
     };
     // CPU memory without a dma-buf is registered as the caller's own pages.
     const bool pages = impl.data && !impl.dmabuf && !impl.device_pointer;

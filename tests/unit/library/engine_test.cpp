@@ -393,6 +393,16 @@ TEST_F(EngineTest, AFilterThatRefusesItIsNamed)
     EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+TEST_F(EngineTest, ARegistrationForReadingOnlyIsNotWritten)
+{
+    OpenFile opened(64 * kib, 64 * kib, Access::read_write, {.read_only = true});
+    auto engine = must(Engine::create());
+    ASSERT_TRUE(engine.read(opened.volume, opened.registration, {0, 0, 4096}, 1));
+    EXPECT_EQ(one(engine).result, -EACCES);
+    ASSERT_TRUE(engine.write(opened.volume, opened.registration, {0, 0, 4096}, 2));
+    EXPECT_EQ(one(engine).result, 4096);
+}
+
 TEST_F(EngineTest, AChildLeavesItToItsParent)
 {
     const char* preloaded = std::getenv("LD_PRELOAD");

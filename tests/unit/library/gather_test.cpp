@@ -274,6 +274,9 @@ TEST_F(GatherTest, AStreamTellsOfAnError)
     for (int i = 0; i < 8 && !failed; i++)
         failed = !stream.next();
     EXPECT_TRUE(failed);
+    // A caller that goes on gets no later piece, and no end.
+    EXPECT_FALSE(stream.next());
+    EXPECT_FALSE(stream.next());
     // It ends here, with reads in flight.
 }
 

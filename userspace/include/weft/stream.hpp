@@ -41,8 +41,8 @@ public:
     /// Waits for the reads in flight.
     ~ReadStream();
     /// The next piece. The caller may use it until the next call. Length 0 is the end of the stream. An error
-    /// belongs to this piece, and ends the stream. EBUSY does not end it: call the engine's poll() first,
-    /// because the engine is full of other completions.
+    /// belongs to this piece, and ends the stream: each further call returns it again. EBUSY does not end it:
+    /// call the engine's poll() first, because the engine is full of other completions.
     [[nodiscard]] Result<Piece> next();
 
 private:
