@@ -161,20 +161,35 @@ private:
     int flags_;
 };
 
-} // namespace
+// Beyond any number of signatures that a device has: erasing one has no effect then.
+constexpr int signatures_max = 256;
 
-result<std::optional<std::string>> block_device::content() const
+using probe_handle = std::unique_ptr<blkid_struct_probe, void (*)(blkid_probe)>;
+
+// For the signatures of filesystems, volume managers and partition tables; null if that fails.
+probe_handle make_probe(int fd, std::uint64_t size)
 {
-    const buffered while_probing(fd_.get());
-    const std::unique_ptr<blkid_struct_probe, void (*)(blkid_probe)> probe(blkid_new_probe(),
-                                                                           blkid_free_probe);
-    if (!probe || blkid_probe_set_device(probe.get(), fd_.get(), 0, static_cast<blkid_loff_t>(size_)))
-        return fail(exit_code::failure, "{} cannot be probed for what is on it", path_);
+    probe_handle probe(blkid_new_probe(), blkid_free_probe);
+    if (!probe || blkid_probe_set_device(probe.get(), fd, 0, static_cast<blkid_loff_t>(size)))
+        return {nullptr, blkid_free_probe};
     blkid_probe_enable_superblocks(probe.get(), 1);
     blkid_probe_set_superblocks_flags(probe.get(),
                                       BLKID_SUBLKS_TYPE | BLKID_SUBLKS_USAGE | BLKID_SUBLKS_MAGIC);
     blkid_probe_enable_partitions(probe.get(), 1);
     blkid_probe_set_partitions_flags(probe.get(), BLKID_PARTS_MAGIC);
+    return probe;
+}
+
+} // namespace
+
+result<std::optional<std::string>> block_device::content() const
+{
+    // A remote host's writes to an exported disk are not in this host's page cache.
+    ioctl(fd_.get(), BLKFLSBUF, 0);
+    const buffered while_probing(fd_.get());
+    const auto probe = make_probe(fd_.get(), size_);
+    if (!probe)
+        return fail(exit_code::failure, "{} cannot be probed for what is on it", path_);
     const int found = blkid_do_safeprobe(probe.get());
     if (found == 1)
         return std::nullopt;
@@ -195,6 +210,26 @@ result<std::optional<std::string>> block_device::content() const
     if (!blkid_probe_lookup_value(probe.get(), "PTTYPE", &value, nullptr))
         return fmt::format("{} partition table", value);
     return "something that libblkid knows";
+}
+
+result<void> block_device::erase_signatures() const
+{
+    const buffered while_probing(fd_.get());
+    const auto probe = make_probe(fd_.get(), size_);
+    if (!probe)
+        return fail(exit_code::failure, "{} cannot be probed for what is on it", path_);
+    // Each turn erases the magic that was found, also those of backups at the end of the device.
+    int found = 0;
+    for (int turns = 0; turns < signatures_max && !found; turns++) {
+        found = blkid_do_probe(probe.get());
+        if (!found && blkid_do_wipe(probe.get(), 0))
+            found = -1;
+    }
+    // 1: nothing is found any more
+    if (found != 1 || ::fsync(fd_.get()))
+        return fail(exit_code::failure, "{}: an old signature cannot be erased: {}", path_,
+                    std::strerror(errno));
+    return {};
 }
 
 namespace

@@ -174,8 +174,9 @@ void export_book::remove(const std::string& subnqn)
         entries_.end());
 }
 
-result<void> export_book::serve(const nvmet& target, export_spec& spec) const
+result<void> export_book::serve(const nvmet& target, std::size_t index)
 {
+    auto& spec = entries_[index];
     spec.own_port = false;
     spec.own_hosts.clear();
     auto done = target.add(spec);
@@ -190,11 +191,6 @@ result<void> export_book::serve(const nvmet& target, export_spec& spec) const
                 spec.own_hosts.push_back(host);
     }
     return {};
-}
-
-result<void> export_book::serve_saved(const nvmet& target, std::size_t index)
-{
-    return serve(target, entries_[index]);
 }
 
 std::string stable_path(const std::string& device)

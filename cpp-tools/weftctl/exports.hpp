@@ -38,10 +38,8 @@ public:
     [[nodiscard]] const export_spec* find(const std::string& device_or_nqn) const;
     void remove(const std::string& subnqn);
 
-    /// Serves an entry and notes what weft made for it, also for another export on the same port.
-    [[nodiscard]] result<void> serve(const nvmet& target, export_spec& spec) const;
-    /// The same for an entry that is saved already.
-    [[nodiscard]] result<void> serve_saved(const nvmet& target, std::size_t index);
+    /// Serves an entry and notes in it what weft made for it, also for another export on the same port.
+    [[nodiscard]] result<void> serve(const nvmet& target, std::size_t index);
 
 private:
     std::vector<export_spec> entries_;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -282,7 +283,8 @@ std::vector<connection> connections()
     return scan();
 }
 
-result<std::vector<discovered>> discover(const nvme_address& at, const connect_options& options)
+result<std::vector<discovered>> discover(const nvme_address& at, const connect_options& options,
+                                         unsigned int& left_out)
 {
     const nvme_tree tree;
     int errnum = 0;
@@ -311,7 +313,11 @@ result<std::vector<discovered>> discover(const nvme_address& at, const connect_o
             std::strtoul(fixed_text(entry.trsvcid, sizeof(entry.trsvcid)).c_str(), nullptr, 10));
         row.subnqn = fixed_text(entry.subnqn, sizeof(entry.subnqn));
         row.discovery = entry.subtype != NVME_NQN_NVME;
-        found.push_back(std::move(row));
+        // What is printed is given to a shell: blanks in an answer would become words of a command.
+        if (check_address(row.at.address) && (row.discovery || check_nqn(row.subnqn)))
+            found.push_back(std::move(row));
+        else
+            left_out++;
     }
     return found;
 }
@@ -365,6 +371,14 @@ bool is_reached_by(const connection& link, const std::string& uri)
     return parsed && parsed->at == link.at && parsed->subnqn == link.subnqn;
 }
 
+std::optional<std::uint32_t> disk_nsid(const std::string& name)
+{
+    const auto text = read_text(fs::path("/sys/class/block") / name / "nsid").value_or("");
+    std::uint32_t nsid = 0;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), nsid);
+    return problem == std::errc() && end == text.data() + text.size() ? std::optional(nsid) : std::nullopt;
+}
+
 std::optional<std::string> claimed_disk(const connection& link)
 {
     const auto now = current(link);
@@ -403,9 +417,7 @@ result<std::string> namespace_disk(const connection& of, const member_uri& uri)
                 (of.initiator == "weft" && link.controller != of.controller))
                 continue;
             for (const auto& disk : link.disks)
-                if (read_text(fs::path("/sys/class/block") / disk.substr(5) / "nsid") ==
-                        std::to_string(uri.nsid) &&
-                    fs::exists(disk, ignored))
+                if (disk_nsid(disk.substr(5)) == uri.nsid && fs::exists(disk, ignored))
                     return disk;
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(50));

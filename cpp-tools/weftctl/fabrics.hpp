@@ -49,8 +49,9 @@ struct discovered {
     bool discovery = false; ///< it is a discovery service, not a subsystem
 };
 
-[[nodiscard]] result<std::vector<discovered>> discover(const nvme_address& at,
-                                                       const connect_options& options);
+/// Asks a discovery controller. `left_out` counts entries whose address or NQN is not valid.
+[[nodiscard]] result<std::vector<discovered>> discover(const nvme_address& at, const connect_options& options,
+                                                       unsigned int& left_out);
 
 /// Connects to a subsystem. Returns an existing controller at that address (and host address, if one is
 /// given) unchanged.
@@ -63,6 +64,9 @@ struct discovered {
 
 /// Does a URI name the place that a connection leads to?
 [[nodiscard]] bool is_reached_by(const connection& link, const std::string& uri);
+
+/// The namespace that a disk, named without /dev/, leads to; unset if it is not an NVMe disk.
+[[nodiscard]] std::optional<std::uint32_t> disk_nsid(const std::string& name);
 
 /// Removes a controller. I/O on its disks fails.
 [[nodiscard]] result<void> disconnect(const connection& link);

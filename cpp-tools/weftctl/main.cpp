@@ -2,6 +2,9 @@
 #include "verbs.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <exception>
 
 namespace
@@ -56,6 +59,20 @@ weft::exit_code run(const weft::verb& verb, weft::renderer& out)
     }
 }
 
+// Writes what is left of the output. A program that reads it must not take half of it for all.
+weft::exit_code finish(weft::renderer& out, weft::exit_code code)
+{
+    try {
+        out.end();
+    } catch (const std::exception&) {
+        // fmt reports that it cannot write, which the stream knows as well.
+    }
+    if (!std::fflush(stdout) && !std::ferror(stdout))
+        return code;
+    fmt::print(stderr, "weftctl: the output cannot be written: {}\n", std::strerror(errno));
+    return code == weft::exit_code::ok ? weft::exit_code::failure : code;
+}
+
 } // namespace
 
 int main(int argc, char** argv)
@@ -76,6 +93,5 @@ int main(int argc, char** argv)
             code = run(verb, *renderer);
             break;
         }
-    renderer->end();
-    return static_cast<int>(code);
+    return static_cast<int>(finish(*renderer, code));
 }

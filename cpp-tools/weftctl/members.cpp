@@ -155,6 +155,11 @@ result<std::vector<std::string>> member_set::complete() const
     std::vector<std::string> devices(sb.member_count);
     std::vector<bool> held(sb.member_count);
     for (const auto& member : members) {
+        // Anyone can write a superblock with this UUID, and an index beyond the others' number of members.
+        weft_why why{};
+        if (weft_sb_same_volume(&sb, &member.sb, &why))
+            return fail(exit_code::damaged, "volume {}: {} disagrees with {}: {}", name, member.path,
+                        members.front().path, why.text);
         auto& known = devices[member.sb.member_index];
         // A path below a multipath device has the same contents as that device: use the upper one.
         if (known.empty() || (held[member.sb.member_index] && !member.held)) {

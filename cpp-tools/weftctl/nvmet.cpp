@@ -259,7 +259,7 @@ std::vector<served_subsystem> nvmet::subsystems() const
     return found;
 }
 
-std::optional<std::string> nvmet::subsystem_of(dev_t device) const
+std::optional<std::string> nvmet::subsystem_of(dev_t device)
 {
     for (const auto& folder : children(root / "subsystems"))
         for (const auto& ns : children(folder / "namespaces")) {

@@ -50,7 +50,7 @@ public:
     [[nodiscard]] std::vector<served_subsystem> subsystems() const;
 
     /// The subsystem that has this device, if any.
-    [[nodiscard]] std::optional<std::string> subsystem_of(dev_t device) const;
+    [[nodiscard]] static std::optional<std::string> subsystem_of(dev_t device);
 
     /// The state of an export in the target.
     enum class presence {

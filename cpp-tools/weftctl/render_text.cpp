@@ -187,7 +187,8 @@ public:
             fmt::print("nothing that this host may connect to\n");
         for (const auto& row : found)
             if (row.discovery)
-                fmt::print("{} (a discovery service)\n", row.at.text());
+                // Not a member, so not for 'weftctl create v $(weftctl discover ...)'.
+                fmt::print(stderr, "{} is another discovery service\n", row.at.text());
             else
                 fmt::print("{}\n", member_uri{row.at, row.subnqn, 1}.text());
     }

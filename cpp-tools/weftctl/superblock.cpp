@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <uuid/uuid.h>
+#include <vector>
 
 namespace weft
 {
@@ -87,7 +88,11 @@ result<void> erase_owner(const block_device& device)
 result<void> erase_superblocks(const block_device& device, const sb_pair& copies)
 {
     // The copy first: after an interruption the first block is still found, and can be wiped again.
-    for (const auto offset : {copies.second.offset, std::uint64_t{WEFT_OWNER_OFFSET}, std::uint64_t{0}})
+    std::vector<std::uint64_t> offsets{copies.second.offset};
+    // Without a superblock the start of the device belongs to the program that has used it since.
+    if (!copies.first.absent())
+        offsets.insert(offsets.end(), {WEFT_OWNER_OFFSET, WEFT_CLAIM_OFFSET, 0});
+    for (const auto offset : offsets)
         if (auto done = device.write_block(offset, block_device::block{}); !done)
             return done;
     return {};

@@ -44,7 +44,8 @@ struct sb_pair {
 [[nodiscard]] result<void> write_superblock(const block_device& device, const weft_sb_info& info,
                                             std::uint64_t offset);
 
-/// Writes zeroes over both copies and the owner record, and waits until they are on the medium.
+/// Writes zeroes over the superblocks, the owner record and the claim, and waits until they are on the
+/// medium. If the first superblock is absent, the copy alone is erased.
 [[nodiscard]] result<void> erase_superblocks(const block_device& device, const sb_pair& copies);
 
 /// Writes zeroes over the owner record: a new volume has no owner.

@@ -56,10 +56,16 @@ result<exit_code> run_discover(const discover_verb& verb, renderer& out)
     auto at = parse_service_uri(verb.uri);
     if (!at)
         return std::unexpected(at.error());
-    auto found = discover(*at, verb.options);
+    unsigned int left_out = 0;
+    auto found = discover(*at, verb.options, left_out);
     if (!found)
         return std::unexpected(found.error());
     out.discovered(*found);
+    if (left_out)
+        return fail(exit_code::damaged,
+                    "{}: {} of the entries are left out, because their address is not an IP address or their "
+                    "NQN is not valid",
+                    at->text(), left_out);
     return exit_code::ok;
 }
 

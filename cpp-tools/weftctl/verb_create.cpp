@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "member_links.hpp"
+#include "nvmet.hpp"
 #include "size.hpp"
 #include "superblock.hpp"
 #include "verbs.hpp"
@@ -56,20 +57,27 @@ result<void> check_content(const block_device& device, bool force)
 {
     if (force)
         return {};
+    // Another host's I/O makes no claim on this one.
+    if (const auto subsystem = nvmet::subsystem_of(device.number()))
+        return fail(
+            exit_code::busy,
+            "{} is exported to other hosts, as {}; 'weftctl unexport' ends that, --force overwrites it",
+            device.path(), *subsystem);
     auto copies = read_superblocks(device);
     if (!copies)
         return std::unexpected(copies.error());
+    auto content = device.content();
+    if (!content)
+        return std::unexpected(content.error());
+    // Of a former member that another program has used since, the copy of the superblock may be left.
+    if (*content && copies->first.absent())
+        return fail(exit_code::occupied, "{} holds {}; --force overwrites it", device.path(), **content);
     if (const auto* sb = copies->best())
         return fail(exit_code::occupied, "{} is member {} of volume {} ({}); --force overwrites it",
                     device.path(), sb->member_index, sb->name, format_uuid(sb->volume_uuid));
     if (!copies->absent())
         return fail(exit_code::occupied, "{} has a damaged weft superblock; --force overwrites it",
                     device.path());
-    auto content = device.content();
-    if (!content)
-        return std::unexpected(content.error());
-    if (*content)
-        return fail(exit_code::occupied, "{} holds {}; --force overwrites it", device.path(), **content);
     return {};
 }
 
@@ -110,14 +118,16 @@ result<weft_sb_info> plan(const std::vector<block_device>& devices, const std::s
     return info;
 }
 
-// Erases old signatures at the start and the end of the device, and writes the superblocks.
+// Erases what other programs would recognize on the device, and writes the superblocks.
 result<void> write_member(const block_device& device, weft_sb_info info, std::uint32_t index)
 {
     info.member_index = index;
     make_uuid(info.member_uuid);
     info.copy_offset = weft_sb_copy_offset(device.size());
+    auto done = device.erase_signatures();
     // The first block comes last, after the owner record and the copy: only then it is a member.
-    auto done = erase_owner(device);
+    if (done)
+        done = erase_owner(device);
     // Erase old filesystems whose signature is right behind the superblock.
     for (std::uint64_t at = 2 * WEFT_SB_SIZE; done && at < 18 * WEFT_SB_SIZE; at += WEFT_SB_SIZE)
         done = device.write_block(at, block_device::block{});

@@ -88,7 +88,9 @@ verb add_disconnect(CLI::App& app)
         "all NVMe over Fabrics controllers of this host, also those that other programs connected");
     command->add_flag("--force", options->force, "also where its disks are in use: I/O on them fails");
     command->add_flag("--dry-run", options->dry_run, "say what would be done, change nothing");
-    command->footer(R"(A controller whose disks are mounted, open or members of a volume is refused.
+    command->footer(
+        R"(A controller whose disks are mounted, members of a volume or otherwise claimed is refused. The I/O of programs
+that only have a disk open fails.
 
 Examples:
   weftctl disconnect rdma://10.0.0.1/nqn.2014-08.org.nvmexpress:uuid:1b4e28ba-2fa1-11d2-883f-0016d3cca427

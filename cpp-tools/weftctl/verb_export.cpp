@@ -50,12 +50,12 @@ result<std::string> parse_p2pmem(const std::string& text)
 }
 
 // An unused device. It is claimed during the export, so that it cannot be mounted meanwhile.
-result<block_device> claim(const std::string& path, const nvmet& target)
+result<block_device> claim(const std::string& path)
 {
     auto device = block_device::open(path, block_device::access::write_exclusive);
     if (!device)
         return device;
-    if (auto subnqn = target.subsystem_of(device->number()))
+    if (auto subnqn = nvmet::subsystem_of(device->number()))
         return fail(exit_code::busy, "{} is exported already, as {}", path, *subnqn);
     for (const auto& user : users_of(device->number()))
         if (user.rfind("held by", 0) == 0 || user.rfind("mounted", 0) == 0)
@@ -114,26 +114,30 @@ std::string describe(const export_spec& spec)
     return member_uri{spec.at, spec.subnqn, 1}.text();
 }
 
-// All or nothing, and only saved exports are served: if a later step fails, this command removes the exports
-// that it has served.
-result<void> serve_all(export_book& book, const nvmet& target, std::vector<export_spec>& specs, renderer& out)
+// All or nothing. They are saved before they are served: if this command is killed, `unexport` knows what it
+// has made so far. If a step fails, this command removes the exports.
+result<void> serve_all(export_book& book, const nvmet& target, const std::vector<export_spec>& specs,
+                       renderer& out)
 {
-    result<void> done;
+    const auto first = book.entries().size();
+    for (const auto& spec : specs)
+        book.add(spec);
+    auto done = book.save();
     std::size_t served = 0;
-    for (; served < specs.size() && done; served += done.has_value()) {
-        done = book.serve(target, specs[served]);
-        if (done)
-            book.add(specs[served]);
-    }
+    for (; served < specs.size() && done; served += done.has_value())
+        done = book.serve(target, first + served);
+    // With the parts of the target that are ours.
     if (done)
         done = book.save();
     if (done)
         return done;
-    while (served--) {
-        book.remove(specs[served].subnqn);
-        if (auto undone = target.remove(specs[served]); !undone)
+    while (served--)
+        if (auto undone = target.remove(book.entries()[first + served]); !undone)
             out.failure(undone.error());
-    }
+    for (const auto& spec : specs)
+        book.remove(spec.subnqn);
+    if (auto undone = book.save(); !undone)
+        out.failure(undone.error());
     return done;
 }
 
@@ -155,7 +159,7 @@ result<exit_code> run_new(const export_options& options, renderer& out)
             return std::unexpected(distinct.error());
         if (const auto* known = book->find(path))
             return fail(exit_code::busy, "{} is exported already, as {}", path, known->subnqn);
-        auto device = claim(path, *target);
+        auto device = claim(path);
         if (!device)
             return std::unexpected(device.error());
         auto spec = plan(path, options);
@@ -196,14 +200,14 @@ result<void> serve_entry(export_book& book, std::size_t index)
     case nvmet::presence::absent:
         break;
     }
-    const auto device = claim(spec.device, *target);
+    const auto device = claim(spec.device);
     if (!device)
         return std::unexpected(device.error());
     if (device->size() != spec.size)
         return fail(exit_code::busy,
                     "the device there has {} and had {} when it was exported: it is another one",
                     format_size(device->size()), format_size(spec.size));
-    return book.serve_saved(*target, index);
+    return book.serve(*target, index);
 }
 
 // Tries to serve all saved exports once; errors are stored in `failures`.

@@ -16,8 +16,10 @@ found_volume describe(const member_set& set)
 {
     found_volume volume{set.name, set.uuid, set.sb.data_size * set.sb.member_count, set.sb.member_count, {}};
     volume.devices.resize(set.sb.member_count);
+    // A superblock that disagrees with the first one may have any index; 'weftctl check' reports it.
     for (const auto& member : set.members)
-        volume.devices[member.sb.member_index] = member.path;
+        if (member.sb.member_index < volume.devices.size())
+            volume.devices[member.sb.member_index] = member.path;
     return volume;
 }
 

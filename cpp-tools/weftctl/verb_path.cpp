@@ -86,20 +86,28 @@ bool is_named(const path_status& path, const std::string& name, const std::vecto
 {
     if (name == path.disk || name == "/dev/" + path.disk || name == path.address)
         return true;
-    return std::any_of(links.begin(), links.end(), [&](const auto& link) {
-        return link.controller == path.controller && is_reached_by(link, name);
-    });
+    const auto uri = parse_member_uri(name);
+    return uri && disk_nsid(path.disk) == uri->nsid &&
+           std::any_of(links.begin(), links.end(), [&](const auto& link) {
+               return link.controller == path.controller && is_reached_by(link, name);
+           });
 }
 
 result<void> remove_one(netlink& kernel, const volume_status& volume, const std::string& name, bool dry_run)
 {
     const auto links = connections();
+    std::vector<std::pair<std::uint32_t, std::string>> named;
     for (const auto& member : volume.members)
         for (const auto& path : member.paths)
             if (is_named(path, name, links))
-                return dry_run ? result<void>() : kernel.remove_path(volume.name, member.index, path.disk);
-    return fail(exit_code::missing, "volume {} has no path {}; 'weftctl status {}' lists them", volume.name,
-                name, volume.name);
+                named.emplace_back(member.index, path.disk);
+    if (named.empty())
+        return fail(exit_code::missing, "volume {} has no path {}; 'weftctl status {}' lists them",
+                    volume.name, name, volume.name);
+    if (named.size() > 1)
+        return fail(exit_code::usage, "{} names {} paths of volume {}, {} and {} among them; name the disk",
+                    name, named.size(), volume.name, named[0].second, named[1].second);
+    return dry_run ? result<void>() : kernel.remove_path(volume.name, named[0].first, named[0].second);
 }
 
 result<void> remove_paths(netlink& kernel, const volume_status& volume, const path_options& options,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "superblock.hpp"
+#include "members.hpp"
 #include "verbs.hpp"
+
+#include <cstring>
 
 namespace weft
 {
@@ -20,6 +22,50 @@ struct wipe_plan {
     std::string what;
 };
 
+/// What the owner record of a member 0 says of a host that may use the volume.
+result<std::optional<std::string>> user_of(const block_device& device)
+{
+    auto record = read_owner(device);
+    // The claim counts where the record is lost.
+    if (record && record->absent())
+        record = read_owner(device, WEFT_CLAIM_OFFSET);
+    if (!record)
+        return std::unexpected(record.error());
+    if (record->held())
+        return fmt::format("which host {} owns", record->info->host_nqn);
+    if (!record->info && !record->absent())
+        return fmt::format("whose owner record is damaged ({}), so a host may use it", record->why);
+    return std::nullopt;
+}
+
+/// The same for a member of a volume. Only member 0 has the record, so it is searched on this host.
+result<std::optional<std::string>> user_of(const block_device& device, const weft_sb_info& sb)
+{
+    if (!sb.member_index)
+        return user_of(device);
+    // Devices that cannot be read are not an error: those that matter are among the others, or are missing.
+    unsigned int unreadable = 0;
+    const auto sets = find_members({}, &unreadable);
+    if (!sets)
+        return std::unexpected(sets.error());
+    bool seen = false;
+    for (const auto& set : *sets)
+        for (const auto& member : set.members) {
+            if (std::memcmp(member.sb.volume_uuid, sb.volume_uuid, WEFT_UUID_SIZE) || member.sb.member_index)
+                continue;
+            const auto first = block_device::open(member.path, block_device::access::read);
+            if (!first)
+                return std::unexpected(first.error());
+            auto user = user_of(*first);
+            if (!user || *user)
+                return user;
+            seen = true;
+        }
+    if (seen)
+        return std::nullopt;
+    return "whose member 0 is not on this host; only that one says whether a host uses the volume";
+}
+
 result<wipe_plan> plan(const std::string& path, const wipe_options& options)
 {
     auto device = block_device::open(path, block_device::access::write_exclusive);
@@ -30,16 +76,19 @@ result<wipe_plan> plan(const std::string& path, const wipe_options& options)
         return std::unexpected(copies.error());
     if (copies->absent())
         return fail(exit_code::missing, "{}: no weft superblock", path);
-    std::string what = "a damaged weft superblock";
-    if (const auto* sb = copies->best())
-        what = fmt::format("member {} of volume {} ({})", sb->member_index, sb->name,
-                           format_uuid(sb->volume_uuid));
-    const auto owner = read_owner(*device);
-    if (!owner)
-        return std::unexpected(owner.error());
-    if (owner->held() && !options.force)
-        return fail(exit_code::busy, "{} is {}, which host {} owns; --force wipes it all the same", path,
-                    what, owner->info->host_nqn);
+    std::string what = "holds a damaged weft superblock";
+    const auto* sb = copies->best();
+    if (sb)
+        what = fmt::format("{} member {} of volume {} ({})",
+                           copies->first.absent() ? "holds only the copy of the superblock of" : "is",
+                           sb->member_index, sb->name, format_uuid(sb->volume_uuid));
+    if (options.force)
+        return wipe_plan{std::move(*device), *copies, what};
+    const auto user = sb ? user_of(*device, *sb) : user_of(*device);
+    if (!user)
+        return std::unexpected(user.error());
+    if (*user)
+        return fail(exit_code::busy, "{} {}, {}; --force wipes it all the same", path, what, **user);
     return wipe_plan{std::move(*device), *copies, what};
 }
 
@@ -61,7 +110,7 @@ result<exit_code> run_wipe(const wipe_options& options, renderer& out)
             planned.device.written();
         }
         actions.push_back({"wipe", planned.device.path(),
-                           fmt::format("wipe {}, which is {}", planned.device.path(), planned.what),
+                           fmt::format("wipe {}, which {}", planned.device.path(), planned.what),
                            options.dry_run});
     }
     out.actions(actions);
@@ -75,7 +124,7 @@ verb add_wipe(CLI::App& app)
     auto options = std::make_shared<wipe_options>();
     auto* command = app.add_subcommand("wipe", "remove the superblocks from members: the volume is lost");
     command->add_option("DEVICE", options->devices, "members")->required();
-    command->add_flag("--force", options->force, "also when a host owns the volume");
+    command->add_flag("--force", options->force, "also when a host uses the volume, or that is not known");
     command->add_flag("--dry-run", options->dry_run, "say what would be wiped, write nothing");
     command->footer(R"(Examples:
   weftctl wipe /dev/nvme1n1 /dev/nvme2n1 --dry-run

@@ -17,7 +17,7 @@ ip address add 10.1.0.1/24 dev dummy0
 reset() {
 	umount /mnt 2>/dev/null
 	weftctl stop --all; weftctl disconnect --all; weftctl unexport --all
-	for n in 0 1 2 3 4 5 6 7 8; do weftctl wipe /dev/e$n; wipefs -qa /dev/e$n; done
+	for n in 0 1 2 3 4 5 6 7 8; do weftctl wipe --force /dev/e$n; wipefs -qa /dev/e$n; done
 	rm -f /sys/kernel/config/nvmet/ports/*/subsystems/nqn.2014-08.org.example:*
 } >/dev/null 2>&1
 example=nqn.2014-08.org.example
