@@ -65,6 +65,11 @@ static void weft_domain_fence(struct weft_domain *domain)
 	mutex_unlock(&weft_rdma_ctrls_lock);
 }
 
+static void weft_mapping_killed(struct percpu_ref *ref)
+{
+	complete(&container_of(ref, struct weft_mapping, ref)->killed);
+}
+
 static void weft_mapping_idle(struct percpu_ref *ref)
 {
 	complete(&container_of(ref, struct weft_mapping, ref)->idle);
@@ -202,6 +207,7 @@ static void weft_mapping_unmap(struct weft_mapping *mapping)
 /* Commands may begin after this. */
 static void weft_mapping_go(struct weft_mapping *mapping)
 {
+	reinit_completion(&mapping->killed);
 	reinit_completion(&mapping->idle);
 	percpu_ref_reinit(&mapping->ref);
 	weft_mapping_set_state(mapping, WEFT_MAPPING_LIVE);
@@ -230,7 +236,7 @@ static void weft_mapping_kill(struct weft_mapping *mapping)
 	if (mapping->state != WEFT_MAPPING_LIVE)
 		return;
 	weft_mapping_set_state(mapping, WEFT_MAPPING_ENDING);
-	percpu_ref_kill(&mapping->ref);
+	percpu_ref_kill_and_confirm(&mapping->ref, weft_mapping_killed);
 }
 
 /* Wait for the commands after weft_mapping_kill(). */
@@ -238,6 +244,8 @@ static void weft_mapping_drain(struct weft_mapping *mapping)
 {
 	if (mapping->state != WEFT_MAPPING_ENDING)
 		return;
+	/* The grace is for commands, not for the RCU grace period before they are counted. */
+	wait_for_completion(&mapping->killed);
 	if (!wait_for_completion_timeout(&mapping->idle, WEFT_PEER_GRACE)) {
 		weft_domain_fence(mapping->domain);
 		wait_for_completion(&mapping->idle);
@@ -358,10 +366,14 @@ static int weft_regions_post(struct weft_mapping *mapping, struct weft_rdma_queu
 /* Make a region for the addresses of several runs. */
 static struct ib_mr *weft_region_make(struct weft_mapping *mapping, u64 at)
 {
-	/* A start within a page costs a page, and the border to the next region another. */
-	u32 pages = (1U << mapping->region_shift) / mapping->page_bytes + 2;
 	/* A block may lie across the border to the next. */
 	u32 length = min_t(u64, (1U << mapping->region_shift) + SZ_4K, mapping->req->length - at);
+	/*
+	 * A start within a page costs a page, and the border to the next region another.
+	 * No more than it needs: the adapter's memory for them is everybody's.
+	 */
+	u32 pages = min((1U << mapping->region_shift), round_up(length, mapping->page_bytes)) /
+		    mapping->page_bytes + 2;
 	struct scatterlist first[4];
 	struct sg_table table;
 	struct ib_mr *mr;
@@ -648,6 +660,7 @@ struct weft_mapping *weft_mapping_make(const struct weft_peer_request *req,
 	if (!mapping)
 		return ERR_PTR(-ENOMEM);
 	mutex_init(&mapping->lock);
+	init_completion(&mapping->killed);
 	init_completion(&mapping->idle);
 	INIT_DELAYED_WORK(&mapping->remap, weft_mapping_remap);
 	INIT_RCU_WORK(&mapping->free_work, weft_mapping_free_work);

@@ -58,6 +58,7 @@ enum weft_mapping_state {
  * @own: of pinned pages: the table of that
  * @segments: its addresses, while it is mapped
  * @ref: references of commands; alive in the state LIVE
+ * @killed: completed when no command can begin any more
  * @idle: completed when the last of these is dropped
  * @regions: persistent registrations
  * @region_total: length of @regions
@@ -82,6 +83,7 @@ struct weft_mapping {
 	struct weft_segments		own;
 	const struct weft_segments	*segments;
 	struct percpu_ref		ref;
+	struct completion		killed;
 	struct completion		idle;
 	struct ib_mr			**regions;
 	u32				region_total;

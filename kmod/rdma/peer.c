@@ -84,8 +84,8 @@ static void weft_peer_unmap(struct weft_mapping *mapping)
 }
 
 /*
- * Map all peer memories of a domain's volume in it. An error of one does not
- * stop the others. Returns the error of @wanted.
+ * Map @wanted in a domain, or without it all peer memories of the domain's volume.
+ * An error of one does not stop the others. Returns the error of @wanted.
  */
 static int weft_peers_map(struct weft_domain *domain, struct weft_peer *wanted,
 			  struct weft_why *why)
@@ -110,7 +110,11 @@ static int weft_peers_map(struct weft_domain *domain, struct weft_peer *wanted,
 		mapping = weft_mapping_find(peer, domain);
 		if (mapping && keys_lost && peer->req.persistent)
 			weft_mapping_register_anew(mapping);
-		err = mapping ? 0 : weft_peer_map(peer, domain, peer == wanted ? why : &other);
+		/* What failed for others is tried again by the controller's work. */
+		if (mapping || (wanted && peer != wanted))
+			err = 0;
+		else
+			err = weft_peer_map(peer, domain, peer == wanted ? why : &other);
 		if (peer == wanted)
 			ret = err;
 		else if (err)

@@ -69,6 +69,9 @@ static int weft_memory_aligned(const struct weft_memory *mem, const struct weft_
 	return 0;
 }
 
+/* Pages that are pinned at once: interrupts are off meanwhile. */
+#define WEFT_MEMORY_PIN_PAGES	16384UL
+
 static int weft_memory_pin(struct weft_memory *mem, u64 start, struct weft_why *why)
 {
 	unsigned int flags = FOLL_LONGTERM | (mem->read_only ? WEFT_FOLL_READ : FOLL_WRITE);
@@ -85,8 +88,13 @@ static int weft_memory_pin(struct weft_memory *mem, u64 start, struct weft_why *
 	if (!mem->pages)
 		return -ENOMEM;
 	while (done < mem->page_count) {
-		unsigned long left = min(mem->page_count - done, (unsigned long)INT_MAX);
+		unsigned long left = min(mem->page_count - done, WEFT_MEMORY_PIN_PAGES);
 
+		cond_resched();
+		if (fatal_signal_pending(current)) {
+			ret = -EINTR;
+			break;
+		}
 		ret = pin_user_pages_fast((start & PAGE_MASK) + (done << PAGE_SHIFT), left, flags,
 					  mem->pages + done);
 		if (ret <= 0)
@@ -101,6 +109,20 @@ static int weft_memory_pin(struct weft_memory *mem, u64 start, struct weft_why *
 	return weft_refuse(why, ret ?: -EFAULT,
 			   "the page at 0x%llx cannot be pinned%s", (start & PAGE_MASK) + ((u64)done << PAGE_SHIFT),
 			   mem->read_only ? "" : " for writing");
+}
+
+/*
+ * The page of ordinary memory at an address of an exporter's CPU mapping, or NULL.
+ * Some exporters map a BAR and do not say that it is I/O memory.
+ */
+static struct page *weft_memory_page(const void *at)
+{
+	struct page *page;
+
+	if (!is_vmalloc_addr(at))
+		return virt_addr_valid(at) ? virt_to_page(at) : NULL;
+	page = vmalloc_to_page(at);
+	return page && pfn_valid(page_to_pfn(page)) && !is_zone_device_page(page) ? page : NULL;
 }
 
 /* Find the pages behind the exporter's CPU mapping. */
@@ -119,8 +141,17 @@ static int weft_memory_find_pages(struct weft_memory *mem, struct weft_why *why)
 			      GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!mem->pages)
 		return -ENOMEM;
-	for (i = 0; i < mem->page_count; i++, at += PAGE_SIZE)
-		mem->pages[i] = is_vmalloc_addr(at) ? vmalloc_to_page(at) : virt_to_page(at);
+	for (i = 0; i < mem->page_count; i++, at += PAGE_SIZE) {
+		struct page *page = weft_memory_page(at);
+
+		if (!page) {
+			kvfree(mem->pages);
+			mem->pages = NULL;
+			return weft_refuse(why, -EOPNOTSUPP,
+					   "the dma-buf's memory has no pages, as where it is a device's, which software RDMA cannot reach: allow bounce");
+		}
+		mem->pages[i] = page;
+	}
 	return 0;
 }
 

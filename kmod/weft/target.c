@@ -150,27 +150,28 @@ int weft_target_add(struct weft_mem_file *mf, struct weft_mem_target *req, struc
 	if (!target)
 		goto out_unuse;
 	target->access = req->access;
-	ret = weft_mem_ref_init(&target->ref);
-	if (ret)
-		goto out_free;
 	ret = weft_target_open(target, mf->node, req->fd, why);
 	if (ret)
-		goto out_ref;
+		goto out_free;
+	/* After what any user can make fail: its end takes an RCU grace period. */
+	ret = weft_mem_ref_init(&target->ref);
+	if (ret)
+		goto out_close;
 	req->size = target->size;
 	ret = xa_alloc(&mf->targets, &req->id, target, XA_LIMIT(1, WEFT_MEM_TARGETS_MAX),
 		       GFP_KERNEL);
 	if (ret) {
 		weft_refuse(why, ret, "a file has at most %u targets", WEFT_MEM_TARGETS_MAX);
-		goto out_close;
+		goto out_ref;
 	}
 	return 0;
 
-out_close:
-	req->id = 0;
-	weft_target_close(target, mf->node);
 out_ref:
+	req->id = 0;
 	weft_mem_ref_kill(&target->ref);
 	weft_mem_ref_wait(&target->ref, NULL);
+out_close:
+	weft_target_close(target, mf->node);
 out_free:
 	kfree(target);
 out_unuse:
