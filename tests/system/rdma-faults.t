@@ -150,6 +150,7 @@ sleep "$(slow 1)"
 for n in 0 1; do nvmet_withdraw "$nqn:d0" "442$n"; done
 ok "both are lost under large writes" until_true 20 none_usable
 ok "and gave back what was in flight" test "$(member 0 .retried)" -gt 0
+refused "a path to another namespace is not removed" 4 "has no path" weftctl path remove v "$(uri 0 0)?ns=7"
 ok "one is removed" weftctl path remove v "$(uri 0 0)"
 ok "and its controller" weftctl disconnect "$(uri 0 0)"
 for n in 0 1; do nvmet_offer "$nqn:d0" "442$n"; done
@@ -169,6 +170,14 @@ nvmet_serve "$nqn:twin" "$(readlink -f /dev/rb0)" rdma 10.9.1.1 4421 \
 ok "a volume of one member" weftctl create v "$(uri 0 0)" --force $quick
 # shellcheck disable=SC2086
 ok "a path to it by another subsystem" weftctl path add v "rdma://10.9.1.1:4421/$nqn:twin" $quick
+clone=$base/subsystems/$nqn:clone
+nvmet_serve "$nqn:clone" "$(readlink -f /dev/rb0)" rdma 10.9.1.1 4421
+# shellcheck disable=SC2086
+refused "a path to a disk with its superblock and another identifier" 2 "is another disk" \
+	weftctl path add v "rdma://10.9.1.1:4421/$nqn:clone" $quick
+nvmet_withdraw "$nqn:clone" 4421
+echo 0 >"$clone/namespaces/1/enable"
+rmdir "$clone/namespaces/1" "$clone"
 take_away() { echo 0 >"$twin/namespaces/1/enable"; until_true 20 one_usable; }
 verify_while "its namespace is disabled: no error" /dev/weft/v 12 1500 take_away
 ok "that path is gone" one_usable

@@ -92,6 +92,14 @@ if command -v nvme >/dev/null; then
 else
 	skip "nvme-cli" "it is not installed"
 fi
+
+# --- The namespace of a member's only path is taken away while nothing is in flight
+state_is() { [ "$(status_of v .state)" = "$1" ]; }
+echo 0 >"$base/$nqn:d0/namespaces/1/enable"
+ok "the volume has failed" until_true 20 state_is failed
+timeout "$(slow 20)" dd if=/dev/weft/v of=/dev/null bs=4k count=1 iflag=direct status=none
+is "a read of it fails, and ends" $? 1
+is "the association goes on" "$(attribute 0 state)" live
 ok "stopped" weftctl stop v
 ok "disconnected" weftctl disconnect --all
 for n in 0 1; do nvmet_unserve "$nqn:d$n"; remove_loop "grow$n"; done

@@ -77,6 +77,23 @@ dd if=/tmp/front of=/dev/b1 bs=4096 count=1 oflag=direct status=none
 ok "with --repair it is" weftctl check /dev/b1 --repair
 ok "it assembles" weftctl assemble v
 weftctl stop v >/dev/null
+# A former member: only what is weft's is erased.
+flip b1 0
+mkswap -q /dev/b1
+refused "create names what is on it, and not whose it was" 6 "holds swap" weftctl create w /dev/b1
+ok "its copy is wiped" weftctl wipe /dev/b1
+is "and is gone" "$(dd if=/dev/b1 bs=4096 skip=$((copy_at / 4096)) count=1 iflag=direct status=none | tr -d '\0' | wc -c)" 0
+ok "what is there now stays" sh -c "blkid -p /dev/b1 | grep -q swap"
+whole
+# Signatures away from the superblocks: DDF's is 257 sectors before the end.
+make_null e 32
+ddf() { printf '\xde\x11\xde\x11'; head -c 4092 /dev/zero; }
+ddf | dd of=/dev/e bs=512 seek=$((65536 - 257)) oflag=direct status=none iflag=fullblock
+refused "a RAID signature at the end is seen" 6 "ddf_raid_member" weftctl create w /dev/e
+ok "with --force it is overwritten" weftctl create w /dev/e --force --no-assemble
+is "so that no other program takes the disk" "$(blkid -p -s TYPE -o value /dev/e)" ""
+ok "and it is a member" weftctl check /dev/e
+remove_null e
 # A disk of which the member is the last partition ends with the same bytes.
 make_loop last 33
 dd if=/dev/b1 of=/dev/last bs=1M seek=1 oflag=direct status=none
@@ -203,6 +220,35 @@ dmsetup resume still
 ok "one that does is, too" until_true 10 is_now held
 ok "stopped" weftctl stop v
 dmsetup remove still
+
+# --- Wiping members of a volume that a host may use
+weftctl assemble v >/dev/null
+record 4096 >/tmp/held; record 8192 >/tmp/claim
+weftctl stop v >/dev/null
+record 4096 >/tmp/free
+put b0 4096 </tmp/held
+refused "a member other than 0 of a volume that is owned" 3 "owns; --force" weftctl wipe /dev/b1
+head -c 4096 /dev/zero | put b0 4096
+put b0 8192 </tmp/claim
+refused "whose record is lost, and its claim is not" 3 "owns; --force" weftctl wipe /dev/b1
+put b0 4096 </tmp/held
+flip b0 4200
+refused "whose record is damaged" 3 "owner record is damaged" weftctl wipe /dev/b1
+put b0 4096 </tmp/free
+for at in 0 $copy_at; do head -c 4096 /dev/zero | put b0 "$at"; done
+refused "whose member 0 is elsewhere" 3 "member 0 is not on this host" weftctl wipe /dev/b1
+whole
+ok "nothing was wiped" weftctl check v
+
+# --- A superblock that has the volume's UUID, and more members than the volume
+sb /tmp/b1.sb 'b[104:106]=struct.pack("<H",255); b[106:108]=struct.pack("<H",256)' >/tmp/edited
+for at in 0 $copy_at; do put b1 "$at" </tmp/edited; done
+ok "is listed" weftctl list
+refused "is not assembled" 5 "/dev/b1 disagrees with /dev/b0" weftctl assemble v
+for at in 0 $copy_at; do sb /tmp/b0.sb 'b[106:108]=struct.pack("<H",1)' | put b0 "$at"; done
+ok "is listed behind one with fewer" weftctl list
+refused "nor behind that" 5 "disagrees with" weftctl assemble v
+whole
 
 # --- A member that shrank below its data
 make_loop shrunk 32
