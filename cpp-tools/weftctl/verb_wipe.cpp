@@ -126,7 +126,12 @@ verb add_wipe(CLI::App& app)
     command->add_option("DEVICE", options->devices, "members")->required();
     command->add_flag("--force", options->force, "also when a host uses the volume, or that is not known");
     command->add_flag("--dry-run", options->dry_run, "say what would be wiped, write nothing");
-    command->footer(R"(Examples:
+    command->footer(
+        R"(A member of a volume that a host owns is refused. Only member 0 says so: if it is not on this
+host, any other member is refused as well. If another program has used the device since, only the copy of the
+superblock is erased.
+
+Examples:
   weftctl wipe /dev/nvme1n1 /dev/nvme2n1 --dry-run
   weftctl wipe /dev/nvme1n1 /dev/nvme2n1)");
     return {command, [options](renderer& out) { return run_wipe(*options, out); }};
