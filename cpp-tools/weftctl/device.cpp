@@ -133,6 +133,15 @@ result<void> block_device::write_block(std::uint64_t offset, const block& data) 
     return {};
 }
 
+result<void> block_device::erase(std::uint64_t offset, std::uint64_t length) const
+{
+    std::uint64_t range[2] = {offset, length};
+    if (ioctl(fd_.get(), BLKZEROOUT, range) || ::fdatasync(fd_.get()))
+        return fail(exit_code::failure, "{} cannot be erased at byte {}: {}", path_, offset,
+                    std::strerror(errno));
+    return {};
+}
+
 void block_device::written() const
 {
     ioctl(fd_.get(), BLKFLSBUF, 0);

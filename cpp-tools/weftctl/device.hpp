@@ -40,6 +40,8 @@ public:
     /// Without the page cache: reads what others wrote, and writes to the medium.
     [[nodiscard]] result<block> read_block(std::uint64_t offset) const;
     [[nodiscard]] result<void> write_block(std::uint64_t offset, const block& data) const;
+    /// Writes zeroes; both are multiples of 4096.
+    [[nodiscard]] result<void> erase(std::uint64_t offset, std::uint64_t length) const;
 
     /// The contents that libblkid recognises ("xfs filesystem", "gpt partition table"), if any.
     [[nodiscard]] result<std::optional<std::string>> content() const;

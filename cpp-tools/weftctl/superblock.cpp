@@ -80,11 +80,6 @@ result<void> write_superblock(const block_device& device, const weft_sb_info& in
     return device.write_block(offset, block);
 }
 
-result<void> erase_owner(const block_device& device)
-{
-    return device.write_block(WEFT_OWNER_OFFSET, block_device::block{});
-}
-
 result<void> erase_superblocks(const block_device& device, const sb_pair& copies)
 {
     // The copy first: after an interruption the first block is still found, and can be wiped again.
@@ -93,7 +88,7 @@ result<void> erase_superblocks(const block_device& device, const sb_pair& copies
     if (!copies.first.absent())
         offsets.insert(offsets.end(), {WEFT_OWNER_OFFSET, WEFT_CLAIM_OFFSET, 0});
     for (const auto offset : offsets)
-        if (auto done = device.write_block(offset, block_device::block{}); !done)
+        if (auto done = device.erase(offset, WEFT_SB_SIZE); !done)
             return done;
     return {};
 }

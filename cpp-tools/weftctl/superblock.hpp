@@ -48,9 +48,6 @@ struct sb_pair {
 /// medium. If the first superblock is absent, the copy alone is erased.
 [[nodiscard]] result<void> erase_superblocks(const block_device& device, const sb_pair& copies);
 
-/// Writes zeroes over the owner record: a new volume has no owner.
-[[nodiscard]] result<void> erase_owner(const block_device& device);
-
 /// An owner record, or the claim: `info` if it is valid, else the reason.
 struct owner_copy {
     std::optional<weft_owner_info> info;

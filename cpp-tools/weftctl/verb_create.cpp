@@ -125,12 +125,10 @@ result<void> write_member(const block_device& device, weft_sb_info info, std::ui
     make_uuid(info.member_uuid);
     info.copy_offset = weft_sb_copy_offset(device.size());
     auto done = device.erase_signatures();
-    // The first block comes last, after the owner record and the copy: only then it is a member.
+    // A new volume has no owner and no claim. A signature may be right behind the superblock, too.
     if (done)
-        done = erase_owner(device);
-    // Erase old filesystems whose signature is right behind the superblock.
-    for (std::uint64_t at = 2 * WEFT_SB_SIZE; done && at < 18 * WEFT_SB_SIZE; at += WEFT_SB_SIZE)
-        done = device.write_block(at, block_device::block{});
+        done = device.erase(WEFT_OWNER_OFFSET, 17 * WEFT_SB_SIZE);
+    // The first block comes last: only then it is a member.
     if (done)
         done = write_superblock(device, info, info.copy_offset);
     if (done)
