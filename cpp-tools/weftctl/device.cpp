@@ -227,15 +227,13 @@ result<void> block_device::erase_signatures() const
     const auto probe = make_probe(fd_.get(), size_);
     if (!probe)
         return fail(exit_code::failure, "{} cannot be probed for what is on it", path_);
-    // Each turn erases the magic that was found, also those of backups at the end of the device.
-    int found = 0;
-    for (int turns = 0; turns < signatures_max && !found; turns++) {
-        found = blkid_do_probe(probe.get());
-        if (!found && blkid_do_wipe(probe.get(), 0))
-            found = -1;
-    }
-    // 1: nothing is found any more
-    if (found != 1 || ::fsync(fd_.get()))
+    // Each turn erases the magic that was found, also those of backups at the end of the device. A place that
+    // cannot be read ends it: no other program can recognize something there.
+    int turns = 0;
+    int written = 0;
+    for (; turns < signatures_max && !written && !blkid_do_probe(probe.get()); turns++)
+        written = blkid_do_wipe(probe.get(), 0);
+    if (turns == signatures_max || written || ::fsync(fd_.get()))
         return fail(exit_code::failure, "{}: an old signature cannot be erased: {}", path_,
                     std::strerror(errno));
     return {};
