@@ -36,6 +36,7 @@ static int weft_mem_open(struct inode *inode, struct file *file)
 	mf->node = node;
 	mf->cancelled_at = jiffies;
 	mf->owner = current->files;
+	weft_mem_mark_init(mf);
 	xa_init_flags(&mf->memories, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 	xa_init_flags(&mf->targets, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 	file->private_data = mf;
@@ -48,6 +49,7 @@ static int weft_mem_release(struct inode *inode, struct file *file)
 
 	weft_memory_unregister_all(mf);
 	weft_target_remove_all(mf);
+	weft_mem_mark_exit(mf);
 	kfree(mf);
 	return 0;
 }
@@ -316,9 +318,12 @@ int weft_mem_init(void)
 {
 	int ret;
 
-	ret = weft_mem_io_init();
+	ret = weft_mem_mark_module_init();
 	if (ret)
 		return ret;
+	ret = weft_mem_io_init();
+	if (ret)
+		goto out_mark;
 	weft_mem_class = weft_class_create("weft-mem");
 	if (IS_ERR(weft_mem_class)) {
 		ret = PTR_ERR(weft_mem_class);
@@ -334,6 +339,8 @@ out_class:
 	class_destroy(weft_mem_class);
 out_io:
 	weft_mem_io_exit();
+out_mark:
+	weft_mem_mark_module_exit();
 	return ret;
 }
 
@@ -342,4 +349,5 @@ void weft_mem_exit(void)
 	unregister_chrdev_region(weft_mem_base, WEFT_MEM_MINORS);
 	class_destroy(weft_mem_class);
 	weft_mem_io_exit();
+	weft_mem_mark_module_exit();
 }

@@ -90,6 +90,28 @@ struct weft_mem_node {
 	struct delayed_work		held_work;
 };
 
+enum weft_mem_mark_state {
+	WEFT_MEM_MARK_NONE,
+	WEFT_MEM_MARK_QUEUED,
+	WEFT_MEM_MARK_RUNS,
+	WEFT_MEM_MARK_ENDED,	/* the command has ended, and its mark is still being made */
+	WEFT_MEM_MARK_MADE,
+};
+
+/**
+ * struct weft_mem_mark - io_uring is told that a command waits, see mem_mark.c
+ * @list: in the file's marks
+ * @cmd: the command
+ * @done: called where the command ended while its mark was made
+ * @state: protected by the file's marks_lock
+ */
+struct weft_mem_mark {
+	struct list_head		list;
+	struct io_uring_cmd		*cmd;
+	void				(*done)(struct weft_mem_mark *mark);
+	enum weft_mem_mark_state	state;
+};
+
 /**
  * struct weft_mem_file - an open file of a device
  * @node: the device
@@ -106,6 +128,9 @@ struct weft_mem_node {
  * @cancelled_at: when io_uring last asked again to cancel a command, in jiffies
  * @killed: killed tasks that wait for commands; protected by the node's lock
  * @killed_at: when the first of them was killed, in jiffies; 0 if none was
+ * @marks_lock: protects @marks and the states of all marks
+ * @marks: commands that io_uring is told of next
+ * @mark_work: tells it
  */
 struct weft_mem_file {
 	struct weft_mem_node	*node;
@@ -121,6 +146,9 @@ struct weft_mem_file {
 	unsigned long		cancelled_at;
 	u32			killed;
 	unsigned long		killed_at;
+	spinlock_t		marks_lock;	/* @marks; also taken in interrupts */
+	struct list_head	marks;
+	struct work_struct	mark_work;
 };
 
 /**
@@ -228,6 +256,14 @@ void weft_mem_sum(struct weft_mem_bytes __percpu *bytes, u64 *sum);
 int weft_mem_ref_init(struct weft_mem_ref *ref);
 void weft_mem_ref_kill(struct weft_mem_ref *ref);
 void weft_mem_ref_wait(struct weft_mem_ref *ref, struct weft_mem_file *mf);
+
+/* mem_mark.c */
+int weft_mem_mark_module_init(void);
+void weft_mem_mark_module_exit(void);
+void weft_mem_mark_init(struct weft_mem_file *mf);
+void weft_mem_mark_exit(struct weft_mem_file *mf);
+void weft_mem_mark(struct weft_mem_file *mf, struct weft_mem_mark *mark);
+bool weft_mem_mark_end(struct weft_mem_file *mf, struct weft_mem_mark *mark);
 
 /* memory.c */
 int weft_memory_register(struct weft_mem_file *mf, struct weft_mem_register *req,

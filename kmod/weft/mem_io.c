@@ -99,7 +99,7 @@ struct weft_mem_part {
  * @remaining: with bios: bios in flight, plus one while they are submitted.
  *	With parts: parts in flight, plus one while the last is not submitted
  * @error: one of the errors, as a negative errno
- * @waits: a part of it is or was held, and io_uring has been told
+ * @mark: io_uring is told when a part of it is held
  * @cancelled: when io_uring cancelled it because its submitter exits, in
  *	jiffies; 0 if it did not
  * @op: read or write; a flush is a write without a memory
@@ -120,7 +120,7 @@ struct weft_mem_io {
 	u32				bounced;
 	atomic_t			remaining;
 	int				error;
-	bool				waits;
+	struct weft_mem_mark		mark;
 	unsigned long			cancelled;
 	enum req_op			op;
 	u64				at;
@@ -131,11 +131,7 @@ struct weft_mem_io {
 	struct weft_mem_part		first;
 };
 
-/*
- * For work that takes the processor for long, or waits for a ring's lock. The
- * ring's task may hold that lock in reclaim, which may wait for this volume: the
- * volume's own workqueue, with the heartbeat, must not wait for it.
- */
+/* For work that takes the processor for long: a volume's own has the heartbeat. */
 struct workqueue_struct *weft_mem_wq;
 static struct kmem_cache *weft_mem_io_cache;
 static struct kmem_cache *weft_mem_part_cache;
@@ -215,7 +211,15 @@ static __always_inline void weft_mem_io_finish(struct weft_mem_io *io)
 		this_cpu_add(*io->memory->moved_all, io->length);
 	}
 	weft_mem_io_release(io);
+	if (unlikely(io->mark.state != WEFT_MEM_MARK_NONE) &&
+	    !weft_mem_mark_end(io->mf, &io->mark))
+		return;
 	weft_uring_in_task(io->cmd, weft_mem_io_done);
+}
+
+static void weft_mem_io_marked(struct weft_mem_mark *mark)
+{
+	weft_uring_in_task(mark->cmd, weft_mem_io_done);
 }
 
 /* Another process read the range into the page cache during the write. */
@@ -615,10 +619,7 @@ void weft_mem_held_work(struct work_struct *work)
 	list_splice_init(&node->held, &parts);
 	spin_unlock_irq(&node->held_lock);
 	list_for_each_entry_safe(part, next, &parts, list) {
-		if (!part->io->waits) {
-			part->io->waits = true;
-			weft_uring_may_wait(part->io->cmd);
-		}
+		weft_mem_mark(part->io->mf, &part->io->mark);
 		error = part->error;
 		if (!error) {
 			error = weft_mem_part_gives_up(part);
@@ -835,6 +836,8 @@ static struct weft_mem_io *weft_mem_io_alloc(struct weft_mem_file *mf, struct io
 	}
 	io->cmd = cmd;
 	io->mf = mf;
+	io->mark.cmd = cmd;
+	io->mark.done = weft_mem_io_marked;
 	atomic_set(&io->remaining, 1);
 	return io;
 }
