@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The jobs of a run: those of `make check`, of check-all, of quick, or tests that the user names."""
+import argparse
 import dataclasses
 import hashlib
+import re
 from pathlib import Path
 
 from weftlab import LabError, cli, names
@@ -67,6 +69,14 @@ def cases(everything):
             flags = said.get("lab-own", "") or said.get("lab", "")
             found.append(Case(test, kernel, () if names.kernel(kernel).uml else tuple(flags.split()), "lab-own" in said))
     return found
+
+
+def part(text):
+    """The type of an option K/N: (K, N)."""
+    match = re.fullmatch(r"([1-9]\d?)/([1-9]\d?)", text)
+    if not match or int(match[1]) > int(match[2]):
+        raise argparse.ArgumentTypeError(f"'{text}' is not K/N with K from 1 to N, as 2/4")
+    return int(match[1]), int(match[2])
 
 
 def share(times):
@@ -159,21 +169,33 @@ class Plan:
         self.add("kernel style", host.kernel_style, needs=self.need_source())
         self.add("netlink", host.netlink, needs=self.need_source())
 
-    def whole(self, everything):
-        self.add_unit(everything=everything)
-        self.add_style()
-        self.add("clang-tidy", host.tidy, 0 if everything else host.TIDY_SECONDS)
+    def whole(self, everything, some=(1, 1)):
+        """All jobs, or the K-th of N parts: the host's jobs are in the first part, the cases are dealt out by their names."""
+        index, parts = some
         chosen = cases(True) if everything else [*cases(False), *share(self.times)]
+        if index == 1:
+            self._add_host_jobs(everything)
+            self._add_sparse(everything, dict.fromkeys(case.kernel for case in chosen if case.kernel))
+        if parts > 1:
+            chosen = sorted(chosen, key=lambda case: case.name)[index - 1::parts]
         self.add_cases(chosen, everything)
-        for kernel in dict.fromkeys(case.kernel for case in chosen if case.kernel):
+        if not everything:
+            _without_known(self.jobs.values())
+
+    def _add_sparse(self, everything, kernels):
+        for kernel in kernels:
             # The lab's own are of the newest source, as backports is; older ones have more in kmod/compat alone.
             facts = names.kernel(kernel)
             if not facts.built and (everything or facts.newest):
+                self.need_kernel(kernel)
                 self.add(f"sparse, {kernel}", guests.sparse, kernel, needs=(f"modules:{kernel}",))
-        needs = [part for kernel in ("debian13", "backports", "uml") for part in self.need_kernel(kernel)]
+
+    def _add_host_jobs(self, everything):
+        self.add_unit(everything=everything)
+        self.add_style()
+        self.add("clang-tidy", host.tidy, 0 if everything else host.TIDY_SECONDS)
+        needs = [name for kernel in ("debian13", "backports", "uml") for name in self.need_kernel(kernel)]
         self.add("lab", guests.lab, needs=needs)
-        if not everything:
-            _without_known(self.jobs.values())
 
     def quick(self):
         self.add_unit(quick=True)
