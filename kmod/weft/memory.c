@@ -385,13 +385,6 @@ out_free:
 	return ret;
 }
 
-/* Release a memory whose reference count is killed. */
-static void weft_memory_end(struct weft_mem_file *mf, struct weft_memory *mem)
-{
-	weft_mem_ref_wait(&mem->ref, mf);
-	weft_memory_free(mem, mf);
-}
-
 /**
  * weft_memory_unregister() - unregister a memory
  * @mf: the file
@@ -407,7 +400,11 @@ int weft_memory_unregister(struct weft_mem_file *mf, u32 id)
 	if (!mem)
 		return -ENOENT;
 	weft_mem_ref_kill(&mem->ref);
-	weft_memory_end(mf, mem);
+	weft_mem_ref_wait(&mem->ref, mf);
+	weft_peers_stop(mem);
+	if (mem->peer)
+		synchronize_rcu();
+	weft_memory_free(mem, mf);
 	return 0;
 }
 
@@ -419,13 +416,17 @@ void weft_memory_unregister_all(struct weft_mem_file *mf)
 {
 	struct weft_memory *mem;
 	unsigned long id;
+	bool any = false;
 
 	xa_for_each(&mf->memories, id, mem)
 		weft_mem_ref_kill(&mem->ref);
 	xa_for_each(&mf->memories, id, mem) {
 		weft_mem_ref_wait(&mem->ref, mf);
 		weft_peers_stop(mem);
+		any |= mem->peer != NULL;
 	}
+	if (any)
+		synchronize_rcu();
 	xa_for_each(&mf->memories, id, mem) {
 		xa_erase(&mf->memories, id);
 		weft_memory_free(mem, mf);

@@ -171,7 +171,8 @@ static void weft_peers_leave(struct weft_volume *vol)
  * weft_peers_stop() - begin weft_peers_remove()
  * @mem: a memory without commands in flight; without a peer nothing happens
  *
- * Stop all of several before you remove the first: they then share the waiting.
+ * Stop all of several before you remove the first, and wait for an RCU grace
+ * period between: the removal waits for one, under a lock of the whole host.
  *
  * Context: process context.
  */
