@@ -178,6 +178,8 @@ using probe_handle = std::unique_ptr<blkid_struct_probe, void (*)(blkid_probe)>;
 // For the signatures of filesystems, volume managers and partition tables; null if that fails.
 probe_handle make_probe(int fd, std::uint64_t size)
 {
+    // A remote host's writes to an exported disk are not in this host's page cache.
+    ioctl(fd, BLKFLSBUF, 0);
     probe_handle probe(blkid_new_probe(), blkid_free_probe);
     if (!probe || blkid_probe_set_device(probe.get(), fd, 0, static_cast<blkid_loff_t>(size)))
         return {nullptr, blkid_free_probe};
@@ -193,8 +195,6 @@ probe_handle make_probe(int fd, std::uint64_t size)
 
 result<std::optional<std::string>> block_device::content() const
 {
-    // A remote host's writes to an exported disk are not in this host's page cache.
-    ioctl(fd_.get(), BLKFLSBUF, 0);
     const buffered while_probing(fd_.get());
     const auto probe = make_probe(fd_.get(), size_);
     if (!probe)
@@ -228,14 +228,16 @@ result<void> block_device::erase_signatures() const
     if (!probe)
         return fail(exit_code::failure, "{} cannot be probed for what is on it", path_);
     // Each turn erases the magic that was found, also those of backups at the end of the device. A place that
-    // cannot be read ends it: no other program can recognize something there.
+    // cannot be read ends it: the disk is of use all the same.
     int turns = 0;
-    int written = 0;
-    for (; turns < signatures_max && !written && !blkid_do_probe(probe.get()); turns++)
-        written = blkid_do_wipe(probe.get(), 0);
-    if (turns == signatures_max || written || ::fsync(fd_.get()))
+    int failed = 0;
+    for (; turns < signatures_max && !failed && !blkid_do_probe(probe.get()); turns++)
+        failed = blkid_do_wipe(probe.get(), 0);
+    if (failed || ::fsync(fd_.get()))
         return fail(exit_code::failure, "{}: an old signature cannot be erased: {}", path_,
                     std::strerror(errno));
+    if (turns == signatures_max)
+        return fail(exit_code::failure, "{}: libblkid finds a signature that it does not erase", path_);
     return {};
 }
 

@@ -46,8 +46,8 @@ public:
     /// The contents that libblkid recognises ("xfs filesystem", "gpt partition table"), if any.
     [[nodiscard]] result<std::optional<std::string>> content() const;
 
-    /// Erases all signatures that libblkid recognises, also backups at the end of the device, so that no
-    /// other program takes the device for its own. The device is open for writing.
+    /// Erases the signatures that libblkid recognises, also backups at the end of the device, so that no
+    /// other program takes the device for its own; where the device can be read. It is open for writing.
     [[nodiscard]] result<void> erase_signatures() const;
 
     /// Call it after the last write: drops old pages from the page cache, and makes udev look

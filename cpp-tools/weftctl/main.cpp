@@ -62,12 +62,14 @@ weft::exit_code run(const weft::verb& verb, weft::renderer& out)
 // Writes what is left of the output. A program that reads it must not take half of it for all.
 weft::exit_code finish(weft::renderer& out, weft::exit_code code)
 {
+    bool written = true;
     try {
         out.end();
     } catch (const std::exception&) {
-        // fmt reports that it cannot write, which the stream knows as well.
+        written = false; // fmt cannot write
     }
-    if (!std::fflush(stdout) && !std::ferror(stdout))
+    written = !std::fflush(stdout) && !std::ferror(stdout) && written;
+    if (written)
         return code;
     fmt::print(stderr, "weftctl: the output cannot be written: {}\n", std::strerror(errno));
     return code == weft::exit_code::ok ? weft::exit_code::failure : code;

@@ -108,8 +108,8 @@ result<std::vector<member_set>> find_members(const std::vector<std::string>& dev
             return std::unexpected(copies.error());
         }
         if (const auto* sb = copies->best())
-            set_of(sets, *sb).members.push_back(
-                {path, *sb, has_holders(device->number()), path_wwid(device->number())});
+            set_of(sets, *sb).members.push_back({path, *sb, has_holders(device->number()),
+                                                 path_wwid(device->number()), copies->first.absent()});
         else if (!devices.empty())
             return fail(copies->absent() ? exit_code::missing : exit_code::damaged, "{}: {}", path,
                         copies->absent() ? "no weft superblock" : copies->first.why);

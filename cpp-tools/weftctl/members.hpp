@@ -16,8 +16,9 @@ namespace weft
 struct found_member {
     std::string path;
     weft_sb_info sb{};
-    bool held = false; ///< the device has a holder, such as device mapper
-    std::string wwid;  ///< of a disk that may be one of several paths to a namespace; else empty
+    bool held = false;      ///< the device has a holder, such as device mapper
+    std::string wwid;       ///< of a disk that may be one of several paths to a namespace; else empty
+    bool copy_only = false; ///< nothing is left of the first superblock
 };
 
 /// A disk that cannot be read now because of its ANA state, and that leads to a member which another disk

@@ -114,8 +114,8 @@ std::string describe(const export_spec& spec)
     return member_uri{spec.at, spec.subnqn, 1}.text();
 }
 
-// All or nothing. They are saved before they are served: if this command is killed, `unexport` knows what it
-// has made so far. If a step fails, this command removes the exports.
+// All or nothing. They are saved before they are served: if this command is killed, `unexport` removes the
+// subsystems that it has made so far. If a step fails, this command removes the exports.
 result<void> serve_all(export_book& book, const nvmet& target, const std::vector<export_spec>& specs,
                        renderer& out)
 {
@@ -123,6 +123,8 @@ result<void> serve_all(export_book& book, const nvmet& target, const std::vector
     for (const auto& spec : specs)
         book.add(spec);
     auto done = book.save();
+    if (!done)
+        return done;
     std::size_t served = 0;
     for (; served < specs.size() && done; served += done.has_value())
         done = book.serve(target, first + served);
@@ -131,11 +133,14 @@ result<void> serve_all(export_book& book, const nvmet& target, const std::vector
         done = book.save();
     if (done)
         return done;
-    while (served--)
-        if (auto undone = target.remove(book.entries()[first + served]); !undone)
+    for (std::size_t i = specs.size(); i-- > 0;) {
+        const auto undone = i < served ? target.remove(book.entries()[first + i]) : result<void>();
+        // What is still served stays in the file, for `unexport`.
+        if (undone)
+            book.remove(specs[i].subnqn);
+        else
             out.failure(undone.error());
-    for (const auto& spec : specs)
-        book.remove(spec.subnqn);
+    }
     if (auto undone = book.save(); !undone)
         out.failure(undone.error());
     return done;

@@ -23,7 +23,7 @@ struct wipe_plan {
 };
 
 /// What the owner record of a member 0 says of a host that may use the volume.
-result<std::optional<std::string>> user_of(const block_device& device)
+result<std::optional<std::string>> user_by_record(const block_device& device)
 {
     auto record = read_owner(device);
     // The claim counts where the record is lost.
@@ -34,39 +34,69 @@ result<std::optional<std::string>> user_of(const block_device& device)
     if (record->held())
         return fmt::format("which host {} owns", record->info->host_nqn);
     if (!record->info && !record->absent())
-        return fmt::format("whose owner record is damaged ({}), so a host may use it", record->why);
+        return fmt::format("and {}, so a host may use the volume", record->why);
     return std::nullopt;
 }
 
-/// The same for a member of a volume. Only member 0 has the record, so it is searched on this host.
-result<std::optional<std::string>> user_of(const block_device& device, const weft_sb_info& sb)
+/// Finds out if a host uses the volume of a member.
+class usage
 {
-    if (!sb.member_index)
-        return user_of(device);
-    // Devices that cannot be read are not an error: those that matter are among the others, or are missing.
-    unsigned int unreadable = 0;
-    const auto sets = find_members({}, &unreadable);
-    if (!sets)
-        return std::unexpected(sets.error());
-    bool seen = false;
-    for (const auto& set : *sets)
-        for (const auto& member : set.members) {
-            if (std::memcmp(member.sb.volume_uuid, sb.volume_uuid, WEFT_UUID_SIZE) || member.sb.member_index)
-                continue;
-            const auto first = block_device::open(member.path, block_device::access::read);
-            if (!first)
-                return std::unexpected(first.error());
-            auto user = user_of(*first);
-            if (!user || *user)
-                return user;
-            seen = true;
-        }
-    if (seen)
-        return std::nullopt;
-    return "whose member 0 is not on this host; only that one says whether a host uses the volume";
-}
+public:
+    /// A reason not to wipe a device, if there is one.
+    result<std::optional<std::string>> reason(const block_device& device, const sb_pair& copies)
+    {
+        const auto content = device.content();
+        if (!content)
+            return std::unexpected(content.error());
+        // Another program has used it since: of a volume, only the useless copy is left.
+        if (*content && copies.first.absent())
+            return std::nullopt;
+        if (*content)
+            return fmt::format("and it holds {}", **content);
+        const auto* sb = copies.best();
+        if (sb && sb->member_index)
+            return by_first_member(*sb);
+        auto user = user_by_record(device);
+        if (user && !*user && !sb)
+            return "so it is not known whether a host uses its volume";
+        return user;
+    }
 
-result<wipe_plan> plan(const std::string& path, const wipe_options& options)
+private:
+    /// Only member 0 has the record, so it is searched on this host.
+    result<std::optional<std::string>> by_first_member(const weft_sb_info& sb)
+    {
+        if (!sets_) {
+            // Devices that cannot be read are no error here: what matters is seen, or is missing.
+            unsigned int unreadable = 0;
+            auto found = find_members({}, &unreadable);
+            if (!found)
+                return std::unexpected(found.error());
+            sets_ = std::move(*found);
+        }
+        bool seen = false;
+        for (const auto& set : *sets_)
+            for (const auto& member : set.members) {
+                if (std::memcmp(member.sb.volume_uuid, sb.volume_uuid, WEFT_UUID_SIZE) ||
+                    member.sb.member_index || member.copy_only)
+                    continue;
+                const auto first = block_device::open(member.path, block_device::access::read);
+                if (!first)
+                    return std::unexpected(first.error());
+                auto user = user_by_record(*first);
+                if (!user || *user)
+                    return user;
+                seen = true;
+            }
+        if (seen)
+            return std::nullopt;
+        return "whose member 0 is not on this host; only that one says whether a host uses the volume";
+    }
+
+    std::optional<std::vector<member_set>> sets_;
+};
+
+result<wipe_plan> plan(const std::string& path, const wipe_options& options, usage& used)
 {
     auto device = block_device::open(path, block_device::access::write_exclusive);
     if (!device)
@@ -77,42 +107,49 @@ result<wipe_plan> plan(const std::string& path, const wipe_options& options)
     if (copies->absent())
         return fail(exit_code::missing, "{}: no weft superblock", path);
     std::string what = "holds a damaged weft superblock";
-    const auto* sb = copies->best();
-    if (sb)
+    if (const auto* sb = copies->best())
         what = fmt::format("{} member {} of volume {} ({})",
                            copies->first.absent() ? "holds only the copy of the superblock of" : "is",
                            sb->member_index, sb->name, format_uuid(sb->volume_uuid));
     if (options.force)
         return wipe_plan{std::move(*device), *copies, what};
-    const auto user = sb ? user_of(*device, *sb) : user_of(*device);
-    if (!user)
-        return std::unexpected(user.error());
-    if (*user)
-        return fail(exit_code::busy, "{} {}, {}; --force wipes it all the same", path, what, **user);
+    const auto reason = used.reason(*device, *copies);
+    if (!reason)
+        return std::unexpected(reason.error());
+    if (*reason)
+        return fail(exit_code::busy, "{} {}, {}; --force wipes it all the same", path, what, **reason);
     return wipe_plan{std::move(*device), *copies, what};
+}
+
+bool is_first(const wipe_plan& planned)
+{
+    const auto* sb = planned.copies.best();
+    return sb && !sb->member_index;
 }
 
 result<exit_code> run_wipe(const wipe_options& options, renderer& out)
 {
     // Check all devices before changing the first.
+    usage used;
     std::vector<wipe_plan> plans;
+    std::vector<action> actions;
     for (const auto& path : options.devices) {
-        auto planned = plan(path, options);
+        auto planned = plan(path, options, used);
         if (!planned)
             return std::unexpected(planned.error());
+        actions.push_back(
+            {"wipe", path, fmt::format("wipe {}, which {}", path, planned->what), options.dry_run});
         plans.push_back(std::move(*planned));
     }
-    std::vector<action> actions;
-    for (const auto& planned : plans) {
-        if (!options.dry_run) {
+    // Member 0 is the last: after an interruption it still says that no host uses the others.
+    for (const bool first : {false, true})
+        for (const auto& planned : plans) {
+            if (options.dry_run || is_first(planned) != first)
+                continue;
             if (auto done = erase_superblocks(planned.device, planned.copies); !done)
                 return std::unexpected(done.error());
             planned.device.written();
         }
-        actions.push_back({"wipe", planned.device.path(),
-                           fmt::format("wipe {}, which {}", planned.device.path(), planned.what),
-                           options.dry_run});
-    }
     out.actions(actions);
     return exit_code::ok;
 }
@@ -127,9 +164,10 @@ verb add_wipe(CLI::App& app)
     command->add_flag("--force", options->force, "also when a host uses the volume, or that is not known");
     command->add_flag("--dry-run", options->dry_run, "say what would be wiped, write nothing");
     command->footer(
-        R"(A member of a volume that a host owns is refused. Only member 0 says so: if it is not on this
-host, any other member is refused as well. If another program has used the device since, only the copy of the
-superblock is erased.
+        R"(Name all members of a volume at once. A member of a volume that a host owns is refused. Only member 0
+says so: if it is not on this host, any other member is refused as well. If another program has overwritten
+the superblock since, only its copy is erased; if it has put something behind the superblock, the device is
+refused.
 
 Examples:
   weftctl wipe /dev/nvme1n1 /dev/nvme2n1 --dry-run

@@ -9,6 +9,7 @@
 #include <weft/stream.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 #include <fcntl.h>
 #include <random>
 #include <stdexcept>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
 
@@ -72,6 +74,32 @@ bool gathers(weft::Engine& engine, const weft::Target& target, const weft::Memor
            !std::memcmp(memory.data(), data.data(), data.size());
 }
 
+/// The result of one read of 4 KiB.
+std::int64_t read_block(weft::Engine& engine, const weft::Target& target, const weft::Registration& memory)
+{
+    weft::Completion done;
+    if (!engine.read(target, memory, {0, 0, 4096}, 1))
+        return -1;
+    while (!engine.wait({&done, 1}))
+        ;
+    return done.result;
+}
+
+/// In a child of fork(): its parent's registration of host memory is refused, and one of its own is good.
+bool child_registers_anew(const weft::Target& volume, const weft::Memory& memory,
+                          const weft::Registration& parents)
+{
+    const auto child = ::fork();
+    if (!child) {
+        auto engine = must(weft::Engine::create());
+        const bool refused = read_block(engine, volume, parents) == -ECHILD;
+        const auto own = must(volume.add(memory, {}));
+        ::_exit(refused && read_block(engine, volume, own) == 4096 ? 0 : 1);
+    }
+    int status = 1;
+    return child > 0 && ::waitpid(child, &status, 0) == child && !status;
+}
+
 void test_volume(const std::string& name)
 {
     const auto volume = must(weft::Volume::open(name, weft::Access::read_write));
@@ -95,6 +123,9 @@ void test_volume(const std::string& name)
             must(stream.put(part.length));
         }
         must(stream.finish());
+        if (volume.is_weft())
+            result(child_registers_anew(volume, memory, registration),
+                   "a child is refused its parent's registration, and reads by its own");
     }
     result(gathers(engine, volume, memory, {}, data, weft::Route::direct), "written by a stream, gathered");
     if (access("/dev/udmabuf", F_OK)) {

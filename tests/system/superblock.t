@@ -85,10 +85,22 @@ ok "its copy is wiped" weftctl wipe /dev/b1
 is "and is gone" "$(dd if=/dev/b1 bs=4096 skip=$((copy_at / 4096)) count=1 iflag=direct status=none | tr -d '\0' | wc -c)" 0
 ok "what is there now stays" sh -c "blkid -p /dev/b1 | grep -q swap"
 whole
-# Signatures away from the superblocks: DDF's is 257 sectors before the end.
-make_null e 32
+# Of a former member 0, what was put over the owner record says nothing of an owner.
+flip b0 0
+mkswap -q /dev/b0
+dd if=/dev/urandom of=/dev/b0 bs=4096 seek=1 count=2 oflag=direct status=none
+ok "the copy of a former member 0 is wiped" weftctl wipe /dev/b0
+ok "and nothing else" sh -c "blkid -p /dev/b0 | grep -q swap && ! cmp -s -n 8192 /dev/b0 /dev/zero 4096 0"
+whole
+for at in 4096 8192; do head -c 4096 /dev/zero | put b0 $at; done
+# A RAID signature behind a superblock that is there still: DDF's is 257 sectors before the end.
 ddf() { printf '\xde\x11\xde\x11'; head -c 4092 /dev/zero; }
-ddf | dd of=/dev/e bs=512 seek=$((65536 - 257)) oflag=direct status=none iflag=fullblock
+put_ddf() { dd of="$1" bs=512 seek=$((65536 - 257)) oflag=direct status=none iflag=fullblock; }
+ddf | put_ddf /dev/b1
+refused "a RAID signature behind weft's superblock" 3 "ddf_raid_member; --force" weftctl wipe /dev/b1
+head -c 4096 /dev/zero | put_ddf /dev/b1
+make_null e 32
+ddf | put_ddf /dev/e
 refused "a RAID signature at the end is seen" 6 "ddf_raid_member" weftctl create w /dev/e
 ok "with --force it is overwritten" weftctl create w /dev/e --force --no-assemble
 is "so that no other program takes the disk" "$(blkid -p -s TYPE -o value /dev/e)" ""
@@ -234,6 +246,10 @@ refused "whose record is lost, and its claim is not" 3 "owns; --force" weftctl w
 put b0 4096 </tmp/held
 flip b0 4200
 refused "whose record is damaged" 3 "owner record is damaged" weftctl wipe /dev/b1
+put b0 4096 </tmp/held
+for at in 0 $copy_at; do flip b1 $((at + 100)); done
+refused "that has no good superblock, so that its volume is not known" 3 "not known whether" weftctl wipe /dev/b1
+whole
 put b0 4096 </tmp/free
 for at in 0 $copy_at; do head -c 4096 /dev/zero | put b0 "$at"; done
 refused "whose member 0 is elsewhere" 3 "member 0 is not on this host" weftctl wipe /dev/b1
