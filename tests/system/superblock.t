@@ -82,7 +82,8 @@ flip b1 0
 mkswap -q /dev/b1
 refused "create names what is on it, and not whose it was" 6 "holds swap" weftctl create w /dev/b1
 ok "its copy is wiped" weftctl wipe /dev/b1
-is "and is gone" "$(dd if=/dev/b1 bs=4096 skip=$((copy_at / 4096)) count=1 iflag=direct status=none | tr -d '\0' | wc -c)" 0
+last_block() { dd if=/dev/b1 bs=4096 skip=$((copy_at / 4096)) count=1 iflag=direct status=none; }
+is "and is gone" "$(last_block | tr -d '\0' | wc -c)" 0
 ok "what is there now stays" sh -c "blkid -p /dev/b1 | grep -q swap"
 whole
 # Of a former member 0, what was put over the owner record says nothing of an owner.
