@@ -423,7 +423,8 @@ void weft_memory_unregister_all(struct weft_mem_file *mf)
 	xa_for_each(&mf->memories, id, mem) {
 		weft_mem_ref_wait(&mem->ref, mf);
 		weft_peers_stop(mem);
-		any |= mem->peer != NULL;
+		if (mem->peer)
+			any = true;
 	}
 	if (any)
 		synchronize_rcu();
