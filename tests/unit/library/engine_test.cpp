@@ -5,6 +5,7 @@
 #include <cstring>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <map>
 #include <poll.h>
 #include <string_view>
 #include <sys/mman.h>
@@ -169,19 +170,20 @@ TEST_F(EngineTest, ADeadlineEndsWhatDoesNotComeBack)
     faults.stalled = 1;
     ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096, std::chrono::milliseconds(50)}, 1));
     ASSERT_TRUE(engine.read(volume, registration, {4096, 4096, 4096, std::chrono::seconds(60)}, 2));
-    auto completion = one(engine);
-    EXPECT_EQ(completion.token, 2U);
-    EXPECT_EQ(completion.result, 4096);
-    completion = one(engine);
-    EXPECT_EQ(completion.token, 1U);
-    EXPECT_EQ(completion.result, -ETIME);
+    // A busy machine may need more than the 50 ms before it submits them: either may be the first.
+    std::map<std::uint64_t, std::int64_t> results;
+    for (int i = 0; i < 2; i++) {
+        const auto completion = one(engine);
+        results[completion.token] = completion.result;
+    }
+    EXPECT_EQ(results, (std::map<std::uint64_t, std::int64_t>{{1, -ETIME}, {2, 4096}}));
     // It is a time, and not a duration of each submission.
     faults.stalled = 1;
-    ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096, std::chrono::milliseconds(600)}, 3));
-    std::this_thread::sleep_for(std::chrono::milliseconds(620));
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096, std::chrono::seconds(2)}, 3));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2020));
     const auto start = std::chrono::steady_clock::now();
     EXPECT_EQ(one(engine).result, -ETIME);
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(500));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(1900));
     // And as long as anybody may want.
     ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096, std::chrono::nanoseconds::max()}, 4));
     EXPECT_EQ(one(engine).result, 4096);
@@ -282,9 +284,9 @@ TEST_F(EngineTest, ARegistrationEndsAfterItsIo)
         auto engine = must(Engine::create());
         faults.stalled = 1;
         std::optional registration(std::move(opened.registration));
+        const auto start = std::chrono::steady_clock::now();
         ASSERT_TRUE(
             engine.read(opened.volume, *registration, {0, 0, 4096, std::chrono::milliseconds(100)}, 1));
-        const auto start = std::chrono::steady_clock::now();
         registration.reset();
         EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(90));
         // It is told of all the same.
@@ -709,7 +711,7 @@ TEST_F(Staged, DeadlinesAndCancellation)
     };
     // Two pieces have slots and do not come back; the third waits for one.
     faults.stalled = 2;
-    ASSERT_TRUE(engine.read(volume, registration, {0, 0, mib, std::chrono::milliseconds(100)}, 1));
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, mib, std::chrono::seconds(1)}, 1));
     in_flight(1);
     EXPECT_EQ(one(engine).result, -ETIME);
     faults.stalled = 2;
@@ -731,7 +733,7 @@ TEST_F(Staged, DeadlinesAndCancellation)
     const auto third = engine.read(volume, registration, {0, 0, mib}, 5);
     ASSERT_TRUE(third);
     in_flight(5);
-    ASSERT_TRUE(engine.read(volume, registration, {mib, mib, mib, std::chrono::milliseconds(200)}, 6));
+    ASSERT_TRUE(engine.read(volume, registration, {mib, mib, mib, std::chrono::seconds(1)}, 6));
     ASSERT_TRUE(engine.read(volume, registration, {mib, mib, mib, std::chrono::milliseconds(50)}, 7));
     completion = one(engine);
     EXPECT_EQ(completion.token, 7U);
