@@ -602,6 +602,24 @@ void weft_rdma_ns_sync(struct weft_rdma_ctrl *ctrl)
 }
 
 /**
+ * weft_rdma_ns_flush_timeouts() - wait for the timeout handlers that are running
+ * @ctrl: the controller
+ *
+ * The timers of requests in flight stay, so handlers may start again.
+ *
+ * Context: process context, may sleep.
+ */
+void weft_rdma_ns_flush_timeouts(struct weft_rdma_ctrl *ctrl)
+{
+	struct weft_rdma_ns *ns;
+
+	mutex_lock(&ctrl->ns_lock);
+	list_for_each_entry(ns, &ctrl->namespaces, list)
+		flush_work(&ns->disk->queue->timeout_work);
+	mutex_unlock(&ctrl->ns_lock);
+}
+
+/**
  * weft_rdma_ns_fit() - fit the disks to the limits of a new association
  * @ctrl: its disks are paused; its identify data are known
  *

@@ -187,8 +187,12 @@ static void weft_peer_queues_free(struct weft_rdma_ctrl *ctrl)
 	}
 	/* A controller that was given up has no tags any more, and its volume may be there still. */
 	if (ctrl->set_ready) {
-		/* The handler of a Connect's timeout may still use the slot. */
-		blk_sync_queue(ctrl->connect_q);
+		/*
+		 * The timeout handler of a Connect or of a command on memory may still
+		 * use the slot. The timers stay: a setup may be sending its Connects.
+		 */
+		flush_work(&ctrl->connect_q->timeout_work);
+		weft_rdma_ns_flush_timeouts(ctrl);
 		weft_rdma_cancel_peers(&ctrl->set);
 	}
 	for (i = 0; i < ctrl->mem_count; i++)
@@ -248,7 +252,7 @@ static int weft_peer_queues_start(struct weft_rdma_ctrl *ctrl, struct weft_why *
 				   dev_name(&ctrl->dev));
 	ret = weft_rdma_start_queues(ctrl, ctrl->mem_first, ctrl->mem_count, &made, why);
 	/* A timeout that began before the answer came may stop a queue until here. */
-	blk_sync_queue(ctrl->connect_q);
+	flush_work(&ctrl->connect_q->timeout_work);
 	for (i = 0; i < ctrl->mem_count && !ret; i++)
 		if (!test_bit(WEFT_QUEUE_LIVE, &ctrl->queues[ctrl->mem_first + i].flags))
 			ret = weft_refuse(why, -ETIMEDOUT, "queue %u: the target answers too late",

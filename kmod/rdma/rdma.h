@@ -752,6 +752,8 @@ bool weft_rdma_ns_release(struct weft_rdma_ctrl *ctrl);
 struct weft_rdma_ns *weft_rdma_ns_of(struct gendisk *disk);
 void weft_rdma_ns_kill_all(struct weft_rdma_ctrl *ctrl, bool paused_only);
 void weft_rdma_ns_sync(struct weft_rdma_ctrl *ctrl);
+void weft_rdma_ns_flush_timeouts(struct weft_rdma_ctrl *ctrl);
+u32 weft_rdma_max_sectors(const struct weft_rdma_ctrl *ctrl);
 void weft_rdma_ns_fit(struct weft_rdma_ctrl *ctrl);
 
 /**

@@ -400,6 +400,10 @@ private:
         const auto& c = slots_[index].command;
         switch (c[4]) {
         case 0x01: // Connect: the one controller there is
+            if (qid_ && (due("silent-connect") || (told.fault == "silent-connect" && fault_done))) {
+                receive(index);
+                return;
+            }
             respond(index, 0, 1);
             return;
         case 0x04: { // Property Get

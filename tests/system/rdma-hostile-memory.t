@@ -38,6 +38,23 @@ ok "foreign-key: stopped" weftctl stop v
 ok "foreign-key: disconnected" weftctl disconnect --all
 gone
 
+# A Connect that is never answered, while memory is registered again and again: the controller gives the attempt up,
+# and comes back with the next target.
+hostile none
+ok "silent-connect: a volume" weftctl create v "$uri" --force "${patience[@]}" --queues 1
+gone
+hostile silent-connect --at 0
+refused "silent-connect: no memory is registered meanwhile" 3 "not connected" \
+	weft-memtest v verify pages --persistent --count=1
+ok "silent-connect: it was done" grep -q "now: silent-connect" /tmp/hostile.out
+gone
+hostile none
+ok "silent-connect: the controller comes back" until_true 60 log_says "connected again"
+log_since | grep weft_rdma | indented
+ok "silent-connect: stopped" weftctl stop v
+ok "silent-connect: disconnected" weftctl disconnect --all
+gone
+
 # A write from registered memory that is executed late.
 late_memory() { # SENTENCE [OPTION...]
 	late_begin "$1" $((2 * keep_alive - 2))
