@@ -85,10 +85,11 @@ static void weft_peer_unmap(struct weft_mapping *mapping)
 
 /*
  * Map @wanted in a domain, or without it all peer memories of the domain's volume.
- * An error of one does not stop the others. Returns the error of @wanted.
+ * An error of one does not stop the others. Returns the error of @wanted. @again is
+ * set if another one failed that may succeed later.
  */
 static int weft_peers_map(struct weft_domain *domain, struct weft_peer *wanted,
-			  struct weft_why *why)
+			  bool *again, struct weft_why *why)
 {
 	bool keys_lost = test_and_clear_bit(0, &domain->keys_lost);
 	struct weft_peer *peer;
@@ -110,7 +111,7 @@ static int weft_peers_map(struct weft_domain *domain, struct weft_peer *wanted,
 		mapping = weft_mapping_find(peer, domain);
 		if (mapping && keys_lost && peer->req.persistent)
 			weft_mapping_register_anew(mapping);
-		/* What failed for others is tried again by the controller's work. */
+		/* What fails for others is tried again by weft_rdma_peer_work(). */
 		if (mapping || (wanted && peer != wanted))
 			err = 0;
 		else
@@ -120,6 +121,9 @@ static int weft_peers_map(struct weft_domain *domain, struct weft_peer *wanted,
 		else if (err)
 			pr_warn_ratelimited("registered memory on %s: %s\n",
 					    dev_name(&domain->ib->dev), other.text);
+		/* No direct route, or no device: that does not change. */
+		if (peer != wanted && err && err != -EOPNOTSUPP && err != -ENODEV)
+			*again = true;
 	}
 	mutex_unlock(&weft_peers_lock);
 	return ret;
@@ -284,7 +288,7 @@ static void weft_peer_queue_work(struct weft_rdma_ctrl *ctrl, unsigned long dela
 static int weft_peer_up(struct weft_rdma_ctrl *ctrl, struct weft_peer *wanted,
 			struct weft_why *why)
 {
-	bool persistent, ready;
+	bool persistent, ready, again = false;
 	struct weft_domain *domain;
 	unsigned int noio;
 	int ret;
@@ -299,7 +303,7 @@ static int weft_peer_up(struct weft_rdma_ctrl *ctrl, struct weft_peer *wanted,
 		goto out_noio;
 	}
 	/* Not under mem_lock: see above. */
-	ret = weft_peers_map(domain, wanted, why);
+	ret = weft_peers_map(domain, wanted, &again, why);
 	persistent = weft_peers_persistent(domain);
 	mutex_lock(&ctrl->mem_lock);
 	if (!ret && (ctrl->domain != domain || weft_rdma_state(ctrl) != WEFT_RDMA_LIVE ||
@@ -315,6 +319,8 @@ static int weft_peer_up(struct weft_rdma_ctrl *ctrl, struct weft_peer *wanted,
 	if (!ret)
 		ret = weft_peers_register_soon(domain, wanted, why);
 	weft_domain_put(domain);
+	if (again)
+		weft_peer_queue_work(ctrl, WEFT_PEER_RETRY);
 	/* An error about other memory does not matter here; its work tries again. */
 	if (ret && ready && wanted && !wanted->req.persistent) {
 		weft_peer_queue_work(ctrl, WEFT_PEER_RETRY);
