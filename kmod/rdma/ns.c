@@ -39,13 +39,6 @@ struct weft_rdma_ns *weft_rdma_ns_of(struct gendisk *disk)
 	return disk->fops == &weft_ns_fops ? disk->private_data : NULL;
 }
 
-static u32 weft_ns_max_sectors(const struct weft_rdma_ctrl *ctrl)
-{
-	u32 bytes = min_t(size_t, ctrl->info.max_bytes, ctrl->map_bytes);
-
-	return min(bytes >> SECTOR_SHIFT, (ctrl->mr_pages - 1) * (SZ_4K >> SECTOR_SHIFT));
-}
-
 /* What is written at once, as far as a power cut does not tear it. */
 static u32 weft_ns_physical_block(const struct weft_rdma_ctrl *ctrl,
 				  const struct weft_ns_info *info)
@@ -63,7 +56,7 @@ static void weft_ns_command_limits(struct weft_rdma_ctrl *ctrl, u32 block,
 {
 	const struct weft_ctrl_info *info = &ctrl->info;
 
-	lim->max_sectors = weft_ns_max_sectors(ctrl);
+	lim->max_sectors = weft_rdma_max_sectors(ctrl);
 	if (info->discard)
 		lim->max_discard_sectors = min_not_zero((u64)info->discard_blocks * block,
 							(u64)UINT_MAX) >> SECTOR_SHIFT;

@@ -50,9 +50,7 @@ bool weft_rdma_path_attach(struct weft_rdma_path *rp, bool known)
 	if (attached) {
 		rp->path.mem = ib_uses_virt_dma(ctrl->ib) ? WEFT_PATH_MEM_SOFTWARE :
 							    WEFT_PATH_MEM_DEVICE;
-		/* A start within a page costs a page of the registration. */
-		rp->path.mem_bytes = min_t(u32, ctrl->info.max_bytes,
-					   (ctrl->mr_pages - 1) * SZ_4K);
+		rp->path.mem_bytes = weft_rdma_max_sectors(ctrl) << SECTOR_SHIFT;
 		mutex_lock(&ns->path_lock);
 		WRITE_ONCE(ns->path, rp);
 		mutex_unlock(&ns->path_lock);
@@ -162,13 +160,20 @@ void weft_rdma_path_settle(struct weft_rdma_ns *ns)
  * @ns: the namespace
  * @bytes: the new limit
  *
+ * The volume is told, because it cuts operations on memory by it.
+ *
  * Context: process context, may sleep.
  */
 void weft_rdma_path_fit(struct weft_rdma_ns *ns, u32 bytes)
 {
+	struct weft_rdma_path *rp;
+
 	mutex_lock(&ns->path_lock);
-	if (ns->path)
-		WRITE_ONCE(ns->path->path.mem_bytes, min(ns->path->path.mem_bytes, bytes));
+	rp = ns->path;
+	if (rp && bytes < rp->path.mem_bytes) {
+		WRITE_ONCE(rp->path.mem_bytes, bytes);
+		rp->path.events->peers(&rp->path);
+	}
 	mutex_unlock(&ns->path_lock);
 }
 
@@ -180,10 +185,16 @@ void weft_rdma_path_fit(struct weft_rdma_ns *ns, u32 bytes)
  */
 void weft_rdma_path_up(struct weft_rdma_ns *ns)
 {
+	struct weft_rdma_path *rp;
+
 	lockdep_assert_held(&ns->ctrl->ns_lock);
 	mutex_lock(&ns->path_lock);
-	if (ns->path)
-		ns->path->path.events->up(&ns->path->path, ns->ana == NVME_ANA_NONOPTIMIZED);
+	rp = ns->path;
+	if (rp) {
+		rp->path.events->up(&rp->path, ns->ana == NVME_ANA_NONOPTIMIZED);
+		/* Its largest operation on memory may be smaller now. */
+		rp->path.events->peers(&rp->path);
+	}
 	mutex_unlock(&ns->path_lock);
 }
 

@@ -658,6 +658,22 @@ static inline bool weft_rdma_large_pages(struct ib_device *ib)
 }
 
 /**
+ * weft_rdma_max_sectors() - the most that one command transfers
+ * @ctrl: the controller; its identify data are known
+ *
+ * A start within a page costs a page of the registration.
+ *
+ * Context: any.
+ * Return: in sectors of 512 bytes.
+ */
+static inline u32 weft_rdma_max_sectors(const struct weft_rdma_ctrl *ctrl)
+{
+	u32 bytes = min_t(size_t, ctrl->info.max_bytes, ctrl->map_bytes);
+
+	return min(bytes >> SECTOR_SHIFT, (ctrl->mr_pages - 1) * (SZ_4K >> SECTOR_SHIFT));
+}
+
+/**
  * weft_rdma_post_recv() - give the device a buffer for a response
  * @queue: its queue pair is there
  * @recv: not posted
@@ -753,7 +769,6 @@ struct weft_rdma_ns *weft_rdma_ns_of(struct gendisk *disk);
 void weft_rdma_ns_kill_all(struct weft_rdma_ctrl *ctrl, bool paused_only);
 void weft_rdma_ns_sync(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_ns_flush_timeouts(struct weft_rdma_ctrl *ctrl);
-u32 weft_rdma_max_sectors(const struct weft_rdma_ctrl *ctrl);
 void weft_rdma_ns_fit(struct weft_rdma_ctrl *ctrl);
 
 /**
