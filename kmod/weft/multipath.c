@@ -340,6 +340,8 @@ void weft_mpath_identified(struct weft_path *path)
 	WRITE_ONCE(path->standby, false);
 	smp_wmb();	/* before its bit; weft_mpath_requeue() reads it */
 	change = weft_mpath_apply(path, path->usable, path->nonoptimized);
+	/* The others may be dead. */
+	weft_mpath_select_bdev(member);
 	spin_unlock_irq(&member->mpath.lock);
 	if (change)
 		weft_mpath_tell_restored(path, path->nonoptimized, change);

@@ -65,6 +65,17 @@ static void weft_path_check_work(struct work_struct *work)
 	memalloc_noio_restore(noio);
 }
 
+/* Is its disk of the size of the member's? */
+static bool weft_path_fits(struct weft_member *member, const struct weft_path *path)
+{
+	sector_t sectors = bdev_nr_sectors(path->bdev), was = bdev_nr_sectors(member->bdev);
+
+	if (bdev_logical_block_size(path->bdev) != bdev_logical_block_size(member->bdev))
+		return false;
+	/* A dead disk has no size any more: what the volume uses has to be there. */
+	return was ? sectors == was : sectors >= weft_member_sectors(member);
+}
+
 /* A path in standby cannot be read: weft_path_check_work() does it when it is usable. */
 static int weft_path_check(struct weft_member *member, struct weft_path *path,
 			   struct weft_why *why)
@@ -79,8 +90,7 @@ static int weft_path_check(struct weft_member *member, struct weft_path *path,
 		return weft_refuse(why, -ENODEV,
 				   "member %u is gone, which is final: stop volume %s and assemble it again",
 				   member->index, member->volume->name);
-	if (bdev_nr_bytes(path->bdev) != bdev_nr_bytes(member->bdev) ||
-	    bdev_logical_block_size(path->bdev) != bdev_logical_block_size(member->bdev))
+	if (!weft_path_fits(member, path))
 		return weft_refuse(why, -EINVAL, "%s is not of the size of member %u",
 				   path->address, member->index);
 	/* The volume's limits are fixed, and the new device must fit them. */
