@@ -265,10 +265,17 @@ static int weft_ctrl_count_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *
 /* A command of the setup that timed out has stopped the queue, even if it was answered after all. */
 static int weft_queue_set_live(struct weft_rdma_queue *queue, struct weft_why *why)
 {
-	if (!test_bit(WEFT_QUEUE_CONNECTED, &queue->flags))
+	bool connected;
+
+	/* Under the lock of weft_rdma_queue_stop(), which may be running in the timeout handler. */
+	mutex_lock(&queue->lock);
+	connected = test_bit(WEFT_QUEUE_CONNECTED, &queue->flags);
+	if (connected)
+		set_bit(WEFT_QUEUE_LIVE, &queue->flags);
+	mutex_unlock(&queue->lock);
+	if (!connected)
 		return weft_refuse(why, -ETIMEDOUT, "queue %u: the target answers too late",
 				   queue->index);
-	set_bit(WEFT_QUEUE_LIVE, &queue->flags);
 	return 0;
 }
 
