@@ -181,6 +181,12 @@ static void weft_response_keys(struct weft_rdma_queue *queue, const struct ib_wc
 		weft_rdma_peer_keys_lost(queue);
 }
 
+static bool weft_queue_soft_iwarp(const struct weft_rdma_queue *queue)
+{
+	return ib_uses_virt_dma(queue->ctrl->ib) &&
+	       rdma_protocol_iwarp(queue->ctrl->ib, queue->cm_id->port_num);
+}
+
 static void weft_response(struct weft_rdma_queue *queue, struct ib_wc *wc,
 			  const struct nvme_completion *cqe)
 {
@@ -201,6 +207,12 @@ static void weft_response(struct weft_rdma_queue *queue, struct ib_wc *wc,
 			weft_response_keys(queue, wc);
 			return;
 		}
+		/*
+		 * Soft-iWARP invalidates a key also before it is registered, when a
+		 * target has guessed it.
+		 */
+		if (unlikely(slot->pending & WEFT_SLOT_SEND) && weft_queue_soft_iwarp(queue))
+			weft_slot_invalidate(queue, slot);
 	} else if (slot->mapped) {
 		weft_slot_invalidate(queue, slot);
 	}
