@@ -95,6 +95,9 @@ bool weft_mq_fit_commands(struct request_queue *q, const struct weft_mq_limits *
 			     limits->max_sectors);
 #else
 	blk_queue_max_hw_sectors(q, limits->max_sectors);
+	/* Newer kernels do this themselves: without a granularity, discards would fail. */
+	if (limits->max_discard_sectors && !q->limits.discard_granularity)
+		q->limits.discard_granularity = q->limits.physical_block_size;
 	blk_queue_max_discard_sectors(q, limits->max_discard_sectors);
 	blk_queue_max_write_zeroes_sectors(q, limits->max_write_zeroes_sectors);
 #endif
