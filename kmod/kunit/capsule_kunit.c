@@ -347,6 +347,26 @@ static void info_same(struct kunit *test)
 			   "its UUID is 00000008-0000-0000-0000-000000000000, before 00000007-0000-0000-0000-000000000000");
 }
 
+static void info_disks(struct kunit *test)
+{
+	struct weft_ns_id a = {}, b = {};
+
+	/* Without an id of the same kind, nothing is known. */
+	KUNIT_EXPECT_FALSE(test, weft_info_same_disk(&a, &b));
+	KUNIT_EXPECT_FALSE(test, weft_info_other_disk(&a, &b));
+	a.nguid[3] = 1;
+	b.uuid[3] = 1;
+	KUNIT_EXPECT_FALSE(test, weft_info_same_disk(&a, &b));
+	KUNIT_EXPECT_FALSE(test, weft_info_other_disk(&a, &b));
+	b.nguid[3] = 1;
+	KUNIT_EXPECT_FALSE(test, weft_info_other_disk(&a, &b));
+	a.uuid[3] = 1;
+	KUNIT_EXPECT_TRUE(test, weft_info_same_disk(&a, &b));
+	b.nguid[3] = 2;
+	KUNIT_EXPECT_FALSE(test, weft_info_same_disk(&a, &b));
+	KUNIT_EXPECT_TRUE(test, weft_info_other_disk(&a, &b));
+}
+
 static void ana_group(void *log, u32 *at, u32 group, u32 nsids, u8 state)
 {
 	struct nvme_ana_group_desc *desc = log + *at;
@@ -402,6 +422,7 @@ static struct kunit_case capsule_cases[] = {
 	KUNIT_CASE(info_ana),
 	KUNIT_CASE(info_identity),
 	KUNIT_CASE(info_same),
+	KUNIT_CASE(info_disks),
 	{}
 };
 

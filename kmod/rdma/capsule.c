@@ -555,16 +555,25 @@ bool weft_info_same_disk(const struct weft_ns_id *a, const struct weft_ns_id *b)
 	       !memcmp(a->eui64, b->eui64, sizeof(a->eui64));
 }
 
+static bool weft_id_differs(const u8 *a, const u8 *b, size_t size)
+{
+	return memchr_inv(a, 0, size) && memchr_inv(b, 0, size) && memcmp(a, b, size);
+}
+
 /**
  * weft_info_other_disk() - do two controllers have different namespaces?
  * @a: its identity by the first
  * @b: by the second
  *
- * Return: true if both have an id and these differ; false without an id, too.
+ * Targets may give a disk ids of different kinds, which say nothing.
+ *
+ * Return: true if ids of the same kind differ.
  */
 bool weft_info_other_disk(const struct weft_ns_id *a, const struct weft_ns_id *b)
 {
-	return weft_info_has_id(a) && weft_info_has_id(b) && !weft_info_same_disk(a, b);
+	return weft_id_differs(a->uuid, b->uuid, sizeof(a->uuid)) ||
+	       weft_id_differs(a->nguid, b->nguid, sizeof(a->nguid)) ||
+	       weft_id_differs(a->eui64, b->eui64, sizeof(a->eui64));
 }
 
 /**
