@@ -128,6 +128,7 @@ static struct page *weft_memory_page(const void *at)
 /* Find the pages behind the exporter's CPU mapping. */
 static int weft_memory_find_pages(struct weft_memory *mem, struct weft_why *why)
 {
+	u64 first = offset_in_page(mem->first);
 	u8 *at = mem->map.vaddr;
 	unsigned long i;
 
@@ -135,8 +136,7 @@ static int weft_memory_find_pages(struct weft_memory *mem, struct weft_why *why)
 		return weft_refuse(why, -EOPNOTSUPP,
 				   "the dma-buf's memory is a device's, which software RDMA cannot reach: allow bounce");
 	at += mem->first & PAGE_MASK;
-	mem->first = offset_in_page(mem->first);
-	mem->page_count = PAGE_ALIGN(mem->first + mem->length) >> PAGE_SHIFT;
+	mem->page_count = PAGE_ALIGN(first + mem->length) >> PAGE_SHIFT;
 	mem->pages = kvcalloc(mem->page_count, sizeof(*mem->pages),
 			      GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!mem->pages)
@@ -152,6 +152,7 @@ static int weft_memory_find_pages(struct weft_memory *mem, struct weft_why *why)
 		}
 		mem->pages[i] = page;
 	}
+	mem->first = first;
 	return 0;
 }
 
@@ -257,8 +258,15 @@ static int weft_memory_import(struct weft_memory *mem, struct weft_volume *vol,
 		return weft_memory_refuse(vol, req->flags, why) ?:
 		       weft_refuse(why, -EOPNOTSUPP, "no direct route");
 	ret = weft_memory_map(mem, why);
-	if (!ret && mem->route == WEFT_MEM_ROUTE_VMAP)
-		ret = weft_memory_find_pages(mem, why);
+	if (ret || mem->route == WEFT_MEM_ROUTE_BOUNCE)
+		return ret;
+	ret = weft_memory_find_pages(mem, why);
+	/* The CPU mapping suffices for copies. */
+	if (ret == -EOPNOTSUPP && req->flags & WEFT_MEM_ALLOW_BOUNCE && !mem->persistent) {
+		mem->route = WEFT_MEM_ROUTE_BOUNCE;
+		why->text[0] = 0;
+		ret = 0;
+	}
 	return ret;
 }
 
@@ -381,6 +389,9 @@ out_ref:
 	weft_mem_ref_kill(&mem->ref);
 	weft_mem_ref_wait(&mem->ref, NULL);
 out_free:
+	weft_peers_stop(mem);
+	if (mem->peer)
+		synchronize_rcu();
 	weft_memory_free(mem, mf);
 	return ret;
 }

@@ -273,8 +273,11 @@ static int weft_peers_try(struct weft_memory *mem, struct weft_volume *vol, stru
 		mutex_unlock(&weft_volumes_lock);
 	}
 	memalloc_noio_restore(noio);
-	if (ret)
+	if (ret && mem->peer) {
+		weft_peers_stop(mem);
+		synchronize_rcu();
 		weft_peers_remove(mem, vol);
+	}
 	return ret;
 }
 
