@@ -157,7 +157,14 @@ result<void> make_namespace(const export_spec& spec, undo_stack& undo)
         done = set_p2pmem(ns, spec);
     if (!done)
         return done;
-    if (const int err = write_attribute(ns / "enable", "1"))
+    const int err = write_attribute(ns / "enable", "1");
+    if (err == -EINVAL && spec.p2pmem != "off")
+        return fail(
+            exit_code_of(-err),
+            "the target cannot use {} with --p2pmem {}: the disk's driver cannot do peer-to-peer DMA, or "
+            "no such memory is within its reach (the kernel log says which); --p2pmem off does without",
+            spec.device, spec.p2pmem);
+    if (err)
         return fail(exit_code_of(-err), "the target cannot open {}: {}", spec.device, std::strerror(-err));
     undo.push([ns] { static_cast<void>(write_attribute(ns / "enable", "0")); });
     return {};

@@ -97,20 +97,25 @@ is "the target has nothing of all that" "$(diff /tmp/before /tmp/after)" ""
 is "and nothing is saved" "$(weftctl exports)" "nothing is exported"
 refused "another program's subsystem is not unexported" 4 "is not an export of weftctl" weftctl unexport nqn.others
 
-# --- Memory of a controller, where kernel and hardware have it
-cmb=
+# --- Memory of a controller, where kernel and hardware have it: its own disk reaches it for sure
+cmb='' cmb_disk=''
 for published in /sys/bus/pci/devices/*/p2pmem/published; do
 	device=${published%/p2pmem/published}
 	[ "$(cat "$published" 2>/dev/null)" != 1 ] || cmb=${device##*/}
 done
+for disk in /sys/block/nvme*n1; do
+	case $(readlink -f "$disk/device") in */"$cmb"/*) cmb_disk=/dev/${disk##*/} ;; esac
+done
 p2pmem() { cat $cfs/subsystems/nqn.cmb/namespaces/1/p2pmem; }
-if [ -n "$cmb" ] && [ -e $cfs/subsystems/nqn.others/namespaces/1/p2pmem ]; then
-	ok "exported through a controller's memory" weftctl export /dev/a "${any[@]}" --subnqn nqn.cmb --p2pmem "$cmb"
+if [ -n "$cmb" ] && [ -n "$cmb_disk" ] && [ -e $cfs/subsystems/nqn.others/namespaces/1/p2pmem ]; then
+	ok "exported through a controller's memory" \
+		weftctl export "$cmb_disk" "${any[@]}" --subnqn nqn.cmb --p2pmem "$cmb"
 	is "the target knows which" "$(p2pmem)" "$cmb"
 	ok "and no longer" weftctl unexport nqn.cmb
-	ok "through a near one" weftctl export /dev/a "${any[@]}" --subnqn nqn.cmb --p2pmem auto
+	ok "through a near one" weftctl export "$cmb_disk" "${any[@]}" --subnqn nqn.cmb --p2pmem auto
 	is "the target chooses" "$(p2pmem)" 1
 	ok "and no longer, again" weftctl unexport nqn.cmb
+	bad "a disk that cannot use it" 2 "cannot do peer-to-peer DMA" /dev/a "${any[@]}" --p2pmem "$cmb"
 else
 	skip "exported through a controller's memory" "no CONFIG_PCI_P2PDMA or no controller memory buffer here"
 fi
