@@ -2,20 +2,57 @@
 """Jobs and the order in which they run: as many at a time as keep the processors busy, the longest chain of them first.
 
 A guest that emulates two processors takes both at times, and waits at others for a keep-alive or for a lease. How much of a
-processor a job usually takes is known from the runs before; what never ran is taken to need one.
+processor a job usually takes is known from the runs before; what never ran is taken to need one. Where the processors are idle
+all the same, more jobs run.
 """
 import dataclasses
 import os
 import threading
 import time
+from pathlib import Path
 
 from . import process
 from .result import FAILED, SKIPPED, Result, counts
 
 
-# Jobs at one time; and what may be asked of the processors beyond what they have. With more jobs, each takes longer, so that
-# it seems to need less of a processor, and still more would run the next time.
-MOST, SPARE = 3, 0.25
+# Jobs at one time by what they usually take, and what may be asked of the processors beyond what they have. With more jobs,
+# each takes longer, so that it seems to need less of a processor, and still more would run the next time.
+USUAL, SPARE = 3, 0.25
+# Jobs at one time at all: those beyond USUAL begin one by one, when so many processors were idle for so many seconds, and so
+# much memory is free.
+MOST, IDLE, IDLE_SECONDS, FREE_BYTES = 6, 0.5, 15, 6 << 30
+
+
+class Idle:
+    """How many processors had nothing to do of late."""
+
+    def __init__(self):
+        self._samples = []
+
+    @staticmethod
+    def _now():
+        idle, waiting = (Path("/proc/stat").read_text().split()[4:6])
+        return time.monotonic(), (int(idle) + int(waiting)) / os.sysconf("SC_CLK_TCK")
+
+    def sample(self):
+        now = self._now()
+        self._samples = [sample for sample in self._samples if sample[0] > now[0] - 2 * IDLE_SECONDS] + [now]
+
+    def forget(self):
+        self._samples = []
+
+    def processors(self):
+        """0 if that is not known for IDLE_SECONDS."""
+        if not self._samples:
+            return 0
+        (begin, was), (end, now) = self._samples[0], self._samples[-1]
+        return (now - was) / (end - begin) if end - begin >= IDLE_SECONDS else 0
+
+
+def memory_free():
+    """Bytes that programs may still use."""
+    lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    return int(lines["MemAvailable"].split()[0]) << 10
 
 
 @dataclasses.dataclass(eq=False)
@@ -48,7 +85,7 @@ class Run:
         self.slots = max(2, len(os.sched_getaffinity(0)))
         self.start = time.monotonic()
         self._changed = threading.Condition()
-        self._weights = {}
+        self._weights, self._idle = {}, Idle()
         for job in self.jobs.values():
             self._weight(job)
 
@@ -68,14 +105,19 @@ class Run:
         return sorted(ready, key=lambda job: -self._weights[job.name])
 
     def _next(self):
-        """Jobs to begin now: the processors have room for what each usually takes."""
+        """Jobs to begin now: the processors have room for what each usually takes, or are seen to be idle."""
         running, chosen = self.running(), []
         taken = sum(self.times.processors(job.name) for job in running)
-        for job in self._ready():
+        ready = self._ready()
+        for job in ready:
             more = self.times.processors(job.name)
-            if len(running) + len(chosen) < MOST and (not taken or taken + more <= self.slots + SPARE):
+            if len(running) + len(chosen) < USUAL and (not taken or taken + more <= self.slots + SPARE):
                 chosen.append(job)
                 taken += more
+        if not chosen and ready and len(running) < MOST and self._idle.processors() >= IDLE and memory_free() >= FREE_BYTES:
+            chosen = ready[:1]
+        if chosen:
+            self._idle.forget()
         return chosen
 
     def running(self):
@@ -123,6 +165,7 @@ class Run:
         try:
             with self._changed:
                 while any(job.state() != "done" for job in self.jobs.values()):
+                    self._idle.sample()
                     for job in self._next():
                         job.begun = time.monotonic()
                         threading.Thread(target=self._execute, args=(job,), daemon=True).start()
