@@ -418,6 +418,27 @@ void weft_rdma_free_sets(struct weft_rdma_ctrl *ctrl)
 		weft_rdma_set_free(&ctrl->set, ctrl->connect_q);
 }
 
+/*
+ * A timeout handler that began before the answer came may stop a queue that is live
+ * by now. Wait for it, and look.
+ */
+static int weft_ctrl_check_live(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
+{
+	u32 i;
+
+	flush_work(&ctrl->admin_q->timeout_work);
+	flush_work(&ctrl->connect_q->timeout_work);
+	for (i = 0; i < ctrl->queue_count; i++) {
+		bool up = i <= ctrl->io_up ||
+			  (i >= ctrl->poll_from && i < ctrl->poll_from + ctrl->poll_up);
+
+		if (up && !test_bit(WEFT_QUEUE_LIVE, &ctrl->queues[i].flags))
+			return weft_refuse(why, -ETIMEDOUT,
+					   "queue %u: the target answers too late", i);
+	}
+	return 0;
+}
+
 /**
  * weft_rdma_setup() - set an association up
  * @ctrl: CONNECTING, with nothing connected; its disks are paused
@@ -458,7 +479,7 @@ int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 		events |= NVME_AEN_CFG_ANA_CHANGE;
 	if (events)
 		weft_ctrl_set_features(ctrl, NVME_FEAT_ASYNC_EVENT, events, NULL);
-	return 0;
+	return weft_ctrl_check_live(ctrl, why);
 }
 
 /**
