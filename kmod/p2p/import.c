@@ -97,10 +97,13 @@ struct weft_import *weft_import_attach(const struct weft_import_request *req,
 	import->attach = dma_buf_dynamic_attach(req->dmabuf, req->device, &weft_import_ops,
 						import);
 	if (IS_ERR(import->attach)) {
-		ret = weft_refuse(why, PTR_ERR(import->attach),
-				  "no direct route: the exporter (%s) does not let %s attach (error %ld): no peer-to-peer path between the two, or it has none",
-				  req->dmabuf->exp_name, dev_name(req->device),
-				  -PTR_ERR(import->attach));
+		ret = PTR_ERR(import->attach);
+		/* Of NVIDIA's driver; not an error number for users. */
+		if (ret == -ENOTSUPP)
+			ret = -EOPNOTSUPP;
+		weft_refuse(why, ret,
+			    "no direct route: the exporter (%s) does not let %s attach (error %d): no peer-to-peer path between the two, or it has none",
+			    req->dmabuf->exp_name, dev_name(req->device), -ret);
 		goto out_free;
 	}
 	if (!import->attach->peer2peer) {

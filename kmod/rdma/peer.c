@@ -30,6 +30,8 @@
 
 /* Queues that could not be connected are tried again after this. */
 #define WEFT_PEER_RETRY		(10 * HZ)
+/* After so many refusals of an exporter, the time between two tries does not double any more. */
+#define WEFT_PEER_REFUSED	6
 /* Registration that another thread blocks: number of tries, and delay in ms. */
 #define WEFT_PEER_REGISTERS	10
 #define WEFT_PEER_REGISTER_MS	20
@@ -319,8 +321,11 @@ static int weft_peer_up(struct weft_rdma_ctrl *ctrl, struct weft_peer *wanted,
 	if (!ret)
 		ret = weft_peers_register_soon(domain, wanted, why);
 	weft_domain_put(domain);
+	/* An exporter that refuses each time is asked less and less often. */
 	if (again)
-		weft_peer_queue_work(ctrl, WEFT_PEER_RETRY);
+		weft_peer_queue_work(ctrl, WEFT_PEER_RETRY << ctrl->mem_refused);
+	if (!wanted)
+		ctrl->mem_refused = again ? min(ctrl->mem_refused + 1, WEFT_PEER_REFUSED) : 0;
 	/* An error about other memory does not matter here; its work tries again. */
 	if (ret && ready && wanted && !wanted->req.persistent) {
 		weft_peer_queue_work(ctrl, WEFT_PEER_RETRY);

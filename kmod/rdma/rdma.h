@@ -379,6 +379,7 @@ struct weft_rdma_options {
  * @mem_work: connects them, again
  * @mem_volume: UUID of the volume they are for, while there are @mem_users
  * @mem_users: paths of that volume that have peer memory
+ * @mem_refused: how often @mem_work could not map a memory, one time after the other
  * @mem_first: index of the first of these queues; one for each I/O queue that
  *	is not polled
  * @mem_count: number of these queues; 0 if the target grants none
@@ -469,6 +470,7 @@ struct weft_rdma_ctrl {
 	struct delayed_work	mem_work;
 	u8			mem_volume[16];
 	u32			mem_users;
+	int			mem_refused;
 	u32			mem_first;
 	u32			mem_count;
 	bool			mem_ready;
