@@ -20,7 +20,7 @@ from .result import FAILED, SKIPPED, Result, counts
 USUAL, SPARE = 3, 0.25
 # Jobs at one time at all: those beyond USUAL begin one by one, when so many processors were idle for so many seconds, and so
 # much memory is free.
-MOST, IDLE, IDLE_SECONDS, FREE_BYTES = 6, 0.5, 15, 6 << 30
+MOST, IDLE, IDLE_SECONDS, FREE_BYTES = 4, 0.5, 15, 6 << 30
 
 
 class Idle:
