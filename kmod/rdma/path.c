@@ -192,7 +192,7 @@ void weft_rdma_path_up(struct weft_rdma_ns *ns)
 	rp = ns->path;
 	if (rp) {
 		rp->path.events->up(&rp->path, ns->ana == NVME_ANA_NONOPTIMIZED);
-		/* Its largest operation on memory may be smaller now. */
+		/* weft_rdma_paths_peers() skipped it while it was not READY. */
 		rp->path.events->peers(&rp->path);
 	}
 	mutex_unlock(&ns->path_lock);

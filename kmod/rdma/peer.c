@@ -248,7 +248,7 @@ static bool weft_peers_persistent(struct weft_domain *domain)
 
 static int weft_peer_queues_start(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 {
-	u32 made = 0, i;
+	u32 made = 0;
 	int ret;
 
 	lockdep_assert_held(&ctrl->mem_lock);
@@ -257,12 +257,6 @@ static int weft_peer_queues_start(struct weft_rdma_ctrl *ctrl, struct weft_why *
 				   "no direct route: the target of %s grants no queues for memory that is registered for good",
 				   dev_name(&ctrl->dev));
 	ret = weft_rdma_start_queues(ctrl, ctrl->mem_first, ctrl->mem_count, &made, why);
-	/* A timeout that began before the answer came may stop a queue until here. */
-	flush_work(&ctrl->connect_q->timeout_work);
-	for (i = 0; i < ctrl->mem_count && !ret; i++)
-		if (!test_bit(WEFT_QUEUE_LIVE, &ctrl->queues[ctrl->mem_first + i].flags))
-			ret = weft_refuse(why, -ETIMEDOUT, "queue %u: the target answers too late",
-					  ctrl->mem_first + i);
 	if (!ret) {
 		WRITE_ONCE(ctrl->mem_up, true);
 		return 0;

@@ -329,6 +329,23 @@ static int weft_queue_start_io(struct weft_rdma_ctrl *ctrl, u32 index,
 	return weft_rdma_queue_start(queue, why);
 }
 
+/*
+ * A timeout handler that began before the answer came may stop a queue that is live
+ * by now. Wait for it, and look.
+ */
+static int weft_queues_check_live(struct weft_rdma_ctrl *ctrl, struct request_queue *q,
+				  u32 first, u32 count, struct weft_why *why)
+{
+	u32 i;
+
+	flush_work(&q->timeout_work);
+	for (i = first; i < first + count; i++)
+		if (!test_bit(WEFT_QUEUE_LIVE, &ctrl->queues[i].flags))
+			return weft_refuse(why, -ETIMEDOUT,
+					   "queue %u: the target answers too late", i);
+	return 0;
+}
+
 static int weft_queue_finish_io(struct weft_rdma_queue *queue, struct weft_why *why)
 {
 	int ret;
@@ -376,7 +393,7 @@ int weft_rdma_start_queues(struct weft_rdma_ctrl *ctrl, u32 first, u32 count, u3
 		}
 	}
 	*made = i - first;
-	return ret;
+	return ret ?: weft_queues_check_live(ctrl, ctrl->connect_q, first, count, why);
 }
 
 static int weft_ctrl_alloc_set(struct weft_rdma_ctrl *ctrl)
@@ -416,27 +433,6 @@ void weft_rdma_free_sets(struct weft_rdma_ctrl *ctrl)
 	mutex_unlock(&ctrl->mem_lock);
 	if (ready)
 		weft_rdma_set_free(&ctrl->set, ctrl->connect_q);
-}
-
-/*
- * A timeout handler that began before the answer came may stop a queue that is live
- * by now. Wait for it, and look.
- */
-static int weft_ctrl_check_live(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
-{
-	u32 i;
-
-	flush_work(&ctrl->admin_q->timeout_work);
-	flush_work(&ctrl->connect_q->timeout_work);
-	for (i = 0; i < ctrl->queue_count; i++) {
-		bool up = i <= ctrl->io_up ||
-			  (i >= ctrl->poll_from && i < ctrl->poll_from + ctrl->poll_up);
-
-		if (up && !test_bit(WEFT_QUEUE_LIVE, &ctrl->queues[i].flags))
-			return weft_refuse(why, -ETIMEDOUT,
-					   "queue %u: the target answers too late", i);
-	}
-	return 0;
 }
 
 /**
@@ -479,7 +475,7 @@ int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 		events |= NVME_AEN_CFG_ANA_CHANGE;
 	if (events)
 		weft_ctrl_set_features(ctrl, NVME_FEAT_ASYNC_EVENT, events, NULL);
-	return weft_ctrl_check_live(ctrl, why);
+	return weft_queues_check_live(ctrl, ctrl->admin_q, 0, 1, why);
 }
 
 /**
