@@ -277,6 +277,7 @@ void weft_memory_copy(struct weft_memory *mem, u64 at, struct page **pages, u32 
 /* peers.c */
 int weft_peers_add(struct weft_memory *mem, struct weft_volume *vol, struct weft_why *why);
 void weft_peers_stop(struct weft_memory *mem);
+void weft_peers_stop_wait(struct weft_memory *mem);
 void weft_peers_remove(struct weft_memory *mem, struct weft_volume *vol);
 void weft_peers_path_added(struct weft_member *member, struct weft_path *path);
 

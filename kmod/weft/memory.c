@@ -389,9 +389,7 @@ out_ref:
 	weft_mem_ref_kill(&mem->ref);
 	weft_mem_ref_wait(&mem->ref, NULL);
 out_free:
-	weft_peers_stop(mem);
-	if (mem->peer)
-		synchronize_rcu();
+	weft_peers_stop_wait(mem);
 	weft_memory_free(mem, mf);
 	return ret;
 }
@@ -412,9 +410,7 @@ int weft_memory_unregister(struct weft_mem_file *mf, u32 id)
 		return -ENOENT;
 	weft_mem_ref_kill(&mem->ref);
 	weft_mem_ref_wait(&mem->ref, mf);
-	weft_peers_stop(mem);
-	if (mem->peer)
-		synchronize_rcu();
+	weft_peers_stop_wait(mem);
 	weft_memory_free(mem, mf);
 	return 0;
 }
