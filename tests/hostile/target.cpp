@@ -34,6 +34,7 @@
 #include <rdma/rdma_cma.h>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 namespace
@@ -231,6 +232,19 @@ public:
         post(index | foreign, wr, slots_[0].data, block);
     }
 
+    /// Waits up to a second for what became of a trespass: the host ends the association for it, and the
+    /// event that says so can come before the completion.
+    void end_trespass()
+    {
+        for (int tries = 0; owner_ && tries < 100; tries++) {
+            ibv_wc wc;
+            if (ibv_poll_cq(cq_, 1, &wc) < 1)
+                std::this_thread::sleep_for(std::chrono::milliseconds(10));
+            else if (wc.wr_id & foreign)
+                trespassed(wc);
+        }
+    }
+
     /// Answers a command that is stuck. Returns false if it is not this one's.
     bool abort(std::uint16_t qid, std::uint16_t id)
     {
@@ -269,8 +283,7 @@ public:
         const int n = ibv_poll_cq(cq_, 16, wc);
         for (int i = 0; i < n; i++) {
             if (wc[i].wr_id & foreign) {
-                say("another's key: %s", wc[i].status == IBV_WC_SUCCESS ? "taken" : "refused");
-                owner_->respond(wc[i].wr_id & 0xffff);
+                trespassed(wc[i]);
                 continue;
             }
             if (wc[i].status != IBV_WC_SUCCESS)
@@ -287,6 +300,13 @@ public:
     }
 
 private:
+    void trespassed(const ibv_wc& wc)
+    {
+        say("another's key: %s", wc.status == IBV_WC_SUCCESS ? "taken" : "refused");
+        owner_->respond(wc.wr_id & 0xffff);
+        owner_ = nullptr;
+    }
+
     void receive(unsigned index)
     {
         ibv_sge sge{reinterpret_cast<std::uint64_t>(slots_[index].capsule), command_size + inline_size,
@@ -792,6 +812,8 @@ void handle_events(rdma_event_channel* channel)
         case RDMA_CM_EVENT_DISCONNECTED:
         case RDMA_CM_EVENT_TIMEWAIT_EXIT:
             rdma_disconnect(copy.id);
+            if (auto ended = connections.find(copy.id); ended != connections.end())
+                ended->second->end_trespass();
             connections.erase(copy.id);
             break;
         default:
