@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Asymmetric namespace access (ANA): two rails to the kernel's target, whose ANA
 # states change while fio verifies, and under registered memory.
-# lab-kernel: debian12 uml
+# lab-kernel: uml
 . "${0%/*}/lib.sh"
 
 load_weft 2000

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # libweft's engine for fio: the jobs by it, on ordinary devices and files, on a
 # volume of local members and one over soft-RoCE, and a sealed file.
-# lab-kernel: debian12 uml
+# lab-kernel: uml
 . "${0%/*}/lib.sh"
 
 engine=/usr/local/lib/libweft-fio.so

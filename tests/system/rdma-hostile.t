@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # A target that breaks the rules (tests/hostile): the association ends, one line
 # of the log says why, I/O goes on afterwards, and the host takes no harm.
-# lab-kernel: debian13
+# lab-kernel: uml
 # shellcheck disable=SC2154 # What hostile_begin sets.
 . "${0%/*}/lib.sh"
 
