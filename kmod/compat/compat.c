@@ -142,6 +142,27 @@ static struct weft_common weft_common_of(struct block_device **members, u32 coun
 	return c;
 }
 
+/*
+ * weft_disk_atomic_fits() - whether a device writes as a whole what a disk does
+ *
+ * The block layer takes atomic writes whose size is a power of two, at a
+ * multiple of it. So a boundary of the device does not matter.
+ */
+static bool weft_disk_atomic_fits(struct gendisk *disk, struct block_device *bdev)
+{
+#ifdef BLK_FEAT_ATOMIC_WRITES
+	struct request_queue *has = bdev_get_queue(bdev), *wants = disk->queue;
+
+	return !queue_atomic_write_unit_max_bytes(wants) ||
+	       (queue_atomic_write_unit_max_bytes(has) >=
+		queue_atomic_write_unit_max_bytes(wants) &&
+		queue_atomic_write_unit_min_bytes(has) <=
+		queue_atomic_write_unit_min_bytes(wants));
+#else
+	return true;	/* the disk has none */
+#endif
+}
+
 /**
  * weft_disk_misses() - find a feature of a disk that a new device lacks
  * @disk: made by weft_disk_alloc()
@@ -171,6 +192,8 @@ const char *weft_disk_misses(struct gendisk *disk, struct block_device *bdev)
 		return "writes that are never flushed";
 	if (queue_dma_alignment(bdev_get_queue(bdev)) > queue_dma_alignment(disk->queue))
 		return "memory that is aligned as little";
+	if (!weft_disk_atomic_fits(disk, bdev))
+		return "atomic writes of that size";
 	return NULL;
 }
 

@@ -97,6 +97,26 @@ python3 -c 'import os; f = os.open("/dev/weft/v", os.O_RDWR); os.fsync(f)' 2>/de
 weftctl stop v >/dev/null
 dmsetup remove flaky; remove_null bad
 
+# --- A path that writes less as a whole than the volume does
+if modprobe -q sd_mod && modprobe -q scsi_debug atomic_wr=1 dev_size_mb=64 && modprobe loop; then
+	scsi_disk() { compgen -G "/sys/bus/pseudo/drivers/scsi_debug/adapter0/host*/target*/*:*/block/*" >/tmp/scsi; }
+	ok "a disk with atomic writes" until_true 20 scsi_disk
+	disk=/dev/$(basename "$(cat /tmp/scsi)")
+	udevadm settle 2>/dev/null
+	weftctl create v "$disk" --force >/dev/null
+	if [ "$(cat '/sys/block/weft!v/queue/atomic_write_unit_max_bytes' 2>/dev/null || echo 0)" -gt 0 ]; then
+		losetup --direct-io=on /dev/loop0 "$disk"
+		refused "a path without atomic writes is refused" 2 "atomic writes" weftctl path add v /dev/loop0
+		losetup -d /dev/loop0
+	else
+		skip "a path without atomic writes is refused" "this kernel's scsi_debug or block layer has none"
+	fi
+	weftctl stop v >/dev/null
+	modprobe -r scsi_debug
+else
+	skip "a path without atomic writes is refused" "this kernel has no scsi_debug"
+fi
+
 # --- Stop and assemble, over and over, while others look and write
 weftctl create v /dev/g0 /dev/g1 --force >/dev/null
 (while [ ! -e /tmp/enough ]; do
