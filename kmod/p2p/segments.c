@@ -57,7 +57,7 @@ int weft_segments_make(struct weft_segments *segments, struct sg_table *sgt, u64
 	u32 i;
 
 	segments->count = 0;
-	segments->table = kvcalloc(sgt->nents, sizeof(*segments->table), GFP_KERNEL);
+	segments->table = kvcalloc(sgt->nents, sizeof(*segments->table), GFP_KERNEL_ACCOUNT);
 	if (!segments->table)
 		return -ENOMEM;
 	for_each_sgtable_dma_sg(sgt, sg, i) {

@@ -148,7 +148,7 @@ static int weft_mapping_map_pages(struct weft_mapping *mapping, struct weft_why 
 	int ret;
 
 	ret = sg_alloc_table_from_pages(&mapping->sgt, req->pages, req->page_count, 0,
-					(size_t)req->page_count << PAGE_SHIFT, GFP_KERNEL);
+					(size_t)req->page_count << PAGE_SHIFT, GFP_KERNEL_ACCOUNT);
 	if (ret)
 		return ret;
 	ret = ib_dma_map_sgtable_attrs(ib, &mapping->sgt, weft_mapping_dir(mapping), 0);
