@@ -119,7 +119,8 @@ public:
     [[nodiscard]] unsigned undelivered() const noexcept;
     [[nodiscard]] unsigned entries() const noexcept;
 
-    /// `co_await engine.co_read(...)` gives the completion; resumed in poll() or wait() of this engine.
+    /// `co_await engine.co_read(...)` gives the completion; resumed in poll() or wait() of this engine. Await
+    /// it in the expression that makes it: it refers to its arguments, and cannot be copied or moved.
     class Awaitable;
     [[nodiscard]] Awaitable co_read(const Target& target, const Registration& memory, const Io& io) noexcept;
     [[nodiscard]] Awaitable co_write(const Target& target, const Registration& memory, const Io& io) noexcept;
@@ -142,6 +143,8 @@ public:
         : engine_(engine), write_(write), target_(target), memory_(memory), io_(io)
     {
     }
+    Awaitable(const Awaitable&) = delete;
+    Awaitable& operator=(const Awaitable&) = delete;
     [[nodiscard]] bool await_ready() const noexcept { return false; }
     void await_suspend(std::coroutine_handle<> handle) noexcept;
     [[nodiscard]] Completion await_resume() const noexcept { return completion_; }
