@@ -10,8 +10,8 @@
 static const char * const weft_ownership_text[] = {
 	[WEFT_OWNERSHIP_NONE]		= "the volume is released",
 	[WEFT_OWNERSHIP_HELD]		= "the heartbeat succeeds",
-	[WEFT_OWNERSHIP_SUSPENDED]	= "no heartbeat got through in time, writes wait for one",
-	[WEFT_OWNERSHIP_FAILED]		= "heartbeats fail, writes fail until one gets through",
+	[WEFT_OWNERSHIP_SUSPENDED]	= "no heartbeat succeeded in time, writes wait until two in a row do",
+	[WEFT_OWNERSHIP_FAILED]		= "heartbeats fail, writes fail until two in a row succeed",
 };
 
 /*
