@@ -69,6 +69,10 @@ class Times:
         # How many tests share a guest depends on the commit. One that seems short begins last, and is waited for alone.
         if shared := re.match(r"(\d+) tests on ", name):
             default = int(shared[1]) * SHARED_TEST_SECONDS
+        elif name not in self._known and " on " in name:
+            test = name.split(" on ")[0]
+            elsewhere = [known[0] for other, known in self._known.items() if other.startswith(f"{test} on ")]
+            default = max(elsewhere, default=default)
         return self._known.get(name, [default])[0]
 
     def processors(self, name):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Registered memory, and a target that breaks the rules (tests/hostile): keys that are not its to invalidate, or not
 # its at all.
-# lab-kernel: debian13
+# lab-kernel: uml
 # shellcheck disable=SC2154 # What hostile_begin sets.
 . "${0%/*}/lib.sh"
 

@@ -164,7 +164,8 @@ ok "fio, registered memory and generations on it" works 0
 
 # shellcheck disable=SC2034 # Draws set them.
 bad='' pause=0 kinds=()
-chaos_begin "${SOAK_SECONDS:-180}"
+long=${LAB_LONG:+180}
+chaos_begin "${SOAK_SECONDS:-${long:-60}}"
 # Each kind of fault once, in a random order, and again until the time is over.
 # shellcheck disable=SC2154 # chaos_begin sets it.
 until [ -n "$bad" ] || { [ "$chaos_faults" -gt 0 ] && chaos_over; }; do
