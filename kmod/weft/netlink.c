@@ -21,7 +21,7 @@
 #include <net/net_namespace.h>
 #include <net/sock.h>
 
-#include "netlink-gen.h"
+#include "netlink.h"
 
 /*
  * Send the reason of an error before the ack with its code. If there is no
@@ -51,9 +51,17 @@ out_free:
 	nlmsg_free(skb);
 }
 
-/* Every command ends here: send the reason of an error, return the error. */
-static int weft_nl_result(struct genl_info *info, int err, const char *volume,
-			  const struct weft_why *why)
+/**
+ * weft_nl_result() - end a command: send the reason of an error
+ * @info: the command
+ * @err: 0 or the error
+ * @volume: name of the volume, or NULL
+ * @why: the reason; empty if the code says it all
+ *
+ * Return: @err.
+ */
+int weft_nl_result(struct genl_info *info, int err, const char *volume,
+		   const struct weft_why *why)
 {
 	if (err && why->text[0])
 		weft_nl_refused(info, err, volume, why);
@@ -162,17 +170,19 @@ static struct notifier_block weft_nl_notifier = {
 	.notifier_call	= weft_nl_notify,
 };
 
-static int weft_nl_may(struct sk_buff *skb, struct weft_why *why)
+/**
+ * weft_nl_may() - may the sender change volumes?
+ * @skb: the message
+ * @why: gets the reason
+ *
+ * Return: 0 or -EPERM.
+ */
+int weft_nl_may(struct sk_buff *skb, struct weft_why *why)
 {
 	if (netlink_capable(skb, CAP_SYS_ADMIN))
 		return 0;
 	return weft_refuse(why, -EPERM,
 			   "only a process with CAP_SYS_ADMIN may change volumes");
-}
-
-static const char *weft_nl_string(struct nlattr *attr)
-{
-	return attr ? nla_data(attr) : NULL;	/* NUL checked by the policy */
 }
 
 static int weft_nl_put_paths(struct sk_buff *skb, const struct weft_member *member)
@@ -241,13 +251,6 @@ static int weft_nl_put_members(struct sk_buff *skb, const struct weft_volume *vo
 		if (weft_nl_put_member(skb, vol->members[i]))
 			return -EMSGSIZE;
 	return 0;
-}
-
-/* While a volume is assembled or stopped, only its name and state are valid. */
-static bool weft_volume_settled(const struct weft_volume *vol)
-{
-	return vol->state == WEFT_VOLUME_STATE_LIVE ||
-	       vol->state == WEFT_VOLUME_STATE_FAILED;
 }
 
 static int weft_nl_put_volume(struct sk_buff *skb, struct weft_volume *vol)
