@@ -31,8 +31,10 @@ enum weft_volume_state {
  * enum weft_ownership - What this host knows of its own claim on a volume.
  * @WEFT_OWNERSHIP_NONE: assembled read-only, nothing claimed
  * @WEFT_OWNERSHIP_HELD: heartbeats succeed
- * @WEFT_OWNERSHIP_SUSPENDED: no beat got through in time; writes wait
- * @WEFT_OWNERSHIP_FAILED: beats fail; writes fail until one gets through
+ * @WEFT_OWNERSHIP_SUSPENDED: no heartbeat succeeded in time; writes wait until
+ *   two in a row do
+ * @WEFT_OWNERSHIP_FAILED: heartbeats fail; writes fail until two in a row
+ *   succeed
  * @WEFT_OWNERSHIP_LOST: another host took the volume; writes fail for good
  */
 enum weft_ownership {
@@ -79,6 +81,16 @@ enum weft_event_type {
 	WEFT_EVENT_TYPE_STALLED,
 	WEFT_EVENT_TYPE_PATH_CHANGED,
 	WEFT_EVENT_TYPE_MEMBER_RESIZED,
+};
+
+/**
+ * enum weft_io_class - Class of a command, see qos-set.
+ * @WEFT_IO_CLASS_FEED: must not wait
+ * @WEFT_IO_CLASS_BACKGROUND: leaves room for feed commands
+ */
+enum weft_io_class {
+	WEFT_IO_CLASS_FEED,
+	WEFT_IO_CLASS_BACKGROUND,
 };
 
 enum {
@@ -160,6 +172,54 @@ enum {
 };
 
 enum {
+	WEFT_A_QOS_CLASS_CLASS = 1,
+	WEFT_A_QOS_CLASS_IOS,
+	WEFT_A_QOS_CLASS_BYTES,
+	WEFT_A_QOS_CLASS_LATENCY,
+	WEFT_A_QOS_CLASS_HELD,
+	WEFT_A_QOS_CLASS_STALLS,
+	WEFT_A_QOS_CLASS_STALLED,
+	WEFT_A_QOS_CLASS_IN_FLIGHT,
+	WEFT_A_QOS_CLASS_PAD,
+
+	__WEFT_A_QOS_CLASS_MAX,
+	WEFT_A_QOS_CLASS_MAX = (__WEFT_A_QOS_CLASS_MAX - 1)
+};
+
+enum {
+	WEFT_A_QOS_MEMBER_INDEX = 1,
+	WEFT_A_QOS_MEMBER_RATE,
+	WEFT_A_QOS_MEMBER_BEST,
+	WEFT_A_QOS_MEMBER_CLASS,
+	WEFT_A_QOS_MEMBER_PAD,
+
+	__WEFT_A_QOS_MEMBER_MAX,
+	WEFT_A_QOS_MEMBER_MAX = (__WEFT_A_QOS_MEMBER_MAX - 1)
+};
+
+enum {
+	WEFT_A_QOS_VOLUME = 1,
+	WEFT_A_QOS_OFF,
+	WEFT_A_QOS_FEED_LATENCY,
+	WEFT_A_QOS_BACKGROUND_FLOOR,
+	WEFT_A_QOS_FEED_MAX_BYTES,
+	WEFT_A_QOS_FEED_MAX_IOS,
+	WEFT_A_QOS_BACKGROUND_MAX_BYTES,
+	WEFT_A_QOS_BACKGROUND_MAX_IOS,
+	WEFT_A_QOS_FEED_CGROUP,
+	WEFT_A_QOS_BACKGROUND_CGROUP,
+	WEFT_A_QOS_READS,
+	WEFT_A_QOS_WRITES,
+	WEFT_A_QOS_BACKGROUND_FROM,
+	WEFT_A_QOS_MEMBER,
+	WEFT_A_QOS_INDEX,
+	WEFT_A_QOS_PAD,
+
+	__WEFT_A_QOS_MAX,
+	WEFT_A_QOS_MAX = (__WEFT_A_QOS_MAX - 1)
+};
+
+enum {
 	WEFT_A_NOTICE_TYPE = 1,
 	WEFT_A_NOTICE_VOLUME,
 	WEFT_A_NOTICE_MEMBER,
@@ -181,6 +241,8 @@ enum {
 	WEFT_CMD_CONTROLLER_DELETE,
 	WEFT_CMD_PATH_ADD,
 	WEFT_CMD_PATH_REMOVE,
+	WEFT_CMD_QOS_SET,
+	WEFT_CMD_QOS_GET,
 
 	__WEFT_CMD_MAX,
 	WEFT_CMD_MAX = (__WEFT_CMD_MAX - 1)

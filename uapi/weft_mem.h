@@ -189,7 +189,8 @@ struct weft_mem_info {
  * @offset: offset in the target, in bytes; 0 for a flush
  * @memory_offset: offset in the memory, in bytes; 0 for a flush
  * @length: in bytes; 0 for a flush
- * @flags: 0
+ * @flags: 0, or the class of the command: WEFT_MEM_CMD_FEED or
+ *	WEFT_MEM_CMD_BACKGROUND (see weftctl-qos(8))
  */
 struct weft_mem_cmd {
 	__u32	target;
@@ -199,6 +200,10 @@ struct weft_mem_cmd {
 	__u32	length;
 	__u32	flags;
 };
+
+/* Only for a file that a process with CAP_SYS_NICE or CAP_SYS_ADMIN opened. */
+#define WEFT_MEM_CMD_FEED	0x1
+#define WEFT_MEM_CMD_BACKGROUND	0x2
 
 #define WEFT_MEM_CMD_READ	_IOWR('w', 0x60, struct weft_mem_cmd)
 #define WEFT_MEM_CMD_WRITE	_IOWR('w', 0x61, struct weft_mem_cmd)

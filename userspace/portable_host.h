@@ -33,6 +33,11 @@ typedef uint64_t sector_t;
 #define cpu_to_le32		htole32
 #define cpu_to_le64		htole64
 #define scnprintf		snprintf
+#ifndef __cplusplus
+#define min(a, b)		((a) < (b) ? (a) : (b))
+#define max(a, b)		((a) > (b) ? (a) : (b))
+#define clamp(value, low, high)	min(max(value, low), high)
+#endif
 #define check_mul_overflow(a, b, d)	__builtin_mul_overflow(a, b, d)
 #define check_add_overflow(a, b, d)	__builtin_add_overflow(a, b, d)
 
@@ -49,6 +54,11 @@ static inline int ilog2(u64 n)
 static inline u64 div_u64_rem(u64 dividend, u32 divisor, u32 *remainder)
 {
 	*remainder = dividend % divisor;
+	return dividend / divisor;
+}
+
+static inline u64 div64_u64(u64 dividend, u64 divisor)
+{
 	return dividend / divisor;
 }
 

@@ -47,7 +47,7 @@
  * Reads and writes with REQ_NOWAIT that were split and then failed with
  * BLK_STS_AGAIN, or that cannot be split with REQ_NOWAIT. There they may wait.
  */
-#include "weft.h"
+#include "qos.h"
 
 #include <linux/timekeeping.h>
 #include <trace/events/block.h>
@@ -57,6 +57,7 @@
 
 #define WEFT_IO_ACCOUNTED	BIT(0)	/* counted in the disk's iostats */
 #define WEFT_IO_RETRY		BIT(1)	/* retry from @iter on BLK_STS_AGAIN */
+#define WEFT_IO_QOS		BIT(2)	/* counted by weft_qos_begin() */
 
 /**
  * struct weft_io - state of a tracked bio until it completes
@@ -70,7 +71,10 @@
  * @sent: when it was sent to @member, in nanoseconds
  * @sectors: size of the bio when it was submitted
  * @flags: WEFT_IO_*
+ * @class: its class, if classes are told apart
  * @iter: start of a retry
+ * @bio: the bio, if it may be held for its class
+ * @item: holds it
  */
 struct weft_io {
 	struct weft_volume	*vol;
@@ -82,7 +86,10 @@ struct weft_io {
 	u64			sent;
 	u32			sectors;
 	u8			flags;
+	u8			class;
 	struct bvec_iter	iter;
+	struct bio		*bio;
+	struct weft_qos_item	item;
 };
 
 static struct kmem_cache *weft_io_cache;
@@ -198,6 +205,8 @@ static void weft_member_done(struct weft_io *io, struct bio *bio)
 	u64 nsecs = ktime_get_ns() - io->sent;
 
 	trace_weft_done(member, nsecs, bio->bi_status);
+	if (weft_qos_is_used() && io->flags & WEFT_IO_QOS)
+		weft_qos_done(member, &io->item, bio->bi_status ? 0 : nsecs);
 	if (unlikely(bio->bi_status)) {
 		/* REQ_NOWAIT caused this: there was no I/O, and no error of the member. */
 		if (bio->bi_status == BLK_STS_AGAIN)
@@ -227,7 +236,7 @@ static void weft_defer(struct weft_volume *vol, struct bio *bio)
  */
 static void weft_io_retry(struct weft_io *io, struct bio *bio)
 {
-	io->flags &= ~WEFT_IO_RETRY;
+	io->flags &= ~(WEFT_IO_RETRY | WEFT_IO_QOS);
 	io->member = NULL;
 	/* It has reached zero, and bio_chain() does not set it again. */
 	atomic_set(&bio->__bi_remaining, 1);
@@ -289,10 +298,36 @@ weft_io_start(struct weft_volume *vol, struct bio *bio, bool accounted)
 	io->member = NULL;
 	io->sectors = bio_sectors(bio);
 	io->flags = accounted ? WEFT_IO_ACCOUNTED : 0;
+	io->class = WEFT_IO_CLASS_NONE;
 	if (accounted)
 		io->start = weft_acct_start(io->bdev, io->sectors, bio_op(bio));
 	bio->bi_end_io = weft_end_io;
 	bio->bi_private = io;
+	return io;
+}
+
+/* A bio enters the volume: track it, and find its class. */
+static noinline struct weft_io *weft_io_start_classed(struct weft_volume *vol, struct bio *bio)
+{
+	bool accounted = blk_queue_io_stat(vol->disk->queue);
+	u8 class = weft_qos_class_of_bio(vol, bio);
+	struct weft_io *io = NULL;
+
+	if (accounted || class != WEFT_IO_CLASS_NONE)
+		io = weft_io_start(vol, bio, accounted);
+	if (io)
+		io->class = class;
+	return io;
+}
+
+/* Track a fragment of a bio; NULL if the bio is not tracked. */
+static struct weft_io *weft_io_start_part(struct weft_volume *vol, struct bio *part,
+					  const struct weft_io *whole)
+{
+	struct weft_io *io = whole ? weft_io_start(vol, part, false) : NULL;
+
+	if (io)
+		io->class = whole->class;
 	return io;
 }
 
@@ -311,6 +346,36 @@ static __always_inline void weft_map_bio(struct weft_member *member, struct bio 
 	bio->bi_iter.bi_sector = sector;
 }
 
+/* It was held for its class. Writes may have had to stop meanwhile. */
+static void weft_send_held(struct weft_qos_item *item)
+{
+	struct weft_io *io = container_of(item, struct weft_io, item);
+	struct weft_member *member = io->member;
+
+	io->sent = ktime_get_ns();
+	if (op_is_write(io->bio->bi_opf) && weft_lease_is_over(&member->volume->lease))
+		weft_mpath_again(member, io->bio);
+	else
+		weft_mpath_submit(member, io->bio);
+}
+
+/* Returns true if the bio is held for its class. It may be gone then. */
+static noinline bool weft_is_held(struct weft_member *member, struct bio *bio, struct weft_io *io)
+{
+	if (io->class == WEFT_IO_CLASS_NONE)
+		return false;
+	io->flags |= WEFT_IO_QOS;
+	io->bio = bio;
+	io->item.send = weft_send_held;
+	io->item.class = io->class;
+	io->item.bytes = weft_op_is_range(bio) ? min_t(u32, bio->bi_iter.bi_size, WEFT_QOS_PIECE) :
+						 bio->bi_iter.bi_size;
+	/* A poller would poll for a command that is not sent. */
+	if (weft_qos_may_hold(member->volume, io->class))
+		bio_clear_polled(bio);
+	return weft_qos_begin(member, &io->item);
+}
+
 static __always_inline void weft_send(struct weft_member *member,
 				      struct bio *bio, sector_t sector,
 				      struct weft_io *io)
@@ -318,6 +383,8 @@ static __always_inline void weft_send(struct weft_member *member,
 	struct block_device *bdev;
 
 	weft_map_bio(member, bio, sector, io);
+	if (weft_qos_is_used() && io && weft_is_held(member, bio, io))
+		return;
 	bdev = READ_ONCE(member->fast_bdev);
 	if (unlikely(!bdev)) {
 		weft_mpath_submit(member, bio);
@@ -363,7 +430,7 @@ static void weft_range_fan_out(struct weft_volume *vol, struct bio *bio)
 		part->bi_iter.bi_size = sectors << SECTOR_SHIFT;
 		bio_chain(part, bio);
 		weft_send_part(vol->members[i], part, sector,
-			       weft_io_of(vol, bio) ? weft_io_start(vol, part, false) : NULL);
+			       weft_io_start_part(vol, part, weft_io_of(vol, bio)));
 	}
 	/* Drops our reference; the last part to complete ends the bio. */
 	bio_endio(bio);
@@ -406,7 +473,7 @@ static noinline void weft_split(struct weft_volume *vol, struct bio *bio,
 				struct weft_io *io, sector_t sectors)
 {
 	bool nowait = bio->bi_opf & REQ_NOWAIT;
-	struct weft_io *front_io = NULL;
+	struct weft_io *front_io;
 	struct weft_place place;
 	struct bio *front;
 
@@ -438,8 +505,7 @@ static noinline void weft_split(struct weft_volume *vol, struct bio *bio,
 		return;
 	}
 	bio_chain(front, bio);
-	if (io)
-		front_io = weft_io_start(vol, front, false);
+	front_io = weft_io_start_part(vol, front, io);
 	submit_bio_noacct(bio);
 	place = weft_map_sector(&vol->map, front->bi_iter.bi_sector);
 	weft_send_part(vol->members[place.member], front, place.sector, front_io);
@@ -450,7 +516,6 @@ static noinline void weft_send_last(struct weft_volume *vol, struct bio *bio, st
 {
 	bool nowait = bio->bi_opf & REQ_NOWAIT;
 	struct weft_place place = weft_map_sector(&vol->map, bio->bi_iter.bi_sector);
-	struct weft_io *last_io = NULL;
 	struct bio *last;
 
 	bio_clear_polled(bio);
@@ -460,21 +525,30 @@ static noinline void weft_send_last(struct weft_volume *vol, struct bio *bio, st
 		return;
 	}
 	bio_chain(last, bio);
-	if (io)
-		last_io = weft_io_start(vol, last, false);
-	weft_send_part(vol->members[place.member], last, place.sector, last_io);
+	weft_send_part(vol->members[place.member], last, place.sector,
+		       weft_io_start_part(vol, last, io));
 	/* Drops our reference; the last part to complete ends the bio. */
 	bio_endio(bio);
 }
 
+/* Background commands are short, so that a feed command behind one does not wait long. */
+static bool weft_is_cut(const struct weft_io *io, const struct bio *bio)
+{
+	return io && io->class == WEFT_IO_CLASS_BACKGROUND && !weft_op_is_range(bio) &&
+	       !(bio->bi_opf & WEFT_REQ_ATOMIC);
+}
+
 /* How many sectors from the start of a bio go to one member in one piece. */
-static sector_t weft_piece(const struct weft_volume *vol, const struct bio *bio)
+static sector_t weft_piece(const struct weft_volume *vol, const struct bio *bio,
+			   const struct weft_io *io)
 {
 	sector_t sectors = weft_map_contiguous(&vol->map, bio->bi_iter.bi_sector);
 
 	/* A queue fails a REQ_NOWAIT bio that it would have to split. */
 	if (unlikely(bio_sectors(bio) > vol->whole_sectors) && bio->bi_opf & REQ_NOWAIT)
 		sectors = weft_unsplit(vol, bio->bi_iter.bi_sector, sectors);
+	if (weft_qos_is_used() && weft_is_cut(io, bio))
+		sectors = min_t(sector_t, sectors, WEFT_QOS_PIECE >> SECTOR_SHIFT);
 	return sectors;
 }
 
@@ -493,7 +567,9 @@ void weft_submit_bio(struct bio *bio)
 	sector_t piece;
 
 	/* Without memory the bio is sent untracked and is not counted. */
-	if (!io && blk_queue_io_stat(vol->disk->queue))
+	if (weft_qos_is_used() && !io)
+		io = weft_io_start_classed(vol, bio);
+	else if (!io && blk_queue_io_stat(vol->disk->queue))
 		io = weft_io_start(vol, bio, true);
 	if (op_is_write(bio->bi_opf)) {
 		if (unlikely(weft_lease_is_over(&vol->lease))) {
@@ -506,7 +582,7 @@ void weft_submit_bio(struct bio *bio)
 		}
 	}
 
-	piece = weft_piece(vol, bio);
+	piece = weft_piece(vol, bio, io);
 	if (unlikely(piece < bio_sectors(bio))) {
 		if (weft_op_is_range(bio))
 			weft_defer(vol, bio);

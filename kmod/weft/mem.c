@@ -36,6 +36,9 @@ static int weft_mem_open(struct inode *inode, struct file *file)
 	mf->node = node;
 	mf->cancelled_at = jiffies;
 	mf->owner = current->files;
+	/* As for the real-time class of ioprio_set(2). */
+	mf->may_feed = ns_capable_noaudit(&init_user_ns, CAP_SYS_NICE) ||
+		       ns_capable_noaudit(&init_user_ns, CAP_SYS_ADMIN);
 	weft_mem_mark_init(mf);
 	xa_init_flags(&mf->memories, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 	xa_init_flags(&mf->targets, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);

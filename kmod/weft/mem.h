@@ -118,6 +118,7 @@ struct weft_mem_mark {
  * @vol: the volume; valid while the file has a memory or a target
  * @mapping: page cache of the volume's block device
  * @block: logical block size of the volume, in bytes
+ * @may_feed: its commands may say that they are feed
  * @memories: struct weft_memory by id
  * @targets: struct weft_mem_target_ref by id
  * @in_flight: number of commands in flight
@@ -137,6 +138,7 @@ struct weft_mem_file {
 	struct weft_volume	*vol;
 	struct address_space	*mapping;
 	u32			block;
+	bool			may_feed;
 	struct xarray		memories;
 	struct xarray		targets;
 	atomic_t		in_flight;

@@ -34,7 +34,9 @@
  */
 #include "mem.h"
 #include "multipath.h"
+#include "qos.h"
 
+#include <linux/ioprio.h>
 #include <linux/pagemap.h>
 #include <linux/timekeeping.h>
 
@@ -72,6 +74,8 @@ struct weft_mem_io;
  * @lost_at: when that was first, in jiffies
  * @due: it has to be tried again before it gives up for lack of a path
  * @sent: when it was first sent, in nanoseconds
+ * @qos: holds it for its class
+ * @classed: it is counted by weft_qos_begin()
  */
 struct weft_mem_part {
 	struct weft_mem_op	op;
@@ -84,7 +88,9 @@ struct weft_mem_part {
 	u32			losses;
 	unsigned long		lost_at;
 	bool			due;
+	bool			classed;
 	u64			sent;
+	struct weft_qos_item	qos;
 };
 
 /**
@@ -103,6 +109,8 @@ struct weft_mem_part {
  * @cancelled: when io_uring cancelled it because its submitter exits, in
  *	jiffies; 0 if it did not
  * @op: read or write; a flush is a write without a memory
+ * @class: its class, if classes are told apart
+ * @ioprio: the I/O priority of its bios, if the command has a class
  * @at: offset in the memory
  * @offset: offset in the target
  * @length: in bytes
@@ -123,6 +131,8 @@ struct weft_mem_io {
 	struct weft_mem_mark		mark;
 	unsigned long			cancelled;
 	enum req_op			op;
+	u8				class;
+	u16				ioprio;
 	u64				at;
 	u64				offset;
 	u32				length;
@@ -309,6 +319,7 @@ static struct bio *weft_mem_bio(struct weft_mem_io *io, sector_t sector, u32 vec
 
 	bio->bi_iter.bi_sector = sector;
 	bio->bi_private = io;
+	bio->bi_ioprio = io->ioprio;
 	bio->bi_end_io = weft_mem_end_bio;
 	atomic_inc(&io->remaining);
 	return bio;
@@ -419,12 +430,15 @@ static int weft_mem_bounce(struct weft_mem_io *io)
 	return 0;
 }
 
-static __always_inline void weft_mem_part_end(struct weft_mem_part *part)
+/* @nsecs: since it was sent; 0 if it failed. */
+static __always_inline void weft_mem_part_end(struct weft_mem_part *part, u64 nsecs)
 {
 	struct weft_mem_io *io = part->io;
 
 	if (unlikely(part->late))
 		weft_resend_op_ended(part->member, &part->op);
+	if (weft_qos_is_used() && part->classed)
+		weft_qos_done(part->member, &part->qos, nsecs);
 	if (part != &io->first)
 		kmem_cache_free(weft_mem_part_cache, part);
 	/* Parts have no bounce buffer, so there is nothing to copy. */
@@ -455,17 +469,19 @@ static noinline void weft_mem_part_fail(struct weft_mem_part *part, int error)
 		return;
 	}
 	WRITE_ONCE(part->io->error, error);
-	weft_mem_part_end(part);
+	weft_mem_part_end(part, 0);
 }
 
-static __always_inline void weft_mem_part_count(struct weft_mem_part *part)
+static __always_inline u64 weft_mem_part_count(struct weft_mem_part *part)
 {
 	enum weft_stat_group group = part->op.write ? WEFT_STAT_WRITE : WEFT_STAT_READ;
 	struct weft_stats __percpu *stats = part->member->stats;
+	u64 nsecs = ktime_get_ns() - part->sent;
 
 	this_cpu_inc(stats->ios[group]);
 	this_cpu_add(stats->sectors[group], part->op.length >> SECTOR_SHIFT);
-	this_cpu_add(stats->nsecs[group], ktime_get_ns() - part->sent);
+	this_cpu_add(stats->nsecs[group], nsecs);
+	return nsecs;
 }
 
 static void weft_mem_part_failed(struct weft_mem_part *part)
@@ -522,8 +538,7 @@ static void weft_mem_part_done(struct weft_mem_op *op, blk_status_t status, unsi
 		weft_mem_part_undone(part, status, after);
 		return;
 	}
-	weft_mem_part_count(part);
-	weft_mem_part_end(part);
+	weft_mem_part_end(part, weft_mem_part_count(part));
 }
 
 static __always_inline void weft_mem_part_send(struct weft_mem_part *part)
@@ -539,6 +554,21 @@ static __always_inline void weft_mem_part_send(struct weft_mem_part *part)
 		ret = weft_mpath_peer(member, &part->op);
 	if (unlikely(ret))
 		weft_mem_part_unsent(part, ret);
+}
+
+static void weft_mem_part_send_held(struct weft_qos_item *item)
+{
+	weft_mem_part_send(container_of(item, struct weft_mem_part, qos));
+}
+
+/* Returns true if the part is held for its class. It may be gone then. */
+static noinline bool weft_mem_part_is_held(struct weft_mem_part *part)
+{
+	part->classed = true;
+	part->qos.send = weft_mem_part_send_held;
+	part->qos.class = part->io->class;
+	part->qos.bytes = part->op.length;
+	return weft_qos_begin(part->member, &part->qos);
 }
 
 static bool weft_mem_is_over(unsigned long since)
@@ -594,6 +624,7 @@ static bool weft_mem_part_cut(struct weft_mem_part *part)
 	if (!rest)
 		return false;
 	*rest = *part;
+	rest->classed = false;	/* @part counts all of it */
 	rest->op.at += piece;
 	rest->op.length -= piece;
 	rest->op.sector += piece >> SECTOR_SHIFT;
@@ -674,9 +705,13 @@ static __always_inline u32 weft_mem_submit_part(struct weft_mem_io *io, u64 offs
 	if (memory->persistent)
 		length = min_t(u32, length, round_up(WEFT_PEER_RUN - part->op.at % WEFT_PEER_RUN,
 						     io->mf->block));
+	if (weft_qos_is_used() && io->class == WEFT_IO_CLASS_BACKGROUND)
+		length = min_t(u32, length, WEFT_QOS_PIECE);
 	part->op.length = length;
 	if (length < left)
 		atomic_inc(&io->remaining);
+	if (weft_qos_is_used() && io->class != WEFT_IO_CLASS_NONE && weft_mem_part_is_held(part))
+		return length;
 	weft_mem_part_send(part);
 	return length;
 }
@@ -730,8 +765,10 @@ static int weft_mem_check(struct weft_mem_file *mf, u32 op, const struct weft_me
 {
 	u32 block = mf->block - 1;
 
-	if (c->flags)
+	if (c->flags && c->flags != WEFT_MEM_CMD_FEED && c->flags != WEFT_MEM_CMD_BACKGROUND)
 		return -EINVAL;
+	if (c->flags == WEFT_MEM_CMD_FEED && !mf->may_feed)
+		return -EPERM;
 	switch (op) {
 	case WEFT_MEM_CMD_FLUSH:
 		return c->memory || c->length || c->offset || c->memory_offset ? -EINVAL : 0;
@@ -821,6 +858,20 @@ static inline bool weft_mem_is_long(const struct weft_mem_io *io)
 	       weft_mem_may_be_long(io);
 }
 
+/* The class that the command says, or that its task or its kind has. */
+static noinline void weft_mem_classify(struct weft_mem_io *io, const struct weft_mem_cmd *c)
+{
+	if (c->flags == WEFT_MEM_CMD_FEED) {
+		io->class = WEFT_IO_CLASS_FEED;
+		io->ioprio = IOPRIO_PRIO_VALUE(IOPRIO_CLASS_RT, IOPRIO_NORM);
+	} else if (c->flags == WEFT_MEM_CMD_BACKGROUND) {
+		io->class = WEFT_IO_CLASS_BACKGROUND;
+		io->ioprio = IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0);
+	}
+	io->class = weft_qos_class_of_task(io->mf->vol, io->class, io->op == REQ_OP_WRITE,
+					   io->length);
+}
+
 static struct weft_mem_io *weft_mem_io_alloc(struct weft_mem_file *mf, struct io_uring_cmd *cmd)
 {
 	struct weft_mem_io *io;
@@ -838,6 +889,7 @@ static struct weft_mem_io *weft_mem_io_alloc(struct weft_mem_file *mf, struct io
 	io->mf = mf;
 	io->mark.cmd = cmd;
 	io->mark.done = weft_mem_io_marked;
+	io->class = WEFT_IO_CLASS_NONE;
 	atomic_set(&io->remaining, 1);
 	return io;
 }
@@ -901,6 +953,8 @@ int weft_mem_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	cached = !ret && weft_mem_io_is_cached(io);
 	if (!ret && issue_flags & IO_URING_F_NONBLOCK && (cached || weft_mem_is_long(io)))
 		ret = -EAGAIN;
+	if (weft_qos_is_used() || unlikely(c.flags))
+		weft_mem_classify(io, &c);
 	if (!ret && unlikely(cached))
 		ret = weft_mem_io_clean(io);
 	if (!ret && io->memory && io->memory->route == WEFT_MEM_ROUTE_BOUNCE)

@@ -91,8 +91,31 @@ const struct nla_policy weft_path_remove_nl_policy[WEFT_A_VOLUME_MEMBER + 1] = {
 	[WEFT_A_VOLUME_MEMBER] = NLA_POLICY_NESTED(weft_member_nl_policy),
 };
 
+/* WEFT_CMD_QOS_SET - do */
+const struct nla_policy weft_qos_set_nl_policy[WEFT_A_QOS_BACKGROUND_FROM + 1] = {
+	[WEFT_A_QOS_VOLUME] = { .type = NLA_NUL_STRING, .len = 255, },
+	[WEFT_A_QOS_OFF] = { .type = NLA_FLAG, },
+	[WEFT_A_QOS_FEED_LATENCY] = { .type = NLA_U32, },
+	[WEFT_A_QOS_BACKGROUND_FLOOR] = NLA_POLICY_MAX(NLA_U32, 100),
+	[WEFT_A_QOS_FEED_MAX_BYTES] = { .type = NLA_U64, },
+	[WEFT_A_QOS_FEED_MAX_IOS] = { .type = NLA_U32, },
+	[WEFT_A_QOS_BACKGROUND_MAX_BYTES] = { .type = NLA_U64, },
+	[WEFT_A_QOS_BACKGROUND_MAX_IOS] = { .type = NLA_U32, },
+	[WEFT_A_QOS_FEED_CGROUP] = { .type = NLA_NUL_STRING, .len = 4095, },
+	[WEFT_A_QOS_BACKGROUND_CGROUP] = { .type = NLA_NUL_STRING, .len = 4095, },
+	[WEFT_A_QOS_READS] = NLA_POLICY_MAX(NLA_U32, 1),
+	[WEFT_A_QOS_WRITES] = NLA_POLICY_MAX(NLA_U32, 1),
+	[WEFT_A_QOS_BACKGROUND_FROM] = { .type = NLA_U32, },
+};
+
+/* WEFT_CMD_QOS_GET - do */
+const struct nla_policy weft_qos_get_nl_policy[WEFT_A_QOS_INDEX + 1] = {
+	[WEFT_A_QOS_VOLUME] = { .type = NLA_NUL_STRING, .len = 255, },
+	[WEFT_A_QOS_INDEX] = { .type = NLA_U32, },
+};
+
 /* Ops table for weft */
-const struct genl_ops weft_nl_ops[7] = {
+const struct genl_ops weft_nl_ops[9] = {
 	{
 		.cmd		= WEFT_CMD_VOLUME_GET,
 		.doit		= weft_nl_volume_get_doit,
@@ -135,6 +158,18 @@ const struct genl_ops weft_nl_ops[7] = {
 		.doit		= weft_nl_path_remove_doit,
 		.policy		= weft_path_remove_nl_policy,
 		.maxattr	= WEFT_A_VOLUME_MEMBER,
+	},
+	{
+		.cmd		= WEFT_CMD_QOS_SET,
+		.doit		= weft_nl_qos_set_doit,
+		.policy		= weft_qos_set_nl_policy,
+		.maxattr	= WEFT_A_QOS_BACKGROUND_FROM,
+	},
+	{
+		.cmd		= WEFT_CMD_QOS_GET,
+		.doit		= weft_nl_qos_get_doit,
+		.policy		= weft_qos_get_nl_policy,
+		.maxattr	= WEFT_A_QOS_INDEX,
 	},
 };
 

@@ -30,8 +30,12 @@ extern const struct nla_policy weft_path_add_nl_policy[WEFT_A_VOLUME_MEMBER + 1]
 
 extern const struct nla_policy weft_path_remove_nl_policy[WEFT_A_VOLUME_MEMBER + 1];
 
+extern const struct nla_policy weft_qos_set_nl_policy[WEFT_A_QOS_BACKGROUND_FROM + 1];
+
+extern const struct nla_policy weft_qos_get_nl_policy[WEFT_A_QOS_INDEX + 1];
+
 /* Ops table for weft */
-extern const struct genl_ops weft_nl_ops[7];
+extern const struct genl_ops weft_nl_ops[9];
 
 int weft_nl_volume_get_doit(struct sk_buff *skb, struct genl_info *info);
 int weft_nl_volume_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb);
@@ -41,6 +45,8 @@ int weft_nl_controller_create_doit(struct sk_buff *skb, struct genl_info *info);
 int weft_nl_controller_delete_doit(struct sk_buff *skb, struct genl_info *info);
 int weft_nl_path_add_doit(struct sk_buff *skb, struct genl_info *info);
 int weft_nl_path_remove_doit(struct sk_buff *skb, struct genl_info *info);
+int weft_nl_qos_set_doit(struct sk_buff *skb, struct genl_info *info);
+int weft_nl_qos_get_doit(struct sk_buff *skb, struct genl_info *info);
 
 enum {
 	WEFT_NLGRP_EVENTS,

@@ -15,6 +15,7 @@
  */
 #include "weft.h"
 #include "mem.h"
+#include "qos.h"
 
 #include <linux/delay.h>
 #include <linux/gcd.h>
@@ -77,6 +78,7 @@ static void weft_volume_free(struct weft_volume *vol)
 {
 	u32 i;
 
+	weft_qos_exit(vol);
 	for (i = 0; i < vol->member_count; i++)
 		weft_member_close(vol->members[i]);
 	weft_paths_put_disks(vol);

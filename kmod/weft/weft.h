@@ -27,6 +27,7 @@
 
 struct genl_family;
 struct weft_mem_node;
+struct weft_qos;
 struct weft_volume;
 
 /* Kinds of I/O with their own counters, in the order of a disk's stat file. */
@@ -237,6 +238,7 @@ enum weft_iopolicy {
  *	in sectors; a power of two that divides the chunk, or 0 if none does
  * @physical_mask: sectors of a physical block of the members, less one: a queue
  *	splits long commands at a multiple
+ * @qos: classes of I/O, see qos.c; NULL until they are first told apart
  * @disk: its block device
  * @bios: bio pool for fragments
  * @in_flight: tracked bios submitted less those completed, per CPU; only the
@@ -278,6 +280,7 @@ struct weft_volume {
 	u32			whole_sectors;
 	u32			boundary;
 	u32			physical_mask;
+	struct weft_qos		*qos;
 	struct gendisk		*disk;
 	struct bio_set		bios;
 	long __percpu		*in_flight;

@@ -1,0 +1,640 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Classes of I/O: background I/O leaves room for feed I/O.
+ *
+ * DOC: the way of a command
+ *
+ * A command is a bio or a part of one on the block path, or a part of a command
+ * on registered memory: what goes to one member in one piece. Its class is
+ * found once, when the bio or command enters the volume. Where it is sent to its
+ * member, weft_qos_begin() counts it, and holds it while its member's rate of
+ * background I/O, or a limit of the user, does not let it pass. The submitter
+ * does not wait, so REQ_NOWAIT makes no difference. weft_qos_done() counts the
+ * command back, and measures it. The parts of a command that was split are held
+ * each for itself: a slow member delays only what goes to it.
+ *
+ * Feed commands take no lock and are not held, unless the user limits them.
+ *
+ * DOC: the rate
+ *
+ * pace.c sets the rate of each member from the latency of feed commands on it.
+ * The latency is that of the member, from sending to completion. The target is
+ * for small commands. For larger ones, the least time that a command of that
+ * size takes is added. While the volume has had no feed command for
+ * WEFT_QOS_FEED_GONE, background commands are not held for the rate. The rate is
+ * kept, and holds them again from the next feed command on.
+ *
+ * DOC: held commands
+ *
+ * A work sends them. A timer queues it when the next one is due, and completions
+ * do. There is no timer while nothing is held.
+ */
+#include "qos.h"
+
+#include <linux/ioprio.h>
+#include <linux/sched.h>
+
+#include "../compat/timer.h"
+#include "qos_cgroup.h"
+
+/* Without a feed command for so long, background commands are not held. */
+#define WEFT_QOS_FEED_GONE	(HZ / 20)
+/* A held command looks so often whether feed commands are gone. */
+#define WEFT_QOS_LOOK_NS	(10 * NSEC_PER_MSEC)
+/* A command is held so long for the rate at most: its task may want to exit, or others wait for it. */
+#define WEFT_QOS_HELD_NS	(60ULL * NSEC_PER_SEC)
+/* While feed commands come, so much background I/O is in flight at most: bytes, and time at its rate. */
+#define WEFT_QOS_FLIGHT		(2 * WEFT_QOS_PIECE)
+#define WEFT_QOS_FLIGHT_DIV	50	/* of a second */
+/* A CPU adds its feed commands to the member's after so many. */
+#define WEFT_QOS_BATCH		8
+/* How often the best rate of background commands is looked at. */
+#define WEFT_QOS_BEST_NS	(100 * NSEC_PER_MSEC)
+/* So often, what is known of a member is weakened by a 64th. */
+#define WEFT_QOS_FORGET_NS	NSEC_PER_SEC
+
+DEFINE_STATIC_KEY_FALSE(weft_qos_used);
+
+static struct weft_qos_member *weft_qos_member(const struct weft_member *member)
+{
+	return &READ_ONCE(member->volume->qos)->member[member->index];
+}
+
+/* The class that the cgroup of the submitter or of the data gives. */
+static noinline u8 weft_qos_class_of_cgroup(struct weft_qos *qos, struct bio *bio)
+{
+	u8 class, found = WEFT_IO_CLASS_NONE;
+
+	rcu_read_lock();
+	for (class = 0; class < WEFT_CLASSES; class++) {
+		struct cgroup *cgroup = rcu_dereference(qos->cgroup[class]);
+
+		if (cgroup && weft_cgroup_submits(cgroup, bio))
+			found = class;
+	}
+	rcu_read_unlock();
+	return found;
+}
+
+static bool weft_qos_has_cgroups(struct weft_qos *qos)
+{
+	return rcu_access_pointer(qos->cgroup[WEFT_IO_CLASS_FEED]) ||
+	       rcu_access_pointer(qos->cgroup[WEFT_IO_CLASS_BACKGROUND]);
+}
+
+static u8 weft_qos_class_by_rule(struct weft_qos *qos, bool write, u32 bytes)
+{
+	u32 from = READ_ONCE(qos->set.background_from);
+
+	if (from && bytes >= from)
+		return WEFT_IO_CLASS_BACKGROUND;
+	return write ? READ_ONCE(qos->set.writes) : READ_ONCE(qos->set.reads);
+}
+
+/**
+ * weft_qos_class_of_bio() - the class of a bio that enters a volume
+ * @vol: the volume
+ * @bio: the bio
+ *
+ * A bio that others wait for has none: a journal's, and those that free memory.
+ *
+ * Context: any.
+ * Return: the class, or WEFT_IO_CLASS_NONE.
+ */
+u8 weft_qos_class_of_bio(struct weft_volume *vol, struct bio *bio)
+{
+	struct weft_qos *qos = READ_ONCE(vol->qos);
+	u8 class;
+
+	if (!qos || !READ_ONCE(qos->set.on) ||
+	    bio->bi_opf & (REQ_META | REQ_PRIO | REQ_SWAP) || current->flags & PF_MEMALLOC)
+		return WEFT_IO_CLASS_NONE;
+	if (bio_op(bio) == REQ_OP_FLUSH || !bio_sectors(bio))
+		return WEFT_IO_CLASS_NONE;
+	switch (IOPRIO_PRIO_CLASS(bio->bi_ioprio)) {
+	case IOPRIO_CLASS_RT:
+		return WEFT_IO_CLASS_FEED;
+	case IOPRIO_CLASS_IDLE:
+		return WEFT_IO_CLASS_BACKGROUND;
+	}
+	if (unlikely(weft_qos_has_cgroups(qos))) {
+		class = weft_qos_class_of_cgroup(qos, bio);
+		if (class != WEFT_IO_CLASS_NONE)
+			return class;
+	}
+	return weft_qos_class_by_rule(qos, op_is_write(bio_op(bio)), bio->bi_iter.bi_size);
+}
+
+/**
+ * weft_qos_class_of_task() - the class of a command on registered memory
+ * @vol: the volume
+ * @class: the class that the command says, or WEFT_IO_CLASS_NONE
+ * @write: it is a write
+ * @bytes: its length
+ *
+ * Context: the submitter's task.
+ * Return: the class, or WEFT_IO_CLASS_NONE.
+ */
+u8 weft_qos_class_of_task(struct weft_volume *vol, u8 class, bool write, u32 bytes)
+{
+	struct weft_qos *qos = READ_ONCE(vol->qos);
+
+	if (!qos || !READ_ONCE(qos->set.on) || !bytes)
+		return WEFT_IO_CLASS_NONE;
+	if (class != WEFT_IO_CLASS_NONE)
+		return class;
+	if (unlikely(weft_qos_has_cgroups(qos)))
+		class = weft_qos_class_of_cgroup(qos, NULL);
+	return class == WEFT_IO_CLASS_NONE ? weft_qos_class_by_rule(qos, write, bytes) : class;
+}
+
+static bool weft_qos_is_stopping(const struct weft_qos *qos)
+{
+	return READ_ONCE(qos->vol->state) == WEFT_VOLUME_STATE_STOPPING;
+}
+
+static bool weft_qos_is_capped(const struct weft_qos *qos, u8 class)
+{
+	return READ_ONCE(qos->set.max_bytes[class]) || READ_ONCE(qos->set.max_ios[class]);
+}
+
+/* Is background I/O held for the rate now? */
+static bool weft_qos_is_paced(const struct weft_qos *qos)
+{
+	return READ_ONCE(qos->target) != U64_MAX && !weft_qos_is_stopping(qos) &&
+	       time_before(jiffies, READ_ONCE(qos->feed_at) + WEFT_QOS_FEED_GONE);
+}
+
+/* Take from the limits of the class. Returns 0, or the time to wait in nanoseconds. */
+static u64 weft_qos_take_caps(struct weft_qos *qos, u8 class, u32 bytes, u64 now)
+{
+	u64 wait;
+
+	if (likely(!weft_qos_is_capped(qos, class)) || weft_qos_is_stopping(qos))
+		return 0;
+	spin_lock(&qos->caps_lock);
+	wait = max(weft_bucket_wait(&qos->bytes[class], now),
+		   weft_bucket_wait(&qos->ios[class], now));
+	if (!wait) {
+		weft_bucket_take(&qos->bytes[class], bytes, now);
+		weft_bucket_take(&qos->ios[class], 1, now);
+	}
+	spin_unlock(&qos->caps_lock);
+	return wait;
+}
+
+/*
+ * May a command be sent? Returns 0 if so, and counts it. Otherwise the time to
+ * wait in nanoseconds.
+ */
+static u64 weft_qos_take(struct weft_qos_member *qm, const struct weft_qos_item *item, u64 now)
+{
+	struct weft_qos_queue *queue = &qm->queue[item->class];
+	struct weft_bucket *bucket = &qm->pace.bucket;
+	u32 bytes = item->bytes;
+	bool paced = item->class == WEFT_IO_CLASS_BACKGROUND && weft_qos_is_paced(qm->qos) &&
+		     now - item->held_at < WEFT_QOS_HELD_NS;
+	u64 wait;
+
+	lockdep_assert_held(&qm->lock);
+	if (paced) {
+		wait = weft_bucket_wait(bucket, now);
+		/* A completion sends the next one. */
+		if (queue->in_flight &&
+		    queue->in_flight + bytes > max_t(u64, WEFT_QOS_FLIGHT,
+						     bucket->rate / WEFT_QOS_FLIGHT_DIV))
+			wait = WEFT_QOS_LOOK_NS;
+		if (wait) {
+			qm->limited = true;
+			return min_t(u64, wait, WEFT_QOS_LOOK_NS);
+		}
+	}
+	wait = weft_qos_take_caps(qm->qos, item->class, bytes, now);
+	if (wait)
+		return min_t(u64, wait, WEFT_QOS_LOOK_NS);
+	if (paced)
+		weft_bucket_take(bucket, bytes, now);
+	queue->in_flight += bytes;
+	return 0;
+}
+
+/* Look again after that time, or earlier. */
+static void weft_qos_arm(struct weft_qos_member *qm, u64 now, u64 wait)
+{
+	ktime_t at = ns_to_ktime(now + wait);
+
+	if (!hrtimer_is_queued(&qm->timer) || ktime_before(at, hrtimer_get_expires(&qm->timer)))
+		hrtimer_start(&qm->timer, at, HRTIMER_MODE_ABS);
+}
+
+static enum hrtimer_restart weft_qos_timer(struct hrtimer *timer)
+{
+	struct weft_qos_member *qm = container_of(timer, struct weft_qos_member, timer);
+
+	queue_work(qm->qos->wq, &qm->work);
+	return HRTIMER_NORESTART;
+}
+
+/* Take what may be sent now off the queue. Under the lock. */
+static void weft_qos_collect(struct weft_qos_member *qm, u8 class, u64 now,
+			     struct list_head *ready)
+{
+	struct weft_qos_queue *queue = &qm->queue[class];
+	struct weft_qos_item *item;
+	u64 wait;
+
+	while ((item = list_first_entry_or_null(&queue->held, struct weft_qos_item, list))) {
+		wait = weft_qos_take(qm, item, now);
+		if (wait) {
+			weft_qos_arm(qm, now, wait);
+			return;
+		}
+		list_move_tail(&item->list, ready);
+		queue->count--;
+		queue->stalled += now - item->held_at;
+	}
+}
+
+static void weft_qos_work(struct work_struct *work)
+{
+	struct weft_qos_member *qm = container_of(work, struct weft_qos_member, work);
+	struct weft_qos_item *item, *next;
+	struct blk_plug plug;
+	LIST_HEAD(ready);
+	int class;
+	u64 now;
+
+	spin_lock_irq(&qm->lock);
+	now = ktime_get_ns();
+	for (class = 0; class < WEFT_CLASSES; class++)
+		weft_qos_collect(qm, class, now, &ready);
+	spin_unlock_irq(&qm->lock);
+	blk_start_plug(&plug);
+	list_for_each_entry_safe(item, next, &ready, list)
+		item->send(item);
+	blk_finish_plug(&plug);
+}
+
+static bool weft_qos_hold(struct weft_qos_member *qm, struct weft_qos_item *item)
+{
+	struct weft_qos_queue *queue = &qm->queue[item->class];
+	u64 now = ktime_get_ns(), wait = 0;
+	unsigned long flags;
+	bool held;
+
+	item->held_at = now;
+	spin_lock_irqsave(&qm->lock, flags);
+	held = !list_empty(&queue->held);
+	if (!held) {
+		wait = weft_qos_take(qm, item, now);
+		held = wait;
+	}
+	if (held) {
+		list_add_tail(&item->list, &queue->held);
+		queue->count++;
+		queue->stalls++;
+		if (wait)
+			weft_qos_arm(qm, now, wait);
+	}
+	spin_unlock_irqrestore(&qm->lock, flags);
+	return held;
+}
+
+/**
+ * weft_qos_may_hold() - may commands of a class be held now?
+ * @vol: the volume; it has QoS
+ * @class: the class
+ *
+ * Return: true if so.
+ */
+bool weft_qos_may_hold(const struct weft_volume *vol, u8 class)
+{
+	return class == WEFT_IO_CLASS_BACKGROUND || weft_qos_is_capped(READ_ONCE(vol->qos), class);
+}
+
+/**
+ * weft_qos_begin() - a command is about to be sent to its member
+ * @member: the member
+ * @item: embedded in the command; @send, @bytes and @class are set, and the class
+ *	is not WEFT_IO_CLASS_NONE
+ *
+ * Undo with weft_qos_done(), also if the command is not sent after all.
+ *
+ * Context: process context.
+ * Return: true if it is held: then @item->send will send it, and the command may
+ * be gone already.
+ */
+bool weft_qos_begin(struct weft_member *member, struct weft_qos_item *item)
+{
+	struct weft_qos_member *qm = weft_qos_member(member);
+	struct weft_qos *qos = qm->qos;
+
+	/* Few writes: all CPUs read this. */
+	if (item->class == WEFT_IO_CLASS_FEED && time_after(jiffies, READ_ONCE(qos->feed_at)))
+		WRITE_ONCE(qos->feed_at, jiffies);
+	item->counted = weft_qos_may_hold(member->volume, item->class);
+	return unlikely(item->counted) && weft_qos_hold(qm, item);
+}
+
+/* Under the lock, at most every WEFT_PACE_JUDGE_NS. */
+static void weft_qos_judge_locked(struct weft_qos_member *qm, u64 now)
+{
+	u64 target = READ_ONCE(qm->qos->target);
+	struct weft_pace_sample sample;
+	int i;
+
+	sample.late = atomic_xchg(&qm->late, 0);
+	/* CPUs add to the one at once, and to the other later. */
+	sample.done = max_t(u32, atomic_xchg(&qm->done, 0), sample.late);
+	sample.least = xchg(&qm->least, U64_MAX);
+	if (sample.least == U64_MAX)
+		sample.least = 0;
+	sample.limited = qm->limited;
+	qm->limited = false;
+	qm->pace.floor = qm->best / 100 * READ_ONCE(qm->qos->set.floor);
+	if (target != U64_MAX)
+		weft_pace_judge(&qm->pace, &sample, target);
+	WRITE_ONCE(qm->judged_at, now);
+	/* A member may become slower for good. */
+	if (now - qm->forgot_at < WEFT_QOS_FORGET_NS)
+		return;
+	qm->forgot_at = now;
+	for (i = 0; i < WEFT_QOS_SIZES; i++)
+		qm->usual[i] += qm->usual[i] == U64_MAX ? 0 : qm->usual[i] / 64;
+	qm->best -= qm->best / 64;
+}
+
+static void weft_qos_judge(struct weft_qos_member *qm)
+{
+	u64 now = ktime_get_ns();
+	unsigned long flags;
+
+	if (now - READ_ONCE(qm->judged_at) < WEFT_PACE_JUDGE_NS ||
+	    !spin_trylock_irqsave(&qm->lock, flags))
+		return;
+	weft_qos_judge_locked(qm, now);
+	spin_unlock_irqrestore(&qm->lock, flags);
+}
+
+static unsigned int weft_qos_size(u32 bytes)
+{
+	return bytes <= SZ_16K ? 0 : bytes <= SZ_64K ? 1 : bytes <= SZ_256K ? 2 : 3;
+}
+
+/* For a large command, its time on an idle member does not count. */
+static noinline u64 weft_qos_beyond_usual(struct weft_qos_member *qm, unsigned int size, u64 nsecs)
+{
+	u64 usual = READ_ONCE(qm->usual[size]);
+
+	if (nsecs > usual)
+		return nsecs - usual;
+	WRITE_ONCE(qm->usual[size], nsecs);
+	return 0;
+}
+
+static __always_inline void weft_qos_feed_done(struct weft_qos_member *qm, u32 bytes, u64 nsecs)
+{
+	unsigned int size = weft_qos_size(bytes);
+
+	if (unlikely(size))
+		nsecs = weft_qos_beyond_usual(qm, size, nsecs);
+	if (nsecs < READ_ONCE(qm->least))
+		WRITE_ONCE(qm->least, nsecs);
+	if (unlikely(nsecs > READ_ONCE(qm->qos->target)))
+		atomic_inc(&qm->late);
+}
+
+/* Count what completed, and send what it held up. */
+static noinline void weft_qos_release(struct weft_qos_member *qm, const struct weft_qos_item *item)
+{
+	struct weft_qos_queue *queue = &qm->queue[item->class];
+	u64 now = ktime_get_ns();
+	unsigned long flags;
+
+	spin_lock_irqsave(&qm->lock, flags);
+	queue->in_flight -= item->bytes;
+	if (item->class == WEFT_IO_CLASS_BACKGROUND) {
+		qm->sent += item->bytes;
+		if (now - qm->counted_at >= WEFT_QOS_BEST_NS) {
+			qm->best = max(qm->best, mul_u64_u32_div(qm->sent, NSEC_PER_SEC,
+								 min_t(u64, now - qm->counted_at,
+								       U32_MAX)));
+			qm->sent = 0;
+			qm->counted_at = now;
+		}
+	}
+	if (!list_empty(&queue->held))
+		queue_work(qm->qos->wq, &qm->work);
+	spin_unlock_irqrestore(&qm->lock, flags);
+}
+
+/**
+ * weft_qos_done() - a command has completed, or was not sent after all
+ * @member: the member
+ * @item: as given to weft_qos_begin()
+ * @nsecs: from sending to completion; 0 if it was not sent, or failed
+ *
+ * Context: any.
+ */
+void weft_qos_done(struct weft_member *member, struct weft_qos_item *item, u64 nsecs)
+{
+	struct weft_qos_member *qm = weft_qos_member(member);
+	struct weft_qos_stats *stats;
+	u32 done = 0;
+
+	if (item->counted)
+		weft_qos_release(qm, item);
+	if (unlikely(!nsecs))
+		return;
+	if (item->class == WEFT_IO_CLASS_FEED)
+		weft_qos_feed_done(qm, item->bytes, nsecs);
+	stats = get_cpu_ptr(qm->stats);
+	stats->ios[item->class]++;
+	stats->bytes[item->class] += item->bytes;
+	stats->latency[item->class][min(fls64(nsecs >> 10), WEFT_QOS_BUCKETS - 1)]++;
+	if (item->class == WEFT_IO_CLASS_FEED &&
+	    (++stats->done >= WEFT_QOS_BATCH || time_after(jiffies, stats->at))) {
+		done = stats->done;
+		stats->done = 0;
+		stats->at = jiffies;
+	}
+	put_cpu_ptr(qm->stats);
+	if (done) {
+		atomic_add(done, &qm->done);
+		weft_qos_judge(qm);
+	}
+}
+
+/**
+ * weft_qos_sum() - sum the counters of all CPUs
+ * @qm: the member's
+ * @sum: filled; @done and @at have no meaning
+ */
+void weft_qos_sum(const struct weft_qos_member *qm, struct weft_qos_stats *sum)
+{
+	int cpu, class, i;
+
+	*sum = (struct weft_qos_stats) {};
+	for_each_possible_cpu(cpu) {
+		const struct weft_qos_stats *stats = per_cpu_ptr(qm->stats, cpu);
+
+		for (class = 0; class < WEFT_CLASSES; class++) {
+			sum->ios[class] += READ_ONCE(stats->ios[class]);
+			sum->bytes[class] += READ_ONCE(stats->bytes[class]);
+			for (i = 0; i < WEFT_QOS_BUCKETS; i++)
+				sum->latency[class][i] += READ_ONCE(stats->latency[class][i]);
+		}
+	}
+}
+
+/**
+ * weft_qos_look() - a member's state now
+ * @qm: the member's
+ * @view: filled
+ *
+ * Context: process context.
+ */
+void weft_qos_look(struct weft_qos_member *qm, struct weft_qos_view *view)
+{
+	spin_lock_irq(&qm->lock);
+	view->rate = qm->pace.bucket.rate;
+	view->best = qm->best;
+	memcpy(view->queue, qm->queue, sizeof(view->queue));
+	spin_unlock_irq(&qm->lock);
+}
+
+static void weft_qos_kick(struct weft_qos *qos)
+{
+	u32 i;
+
+	for (i = 0; i < qos->vol->member_count; i++)
+		queue_work(qos->wq, &qos->member[i].work);
+}
+
+/**
+ * weft_qos_set() - change the settings
+ * @qos: the volume's
+ * @set: all of them
+ *
+ * Context: process context, under weft_volumes_lock.
+ */
+void weft_qos_set(struct weft_qos *qos, const struct weft_qos_settings *set)
+{
+	int class;
+
+	lockdep_assert_held(&weft_volumes_lock);
+	spin_lock_irq(&qos->caps_lock);
+	for (class = 0; class < WEFT_CLASSES; class++) {
+		qos->bytes[class].rate = set->max_bytes[class];
+		qos->ios[class].rate = set->max_ios[class];
+		WRITE_ONCE(qos->set.max_bytes[class], set->max_bytes[class]);
+		WRITE_ONCE(qos->set.max_ios[class], set->max_ios[class]);
+	}
+	spin_unlock_irq(&qos->caps_lock);
+	WRITE_ONCE(qos->set.floor, set->floor);
+	WRITE_ONCE(qos->set.feed_latency, set->feed_latency);
+	WRITE_ONCE(qos->target, set->on && set->feed_latency ? set->feed_latency : U64_MAX);
+	WRITE_ONCE(qos->set.background_from, set->background_from);
+	WRITE_ONCE(qos->set.reads, set->reads);
+	WRITE_ONCE(qos->set.writes, set->writes);
+	WRITE_ONCE(qos->set.on, set->on);
+	weft_qos_kick(qos);
+}
+
+/**
+ * weft_qos_set_cgroup() - give the tasks of a cgroup a class
+ * @qos: the volume's
+ * @class: the class
+ * @cgroup: with a reference, which is taken over; NULL for none
+ *
+ * Context: process context, under weft_volumes_lock.
+ */
+void weft_qos_set_cgroup(struct weft_qos *qos, enum weft_io_class class, struct cgroup *cgroup)
+{
+	struct cgroup *old;
+
+	old = rcu_replace_pointer(qos->cgroup[class], cgroup,
+				  lockdep_is_held(&weft_volumes_lock));
+	if (!old)
+		return;
+	synchronize_rcu();
+	weft_cgroup_put(old);
+}
+
+/**
+ * weft_qos_make() - allocate the QoS of a volume, with everything off
+ * @vol: the volume, LIVE or FAILED; it has none yet
+ *
+ * Context: process context, under weft_volumes_lock.
+ * Return: 0 or -ENOMEM; undo by weft_qos_exit().
+ */
+int weft_qos_make(struct weft_volume *vol)
+{
+	struct weft_qos *qos;
+	u32 i;
+
+	qos = kvzalloc(struct_size(qos, member, vol->member_count), GFP_KERNEL);
+	if (!qos)
+		return -ENOMEM;
+	qos->vol = vol;
+	qos->target = U64_MAX;
+	spin_lock_init(&qos->caps_lock);
+	qos->wq = alloc_workqueue("weft-qos-%s", WQ_MEM_RECLAIM | WQ_UNBOUND | WQ_HIGHPRI, 0,
+				  vol->name);
+	if (!qos->wq)
+		goto out_free;
+	for (i = 0; i < vol->member_count; i++) {
+		struct weft_qos_member *qm = &qos->member[i];
+		int class;
+
+		qm->stats = alloc_percpu(struct weft_qos_stats);
+		if (!qm->stats)
+			goto out_stats;
+		qm->qos = qos;
+		qm->least = U64_MAX;
+		memset64(qm->usual, U64_MAX, WEFT_QOS_SIZES);
+		spin_lock_init(&qm->lock);
+		weft_pace_init(&qm->pace);
+		for (class = 0; class < WEFT_CLASSES; class++)
+			INIT_LIST_HEAD(&qm->queue[class].held);
+		hrtimer_setup(&qm->timer, weft_qos_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+		INIT_WORK(&qm->work, weft_qos_work);
+	}
+	/* Pairs with the data dependency of its readers. */
+	smp_store_release(&vol->qos, qos);
+	static_branch_inc(&weft_qos_used);
+	return 0;
+
+out_stats:
+	while (i--)
+		free_percpu(qos->member[i].stats);
+	destroy_workqueue(qos->wq);
+out_free:
+	kvfree(qos);
+	return -ENOMEM;
+}
+
+/**
+ * weft_qos_exit() - free the QoS of a volume
+ * @vol: the volume; it has no I/O any more
+ *
+ * Context: process context.
+ */
+void weft_qos_exit(struct weft_volume *vol)
+{
+	struct weft_qos *qos = vol->qos;
+	int class;
+	u32 i;
+
+	if (!qos)
+		return;
+	static_branch_dec(&weft_qos_used);
+	for (i = 0; i < vol->member_count; i++)
+		hrtimer_cancel(&qos->member[i].timer);
+	destroy_workqueue(qos->wq);
+	for (i = 0; i < vol->member_count; i++)
+		free_percpu(qos->member[i].stats);
+	for (class = 0; class < WEFT_CLASSES; class++)
+		weft_cgroup_put(rcu_dereference_protected(qos->cgroup[class], true));
+	kvfree(qos);
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Classes of I/O, and how background I/O leaves room for feed I/O. See qos.c. */
+#ifndef WEFT_QOS_H
+#define WEFT_QOS_H
+
+#include <linux/hrtimer.h>
+#include <linux/jump_label.h>
+#include <linux/workqueue.h>
+
+#include "pace.h"
+#include "weft.h"
+
+struct cgroup;
+
+#define WEFT_CLASSES		2	/* enum weft_io_class */
+/* Commands without a class are never held and not measured. */
+#define WEFT_IO_CLASS_NONE	0xff
+
+/* The largest background command. A discard counts as one of it, however long. */
+#define WEFT_QOS_PIECE		SZ_256K
+#define WEFT_QOS_BUCKETS	32
+/* Feed commands are told apart by size: to 16 KiB, to 64 KiB, to 256 KiB, and larger. */
+#define WEFT_QOS_SIZES		4
+
+/**
+ * struct weft_qos_item - a command that may be held
+ * @list: in a queue, while it is held
+ * @send: sends it; process context
+ * @held_at: when it began to be held, in nanoseconds
+ * @bytes: its size
+ * @class: its class, enum weft_io_class
+ * @counted: it is in its queue's bytes in flight
+ */
+struct weft_qos_item {
+	struct list_head	list;
+	void			(*send)(struct weft_qos_item *item);
+	u64			held_at;
+	u32			bytes;
+	u8			class;
+	bool			counted;
+};
+
+/**
+ * struct weft_qos_stats - commands that completed on one CPU
+ * @ios: commands, by class
+ * @bytes: their sizes
+ * @latency: commands by the time from sending to completion: bucket b has those
+ *	below 2^b units of 1,024 ns, and not below half of that
+ * @done: feed commands since the last sum, see weft_qos_done()
+ * @at: when that was, in jiffies
+ */
+struct weft_qos_stats {
+	u64		ios[WEFT_CLASSES];
+	u64		bytes[WEFT_CLASSES];
+	u64		latency[WEFT_CLASSES][WEFT_QOS_BUCKETS];
+	u32		done;
+	unsigned long	at;
+};
+
+/**
+ * struct weft_qos_queue - commands of one class that a member holds
+ * @held: the commands, the oldest first
+ * @count: their number
+ * @in_flight: bytes of the commands that were sent
+ * @stalls: commands that were held, ever
+ * @stalled: how long in sum, in nanoseconds
+ */
+struct weft_qos_queue {
+	struct list_head	held;
+	u32			count;
+	u64			in_flight;
+	u64			stalls;
+	u64			stalled;
+};
+
+/**
+ * struct weft_qos_member - a member's background I/O
+ * @qos: of its volume
+ * @stats: counters, per CPU
+ * @done: feed commands since the rate was judged
+ * @late: those that took longer than the target
+ * @least: the least time by which one exceeded its time on an idle member, in
+ *	nanoseconds; U64_MAX without one
+ * @usual: by size, the least time of a feed command of late, in nanoseconds
+ * @lock: protects what follows; also taken in interrupts
+ * @pace: the rate
+ * @queue: by class
+ * @limited: a background command was held for the rate since it was judged
+ * @judged_at: when that was, in nanoseconds
+ * @sent: bytes of background commands that completed since @counted_at
+ * @counted_at: in nanoseconds
+ * @best: the best rate of background commands of late, in bytes per second
+ * @forgot_at: when @best and @usual were weakened, in nanoseconds
+ * @timer: queues @work when a held command may be sent
+ * @work: sends held commands
+ */
+struct weft_qos_member {
+	struct weft_qos			*qos;
+	struct weft_qos_stats __percpu	*stats;
+	atomic_t			done;
+	atomic_t			late;
+	u64				least;
+	u64				usual[WEFT_QOS_SIZES];
+	spinlock_t			lock ____cacheline_aligned_in_smp;	/* see above */
+	struct weft_pace		pace;
+	struct weft_qos_queue		queue[WEFT_CLASSES];
+	bool				limited;
+	u64				judged_at;
+	u64				sent;
+	u64				counted_at;
+	u64				best;
+	u64				forgot_at;
+	struct hrtimer			timer;
+	struct work_struct		work;
+};
+
+/**
+ * struct weft_qos_settings - what the user sets
+ * @on: classes are told apart, and measured
+ * @feed_latency: the target of small feed commands, in nanoseconds; 0: none,
+ *	and background commands are not held for it
+ * @floor: background I/O gets this share of what the member can do, in percent
+ * @max_bytes: limit of a class on the volume, in bytes per second; 0: none
+ * @max_ios: the same in commands per second
+ * @reads: class of a read that nothing else gives one
+ * @writes: class of a write, discard or write zeroes, likewise
+ * @background_from: a command of so many bytes is background, likewise; 0: none is
+ */
+struct weft_qos_settings {
+	bool			on;
+	u64			feed_latency;
+	u32			floor;
+	u64			max_bytes[WEFT_CLASSES];
+	u32			max_ios[WEFT_CLASSES];
+	u8			reads;
+	u8			writes;
+	u32			background_from;
+};
+
+/**
+ * struct weft_qos - QoS of a volume; made when it is first set, freed with the volume
+ * @vol: the volume
+ * @set: the settings; changed under weft_volumes_lock, each field is read once
+ * @target: the target of feed commands, in nanoseconds; U64_MAX for none
+ * @cgroup: tasks below it have that class; NULL for none. Under RCU
+ * @feed_at: when a feed command was last sent, in jiffies
+ * @wq: for the members' works
+ * @caps_lock: protects @bytes and @ios; inside the members' locks
+ * @bytes: limit of a class
+ * @ios: limit of a class
+ * @member: by the index of the member
+ */
+struct weft_qos {
+	struct weft_volume		*vol;
+	struct weft_qos_settings	set;
+	u64				target;
+	struct cgroup __rcu		*cgroup[WEFT_CLASSES];
+	unsigned long			feed_at;
+	struct workqueue_struct		*wq;
+	spinlock_t			caps_lock;	/* see above */
+	struct weft_bucket		bytes[WEFT_CLASSES];
+	struct weft_bucket		ios[WEFT_CLASSES];
+	struct weft_qos_member		member[];
+};
+
+/**
+ * struct weft_qos_view - a member's state at one moment
+ * @rate: of background commands while feed commands come, in bytes per second
+ * @best: see struct weft_qos_member
+ * @queue: by class; the lists have no meaning
+ */
+struct weft_qos_view {
+	u64			rate;
+	u64			best;
+	struct weft_qos_queue	queue[WEFT_CLASSES];
+};
+
+DECLARE_STATIC_KEY_FALSE(weft_qos_used);
+
+/* qos.c */
+u8 weft_qos_class_of_bio(struct weft_volume *vol, struct bio *bio);
+u8 weft_qos_class_of_task(struct weft_volume *vol, u8 class, bool write, u32 bytes);
+bool weft_qos_may_hold(const struct weft_volume *vol, u8 class);
+bool weft_qos_begin(struct weft_member *member, struct weft_qos_item *item);
+void weft_qos_done(struct weft_member *member, struct weft_qos_item *item, u64 nsecs);
+int weft_qos_make(struct weft_volume *vol);
+void weft_qos_set(struct weft_qos *qos, const struct weft_qos_settings *set);
+void weft_qos_set_cgroup(struct weft_qos *qos, enum weft_io_class class, struct cgroup *cgroup);
+void weft_qos_exit(struct weft_volume *vol);
+void weft_qos_sum(const struct weft_qos_member *qm, struct weft_qos_stats *sum);
+void weft_qos_look(struct weft_qos_member *qm, struct weft_qos_view *view);
+
+/**
+ * weft_qos_is_used() - does any volume tell classes apart?
+ *
+ * A test of this costs nothing while none does.
+ *
+ * Return: true if so.
+ */
+static __always_inline bool weft_qos_is_used(void)
+{
+	return static_branch_unlikely(&weft_qos_used);
+}
+
+#endif /* WEFT_QOS_H */
