@@ -2,6 +2,7 @@
 /// The data of weftctl: verbs fill them, renderers show them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -149,6 +150,44 @@ struct examined_owner {
     std::uint64_t generation = 0, sequence = 0;
     std::uint64_t beat_time = 0; ///< by the owner's clock, seconds since 1970 UTC
     std::uint32_t interval_ms = 0;
+};
+
+/// Classes of I/O, as in the kernel's enum weft_io_class.
+constexpr std::array<const char*, 2> io_classes{"feed", "background"};
+
+/// Commands of one class on a member.
+struct qos_class_status {
+    std::uint64_t ios = 0;
+    std::uint64_t bytes = 0;
+    /// Commands by latency: number b counts those below 2^b units of 1,024 ns.
+    std::vector<std::uint64_t> latency;
+    std::uint32_t held = 0;      ///< that wait now
+    std::uint64_t stalls = 0;    ///< that had to wait
+    std::uint64_t stalled = 0;   ///< how long in sum, in nanoseconds
+    std::uint64_t in_flight = 0; ///< bytes
+};
+
+/// What QoS knows of a member.
+struct qos_member_status {
+    std::uint32_t index = 0;
+    std::uint64_t rate = 0; ///< of background commands while feed commands come, in bytes per second
+    std::uint64_t best = 0; ///< of background commands of late, in bytes per second
+    std::array<qos_class_status, io_classes.size()> classes;
+};
+
+/// The QoS settings of a volume, and its members if they were asked for.
+struct qos_status {
+    std::string volume;
+    bool on = false;
+    std::uint32_t feed_latency = 0;                           ///< microseconds; 0: no target
+    std::uint32_t floor = 0;                                  ///< percent
+    std::array<std::uint64_t, io_classes.size()> max_bytes{}; ///< per second; 0: no limit
+    std::array<std::uint32_t, io_classes.size()> max_ios{};   ///< per second; 0: no limit
+    std::array<std::string, io_classes.size()> cgroup;        ///< empty: none
+    std::uint32_t reads = 0;                                  ///< class, index into io_classes
+    std::uint32_t writes = 0;                                 ///< likewise
+    std::uint32_t background_from = 0;                        ///< bytes; 0: none
+    std::vector<qos_member_status> members;
 };
 
 /// The severity of a finding of doctor.

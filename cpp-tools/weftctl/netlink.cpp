@@ -2,6 +2,7 @@
 #include "netlink.hpp"
 
 #include "device.hpp"
+#include "netlink_attr.hpp"
 #include "process.hpp"
 #include "superblock.hpp"
 #include "sysfile.hpp"
@@ -37,42 +38,12 @@ std::string name_of(const std::array<const char*, N>& names, std::uint32_t value
     return value < N ? names[value] : fmt::format("unknown-{}", value);
 }
 
-std::string text_of(const nlattr* attr)
-{
-    return {mnl_attr_get_str(attr), strnlen(mnl_attr_get_str(attr), mnl_attr_get_payload_len(attr))};
-}
-
 std::string uuid_of(const nlattr* attr)
 {
     std::uint8_t uuid[WEFT_UUID_SIZE] = {};
     if (mnl_attr_get_payload_len(attr) == sizeof(uuid))
         std::memcpy(uuid, mnl_attr_get_payload(attr), sizeof(uuid));
     return format_uuid(uuid);
-}
-
-// mnl_attr_parse() of a message or a nest, with a function for each attribute.
-template <typename F>
-struct attr_visitor {
-    F visit;
-    static int call(const nlattr* attr, void* data)
-    {
-        static_cast<attr_visitor*>(data)->visit(attr);
-        return MNL_CB_OK;
-    }
-};
-
-template <typename F>
-void for_each_attr(const nlmsghdr* header, F visit)
-{
-    attr_visitor<F> visitor{std::move(visit)};
-    mnl_attr_parse(header, GENL_HDRLEN, attr_visitor<F>::call, &visitor);
-}
-
-template <typename F>
-void for_each_nested(const nlattr* nest, F visit)
-{
-    attr_visitor<F> visitor{std::move(visit)};
-    mnl_attr_parse_nested(nest, attr_visitor<F>::call, &visitor);
 }
 
 path_status parse_path(const nlattr* nest)

@@ -45,6 +45,20 @@ struct controller_request {
     std::optional<std::int32_t> fast_io_fail_timeout;
 };
 
+/// Arguments of `qos-set`. What is not given stays as it is.
+struct qos_request {
+    std::string volume;
+    bool off = false;
+    std::optional<std::uint32_t> feed_latency;                             ///< microseconds; 0: no target
+    std::optional<std::uint32_t> floor;                                    ///< percent
+    std::array<std::optional<std::uint64_t>, io_classes.size()> max_bytes; ///< per second; 0: no limit
+    std::array<std::optional<std::uint32_t>, io_classes.size()> max_ios;   ///< per second; 0: no limit
+    std::array<std::optional<std::string>, io_classes.size()> cgroup;      ///< empty: none
+    std::optional<std::uint32_t> reads;                                    ///< class
+    std::optional<std::uint32_t> writes;                                   ///< class
+    std::optional<std::uint32_t> background_from;                          ///< bytes; 0: none
+};
+
 class netlink
 {
 public:
@@ -67,6 +81,10 @@ public:
     [[nodiscard]] result<void> remove_path(const std::string& volume, std::uint32_t member,
                                            const std::string& disk);
 
+    [[nodiscard]] result<void> set_qos(const qos_request& request);
+    /// With the first `members` members.
+    [[nodiscard]] result<qos_status> qos(const std::string& volume, std::uint32_t members);
+
     /// Joins the event group and so starts to receive events.
     [[nodiscard]] result<void> subscribe();
     /// Calls `handler` for each event until it returns false or a signal arrives.
@@ -84,6 +102,7 @@ private:
     [[nodiscard]] result<void> resolve();
     [[nodiscard]] result<void> transact(std::uint16_t type, std::uint8_t command, std::uint16_t flags,
                                         const attributes& put, const handler& reply);
+    [[nodiscard]] result<void> get_qos(qos_status& status, std::optional<std::uint32_t> member);
     [[nodiscard]] result<void> change_path(std::uint8_t command, const std::string& volume,
                                            std::uint32_t member, const attributes& put);
     static int on_message(const nlmsghdr* header, void* data);

@@ -22,6 +22,7 @@ public:
                       const std::vector<found_volume>& found) = 0;
     virtual void status(const std::vector<volume_status>& volumes) = 0;
     virtual void paths(const volume_status& volume) = 0;
+    virtual void qos(const qos_status& status) = 0;
     virtual void actions(const std::vector<action>& actions) = 0;
     virtual void findings(const std::vector<check_finding>& findings) = 0;
     virtual void examined(const std::vector<examined_member>& members,

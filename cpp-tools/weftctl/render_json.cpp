@@ -92,6 +92,39 @@ json to_json(const volume_status& volume)
         {"members", members}};
 }
 
+json to_json(const qos_class_status& status)
+{
+    return {{"ios", status.ios},
+            {"bytes", status.bytes},
+            {"latency", status.latency},
+            {"held", status.held},
+            {"stalls", status.stalls},
+            {"stalled_ns", status.stalled},
+            {"in_flight", status.in_flight}};
+}
+
+json to_json(const qos_status& status)
+{
+    json members = json::array(), classes = json::object();
+    for (std::size_t i = 0; i < io_classes.size(); i++)
+        classes[io_classes[i]] = {
+            {"max_bytes", status.max_bytes[i]}, {"max_ios", status.max_ios[i]}, {"cgroup", status.cgroup[i]}};
+    for (const auto& member : status.members) {
+        json line = {{"index", member.index}, {"rate", member.rate}, {"best", member.best}};
+        for (std::size_t i = 0; i < io_classes.size(); i++)
+            line[io_classes[i]] = to_json(member.classes[i]);
+        members.push_back(std::move(line));
+    }
+    return {{"on", status.on},
+            {"feed_latency_us", status.feed_latency},
+            {"background_floor", status.floor},
+            {"background_from", status.background_from},
+            {"reads", io_classes[status.reads]},
+            {"writes", io_classes[status.writes]},
+            {"classes", std::move(classes)},
+            {"members", std::move(members)}};
+}
+
 json to_json(const found_volume& volume)
 {
     json devices = json::array();
@@ -152,6 +185,8 @@ public:
                 all.push_back(to_json(path, member.index));
         add("paths", std::move(all));
     }
+
+    void qos(const qos_status& status) override { document_["qos"] = to_json(status); }
 
     void actions(const std::vector<action>& actions) override
     {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "latency.hpp"
 #include "render.hpp"
 #include "size.hpp"
 
@@ -132,6 +133,29 @@ public:
         for (const auto& member : volume.members)
             for (const auto& path : member.paths)
                 add_path(rows, "", member.index, path);
+        rows.print();
+    }
+
+    void qos(const qos_status& status) override
+    {
+        if (!status.on) {
+            fmt::print("{}: QoS is off\n", status.volume);
+            return;
+        }
+        fmt::print("{}: QoS is on\n", status.volume);
+        for (std::uint32_t i = 0; i < io_classes.size(); i++)
+            fmt::print("  {:<11} {}\n", io_classes[i], describe_class(status, i));
+        if (status.members.empty())
+            return;
+        table rows({"  MEMBER", "FEED", "F-P50", "F-P99", "BACKGROUND", "B-P99", "RATE", "HELD", "WAITED"});
+        for (const auto& member : status.members) {
+            const auto& [feed, background] = member.classes;
+            rows.add({fmt::format("  {}", member.index), fmt::format("{} I/Os", feed.ios),
+                      format_latency(feed, 0.5), format_latency(feed, 0.99), format_size(background.bytes),
+                      format_latency(background, 0.99), format_size(member.rate) + "/s",
+                      std::to_string(feed.held + background.held),
+                      fmt::format("{:.1f} s", static_cast<double>(feed.stalled + background.stalled) / 1e9)});
+        }
         rows.print();
     }
 
@@ -273,6 +297,36 @@ public:
     void end() override {}
 
 private:
+    static std::string format_latency(const qos_class_status& status, double share)
+    {
+        return status.ios ? fmt::format("{:.0f} us", latency_at(status.latency, share)) : "-";
+    }
+
+    // "writes, cgroup /backup, from 1 MiB; at least 5 %, at most 2 GiB/s"
+    static std::string describe_class(const qos_status& status, std::uint32_t index)
+    {
+        const bool feed = !index;
+        std::vector<std::string> which, how;
+        if (status.reads == index)
+            which.emplace_back("reads");
+        if (status.writes == index)
+            which.emplace_back("writes");
+        if (!status.cgroup[index].empty())
+            which.push_back("cgroup " + status.cgroup[index]);
+        if (!feed && status.background_from)
+            which.push_back("from " + format_size(status.background_from));
+        if (feed && status.feed_latency)
+            how.push_back(fmt::format("in at most {} us", status.feed_latency));
+        if (!feed)
+            how.push_back(fmt::format("at least {} % of each member", status.floor));
+        if (status.max_bytes[index])
+            how.push_back("at most " + format_size(status.max_bytes[index]) + "/s");
+        if (status.max_ios[index])
+            how.push_back(fmt::format("at most {} I/Os per second", status.max_ios[index]));
+        return fmt::format("{}{}{}", fmt::join(which, ", "), which.empty() || how.empty() ? "" : "; ",
+                           fmt::join(how, ", "));
+    }
+
     static std::string describe(const examined_block& block)
     {
         return fmt::format("at byte {}: {}", block.offset, block.valid ? "valid" : block.why);

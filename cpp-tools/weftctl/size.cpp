@@ -50,6 +50,27 @@ result<std::uint64_t> parse_size(std::string_view text)
     return product;
 }
 
+result<std::uint64_t> parse_rate(std::string_view text)
+{
+    if (text.ends_with("/s"))
+        text.remove_suffix(2);
+    return parse_size(text);
+}
+
+result<std::uint32_t> parse_microseconds(std::string_view text)
+{
+    std::uint64_t number = 0;
+    const auto* end = text.data() + text.size();
+    const auto [rest, errc] = std::from_chars(text.data(), end, number);
+    const std::string_view unit(rest, static_cast<std::size_t>(end - rest));
+    const std::uint64_t factor = unit == "us" ? 1 : unit == "ms" ? 1000 : unit == "s" ? 1'000'000 : 0;
+    if (errc == std::errc::invalid_argument || !factor)
+        return fail(exit_code::usage, "'{}' is not a time; write it as 500us, 2ms or 1s", text);
+    if (errc != std::errc{} || number > UINT32_MAX / factor)
+        return fail(exit_code::usage, "the time '{}' is too long", text);
+    return static_cast<std::uint32_t>(number * factor);
+}
+
 std::string format_size(std::uint64_t bytes)
 {
     static constexpr std::array units{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

@@ -108,7 +108,11 @@ TEST(json, is_one_document_and_fits_its_schema)
     drawn.pairs[0].possible = true;
     examined_owner claim;
     claim.record = "claim";
+    qos_status qos;
+    qos.members.resize(1);
+    qos.members[0].classes[1].latency = {1, 2, 3};
     const auto text = printed([&](renderer& out) {
+        out.qos(qos);
         out.failure({exit_code::busy, "one is in use"});
         out.list({volume}, {stopped, incomplete});
         out.status({volume});
@@ -134,6 +138,7 @@ TEST(json, is_one_document_and_fits_its_schema)
     EXPECT_EQ(paths[1]["ends"], json::object());
     EXPECT_EQ(document["actions"].size(), 2U);
     EXPECT_EQ(document["findings"].size(), 2U);
+    EXPECT_EQ(document["qos"]["members"][0]["background"]["latency"], (json{1, 2, 3}));
 }
 
 TEST(json, of_a_failure_alone)

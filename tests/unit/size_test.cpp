@@ -33,4 +33,21 @@ TEST(FormatSize, IsExactWhereItCan)
     EXPECT_EQ(weft::format_size(std::uint64_t{3} << 39), "1.5 TiB");
 }
 
+TEST(Rates, AreSizesWithOrWithoutASecond)
+{
+    EXPECT_EQ(weft::parse_rate("2G/s").value(), 2ull << 30);
+    EXPECT_EQ(weft::parse_rate("100M").value(), 100ull << 20);
+    EXPECT_FALSE(weft::parse_rate("/s"));
+    EXPECT_FALSE(weft::parse_rate("1G/min"));
+}
+
+TEST(Times, HaveAUnit)
+{
+    EXPECT_EQ(weft::parse_microseconds("500us").value(), 500u);
+    EXPECT_EQ(weft::parse_microseconds("2ms").value(), 2000u);
+    EXPECT_EQ(weft::parse_microseconds("1s").value(), 1000000u);
+    for (const auto* wrong : {"", "us", "500", "5m", "-1us", "4295s", "99999999999999999999us"})
+        EXPECT_FALSE(weft::parse_microseconds(wrong)) << wrong;
+}
+
 } // namespace

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "netlink.hpp"
+#include "size.hpp"
+#include "verbs.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace weft
+{
+
+namespace
+{
+
+/// As the user wrote them; empty for what was not given.
+struct qos_options {
+    std::string volume;
+    bool off = false;
+    std::string feed_latency, floor, background_from, reads, writes;
+    std::array<std::string, io_classes.size()> max_rate, max_ios;
+    std::array<std::optional<std::string>, io_classes.size()> cgroup;
+
+    [[nodiscard]] bool changes() const
+    {
+        const auto given = [](const auto& texts) {
+            return std::ranges::any_of(texts, [](const std::string& text) { return !text.empty(); });
+        };
+        return off || given(std::array{feed_latency, floor, background_from, reads, writes}) ||
+               given(max_rate) || given(max_ios) || cgroup[0] || cgroup[1];
+    }
+};
+
+result<std::uint32_t> parse_number(std::string_view text, const char* what)
+{
+    std::uint32_t number = 0;
+    const auto* end = text.data() + text.size();
+    const auto [rest, errc] = std::from_chars(text.data(), end, number);
+    if (errc != std::errc{} || rest != end)
+        return fail(exit_code::usage, "'{}' is not {}", text, what);
+    return number;
+}
+
+result<std::uint32_t> parse_percent(std::string_view text)
+{
+    if (text.ends_with("%"))
+        text.remove_suffix(1);
+    auto percent = parse_number(text, "a percentage; write it as 5%");
+    if (percent && *percent > 100)
+        return fail(exit_code::usage, "{} % is more than all", *percent);
+    return percent;
+}
+
+result<std::uint32_t> parse_bytes(std::string_view text)
+{
+    const auto bytes = parse_size(text);
+    if (!bytes)
+        return std::unexpected(bytes.error());
+    if (*bytes > UINT32_MAX)
+        return fail(exit_code::usage, "the size '{}' is too large", text);
+    return static_cast<std::uint32_t>(*bytes);
+}
+
+/// Parses what was given; "off" is 0.
+template <typename T, typename Parse>
+result<void> take(const std::string& text, std::optional<T>& value, Parse parse)
+{
+    if (text.empty())
+        return {};
+    if (text == "off") {
+        value = 0;
+        return {};
+    }
+    const auto parsed = parse(text);
+    if (!parsed)
+        return std::unexpected(parsed.error());
+    value = *parsed;
+    return {};
+}
+
+std::optional<std::uint32_t> class_of(const std::string& name)
+{
+    for (std::uint32_t i = 0; i < io_classes.size(); i++)
+        if (name == io_classes[i])
+            return i;
+    return {};
+}
+
+result<qos_request> parse(const qos_options& options)
+{
+    qos_request request;
+    request.volume = options.volume;
+    request.off = options.off;
+    request.reads = class_of(options.reads);
+    request.writes = class_of(options.writes);
+    request.cgroup = options.cgroup;
+    auto done = take(options.feed_latency, request.feed_latency, parse_microseconds);
+    if (done)
+        done = take(options.floor, request.floor, parse_percent);
+    if (done)
+        done = take(options.background_from, request.background_from, parse_bytes);
+    for (std::size_t i = 0; i < io_classes.size() && done; i++) {
+        done = take(options.max_rate[i], request.max_bytes[i], parse_rate);
+        if (done)
+            done = take(options.max_ios[i], request.max_ios[i],
+                        [](const auto& text) { return parse_number(text, "a number of I/Os per second"); });
+    }
+    if (!done)
+        return std::unexpected(done.error());
+    return request;
+}
+
+result<exit_code> run_qos(const qos_options& options, renderer& out)
+{
+    const auto request = parse(options);
+    if (!request)
+        return std::unexpected(request.error());
+    auto kernel = netlink::open();
+    if (!kernel)
+        return std::unexpected(kernel.error());
+    const auto volume = kernel->volume(options.volume);
+    if (!volume)
+        return std::unexpected(volume.error());
+    if (options.changes())
+        if (auto done = kernel->set_qos(*request); !done)
+            return std::unexpected(done.error());
+    const auto status = kernel->qos(options.volume, options.changes() ? 0 : volume->member_count);
+    if (!status)
+        return std::unexpected(status.error());
+    out.qos(*status);
+    return exit_code::ok;
+}
+
+} // namespace
+
+verb add_qos(CLI::App& app)
+{
+    auto options = std::make_shared<qos_options>();
+    auto* command = app.add_subcommand("qos", "leave room for feed I/O while background I/O drains");
+    command->add_option("VOLUME", options->volume, "name of an assembled volume")->required();
+    command->add_option(
+        "--feed-latency", options->feed_latency,
+        "time that small feed commands may take on a member, as 500us or 2ms; off: no target");
+    command->add_option("--background-floor", options->floor,
+                        "percent of a member's best rate that background I/O always gets; 5 at first");
+    for (std::size_t i = 0; i < io_classes.size(); i++) {
+        const std::string name = io_classes[i];
+        command->add_option("--" + name + "-max", options->max_rate[i],
+                            "limit of " + name + " I/O on the volume, as 2G/s; off: none");
+        command->add_option("--" + name + "-max-iops", options->max_ios[i],
+                            "limit of " + name + " commands per second on the volume; off: none");
+        command->add_option("--" + name + "-cgroup", options->cgroup[i],
+                            "cgroup (v2) whose tasks' I/O is " + name + ", as /training; '': none");
+    }
+    command->add_option("--background-from", options->background_from,
+                        "I/O of at least this size is background; off: none");
+    for (auto [name, option] : {std::pair{"--reads", &options->reads}, {"--writes", &options->writes}})
+        command->add_option(name, *option, "class of those that nothing else gives one: feed or background")
+            ->check(CLI::IsMember({"feed", "background"}));
+    command->add_flag("--off", options->off, "forget all settings; classes are not told apart");
+    command->footer(R"(Without options, shows the settings and what was measured on each member.
+
+Reads are feed and writes and discards are background, unless an option or the I/O itself says otherwise: the I/O
+priority class RT (ionice -c 1) is feed, IDLE (ionice -c 3) is background; then come the cgroups, the size, and
+--reads and --writes. A journal's I/O, swapping, and I/O that frees memory have no class and are never held.
+
+While feed commands come, background commands to each member pass at a rate that follows the latency of feed commands
+on that member: at most one of 200 takes longer than --feed-latency. For large commands the least time that one of
+its size takes is added. RATE is that rate. Without feed commands for 50 ms nothing is held for it. Background
+commands are cut to 256 KiB. A submitter does not wait in the kernel while its I/O is held.
+
+Examples:
+  weftctl qos data --feed-latency 500us
+  weftctl qos data --background-max 2G/s --background-cgroup /backup
+  weftctl qos data
+  weftctl qos data --off)");
+    return {command, [options](renderer& out) { return run_qos(*options, out); }};
+}
+
+} // namespace weft
