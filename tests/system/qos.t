@@ -1,0 +1,99 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# Classes of I/O: which I/O has which, limits, what is held and goes on, and background I/O that leaves room for feed
+# I/O on a disk with a limit of its rate.
+# lab-kernel: debian13 uml
+. "${0%/*}/lib.sh"
+
+load_weft
+for n in 1 2 3 4; do make_null q$n 64 mbps=0; done
+members=(/dev/q1 /dev/q2 /dev/q3 /dev/q4)
+# ios CLASS: commands of that class since QoS is on, on all members.
+ios() { weftctl qos v --json | json "[.qos.members[].$1.ios] | add"; }
+# counts CLASS COUNT COMMAND...: it makes that many commands of the class.
+counts() {
+	local class=$1 count=$2 before
+	shift 2
+	before=$(ios "$class")
+	"$@" >/dev/null 2>&1
+	echo $(($(ios "$class") - before == count))
+}
+reads() { dd if=/dev/weft/v of=/dev/null bs=4k count=4 iflag=direct; }
+writes() { dd if=/dev/zero of=/dev/weft/v bs=4k count=4 oflag=direct; }
+large() { dd if=/dev/weft/v of=/dev/null bs=64k count=2 iflag=direct; }
+
+# --- Settings
+ok "a volume" weftctl create v "${members[@]}" --chunk 1M
+is "QoS is off" "$(weftctl qos v)" "v: QoS is off"
+ok "it is switched on" weftctl qos v --feed-latency 500us
+settings() { weftctl qos v --json | json ".qos | \"$1\""; }
+is "with what was set, and the rest as usual" \
+	"$(settings '\(.on) \(.feed_latency_us) \(.background_floor) \(.reads) \(.writes)')" \
+	"true 500 5 feed background"
+ok "a setting is changed, and the others stay" weftctl qos v --background-max 100M/s
+is "it is there" "$(settings '\(.feed_latency_us) \(.classes.background.max_bytes)')" "500 104857600"
+ok "and taken back" weftctl qos v --background-max off
+refused "no such volume" 4 "no volume is called nix" weftctl qos nix --off
+refused "a time without a unit" 2 "is not a time" weftctl qos v --feed-latency 500
+refused "more than all" 2 "more than all" weftctl qos v --background-floor 101%
+refused "too little for a single command" 2 "a limit is 1048576 to" weftctl qos v --background-max 1K/s
+refused "another user may not" 7 "CAP_SYS_ADMIN" setpriv --reuid 1 --clear-groups weftctl qos v --off
+
+# --- Classes
+is "a read is feed" "$(counts feed 4 reads)" 1
+is "a write is background" "$(counts background 4 writes)" 1
+is "a read of class IDLE is background" "$(counts background 4 ionice -c 3 bash -c "$(declare -f reads); reads")" 1
+is "a write of class RT is feed" "$(counts feed 4 ionice -c 1 bash -c "$(declare -f writes); writes")" 1
+weftctl qos v --background-from 64K >/dev/null
+is "a large read is background" "$(counts background 2 large)" 1
+is "a small one is not" "$(counts background 0 reads)" 1
+weftctl qos v --background-from off --writes feed >/dev/null
+is "writes may be feed" "$(counts feed 4 writes)" 1
+weftctl qos v --writes background >/dev/null
+if mount -t cgroup2 none /sys/fs/cgroup 2>/dev/null || [ -e /sys/fs/cgroup/cgroup.procs ]; then
+	refused "no such cgroup" 4 "no cgroup is called /nix" weftctl qos v --feed-cgroup /nix
+	mkdir -p /sys/fs/cgroup/backup/below
+	ok "a cgroup" weftctl qos v --background-cgroup /backup
+	in_cgroup() { (echo $BASHPID >/sys/fs/cgroup/backup/below/cgroup.procs && "$@"); }
+	is "a read from below it is background" "$(counts background 4 in_cgroup reads)" 1
+	is "one from elsewhere is not" "$(counts background 0 reads)" 1
+	is "status names it" "$(weftctl qos v --json | json .qos.classes.background.cgroup)" /backup
+	ok "no cgroup" weftctl qos v --background-cgroup ''
+	is "then it is feed" "$(counts feed 4 in_cgroup reads)" 1
+	rmdir /sys/fs/cgroup/backup/below /sys/fs/cgroup/backup
+else
+	skip "cgroups" "this kernel has none"
+fi
+is "background commands are cut to 256 KiB" \
+	"$(counts background 8 dd if=/dev/zero of=/dev/weft/v bs=1M count=2 oflag=direct)" 1
+is "feed commands are not" "$(counts feed 2 dd if=/dev/weft/v of=/dev/null bs=1M count=2 iflag=direct)" 1
+
+# --- Limits
+took() { local start; start=$(date +%s%N); "$@" >/dev/null 2>&1; echo $((($(date +%s%N) - start) / 1000000)); }
+weftctl qos v --background-max 8M/s >/dev/null
+ms=$(took dd if=/dev/zero of=/dev/weft/v bs=1M count=16 oflag=direct)
+ok "16 MiB at 8 MiB/s take two seconds ($ms ms)" test "$ms" -ge 1800
+ok "reads are not limited" test "$(took dd if=/dev/weft/v of=/dev/null bs=1M count=16 iflag=direct)" -lt "$ms"
+ok "verified at a limit" verify /dev/weft/v size=8m bs=64k
+weftctl qos v --background-max off --feed-max-iops 20 >/dev/null
+ms=$(took dd if=/dev/weft/v of=/dev/null bs=4k count=20 iflag=direct)
+ok "20 reads at 20 a second take a second ($ms ms)" test "$ms" -ge 900
+weftctl qos v --feed-max-iops off --background-max 1M/s >/dev/null
+# Without O_DIRECT: the page cache writes back when the last opener closes.
+dd if=/dev/zero of=/dev/weft/v bs=1M count=64 status=none & writer=$!
+held() { [ "$(weftctl qos v --json | json '[.qos.members[].background.held] | add')" -gt 0 ]; }
+ok "commands are held" until_true 20 held
+ok "QoS is switched off while they are" weftctl qos v --off
+wait $writer
+result $? "which lets them go on"
+ok "it is switched on again" weftctl qos v --background-max 8M/s
+ok "registered memory, verified at a limit" weft-memtest v verify pages --largest=262144 --count=60
+fio --name=w --filename=/dev/weft/v --rw=randwrite --bs=256k --iodepth=32 --ioengine=io_uring --direct=1 --size=64m \
+	--time_based --runtime=60 --thread >/dev/null 2>&1 & writer=$!
+until_true 20 held
+kill -9 $writer
+wait $writer 2>/dev/null
+ok "the volume stops after its writer was killed" until_true 30 weftctl stop v
+for n in 1 2 3 4; do remove_null q$n; done
+ok_unload
+done_testing
