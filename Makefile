@@ -100,6 +100,10 @@ kernel-coverage: ## line coverage of the modules by the tests in User Mode Linux
 bench: ## count instructions per I/O against md and dm, into BUILD/bench.json (B: only these suites)
 	@tests/bench/bench --output $(BUILD)/bench.json $(addprefix --suite ,$(B))
 
+.PHONY: bench-qos
+bench-qos: ## measure small reads beside a checkpoint, by weft and its peers, into BUILD/bench-qos.json
+	@tests/bench/qos --output $(BUILD)/bench-qos.json
+
 .PHONY: clean
 clean: ## remove what was built here (not the lab's cache)
 	rm -rf $(BUILD)
