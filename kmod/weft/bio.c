@@ -57,7 +57,7 @@
 
 #define WEFT_IO_ACCOUNTED	BIT(0)	/* counted in the disk's iostats */
 #define WEFT_IO_RETRY		BIT(1)	/* retry from @iter on BLK_STS_AGAIN */
-#define WEFT_IO_QOS		BIT(2)	/* counted by weft_qos_begin() */
+#define WEFT_IO_QOS		BIT(2)	/* undo weft_qos_begin() */
 
 /**
  * struct weft_io - state of a tracked bio until it completes
@@ -197,6 +197,15 @@ static enum weft_stat_group weft_stat_group(const struct bio *bio)
 	return op_is_write(bio_op(bio)) ? WEFT_STAT_WRITE : WEFT_STAT_READ;
 }
 
+/* Not inline: without QoS it is not in the way. */
+static noinline void weft_class_done(struct weft_io *io, blk_status_t status, u64 nsecs)
+{
+	if (unlikely(io->flags & WEFT_IO_QOS))
+		weft_qos_end(io->member, &io->item);
+	if (likely(!status))
+		weft_qos_measure(io->member, io->class, io->sectors << SECTOR_SHIFT, nsecs);
+}
+
 static void weft_member_done(struct weft_io *io, struct bio *bio)
 {
 	struct weft_member *member = io->member;
@@ -205,8 +214,8 @@ static void weft_member_done(struct weft_io *io, struct bio *bio)
 	u64 nsecs = ktime_get_ns() - io->sent;
 
 	trace_weft_done(member, nsecs, bio->bi_status);
-	if (weft_qos_is_used() && io->flags & WEFT_IO_QOS)
-		weft_qos_done(member, &io->item, bio->bi_status ? 0 : nsecs);
+	if (weft_qos_is_used() && io->class != WEFT_IO_CLASS_NONE)
+		weft_class_done(io, bio->bi_status, nsecs);
 	if (unlikely(bio->bi_status)) {
 		/* REQ_NOWAIT caused this: there was no I/O, and no error of the member. */
 		if (bio->bi_status == BLK_STS_AGAIN)
@@ -307,10 +316,10 @@ weft_io_start(struct weft_volume *vol, struct bio *bio, bool accounted)
 }
 
 /* A bio enters the volume: track it, and find its class. */
-static noinline struct weft_io *weft_io_start_classed(struct weft_volume *vol, struct bio *bio)
+static __always_inline struct weft_io *weft_io_start_classed(struct weft_volume *vol, struct bio *bio)
 {
 	bool accounted = blk_queue_io_stat(vol->disk->queue);
-	u8 class = weft_qos_class_of_bio(vol, bio);
+	u8 class = weft_qos_class(vol, bio);
 	struct weft_io *io = NULL;
 
 	if (accounted || class != WEFT_IO_CLASS_NONE)
@@ -362,8 +371,6 @@ static void weft_send_held(struct weft_qos_item *item)
 /* Returns true if the bio is held for its class. It may be gone then. */
 static noinline bool weft_is_held(struct weft_member *member, struct bio *bio, struct weft_io *io)
 {
-	if (io->class == WEFT_IO_CLASS_NONE)
-		return false;
 	io->flags |= WEFT_IO_QOS;
 	io->bio = bio;
 	io->item.send = weft_send_held;
@@ -371,8 +378,7 @@ static noinline bool weft_is_held(struct weft_member *member, struct bio *bio, s
 	io->item.bytes = weft_op_is_range(bio) ? min_t(u32, bio->bi_iter.bi_size, WEFT_QOS_PIECE) :
 						 bio->bi_iter.bi_size;
 	/* A poller would poll for a command that is not sent. */
-	if (weft_qos_may_hold(member->volume, io->class))
-		bio_clear_polled(bio);
+	bio_clear_polled(bio);
 	return weft_qos_begin(member, &io->item);
 }
 
@@ -383,7 +389,8 @@ static __always_inline void weft_send(struct weft_member *member,
 	struct block_device *bdev;
 
 	weft_map_bio(member, bio, sector, io);
-	if (weft_qos_is_used() && io && weft_is_held(member, bio, io))
+	if (weft_qos_is_used() && io && io->class != WEFT_IO_CLASS_NONE &&
+	    !weft_qos_passes(member, io->class) && weft_is_held(member, bio, io))
 		return;
 	bdev = READ_ONCE(member->fast_bdev);
 	if (unlikely(!bdev)) {

@@ -437,8 +437,12 @@ static __always_inline void weft_mem_part_end(struct weft_mem_part *part, u64 ns
 
 	if (unlikely(part->late))
 		weft_resend_op_ended(part->member, &part->op);
-	if (weft_qos_is_used() && part->classed)
-		weft_qos_done(part->member, &part->qos, nsecs);
+	if (weft_qos_is_used() && io->class != WEFT_IO_CLASS_NONE) {
+		if (part->classed)
+			weft_qos_end(part->member, &part->qos);
+		if (nsecs)
+			weft_qos_measure(part->member, io->class, part->op.length, nsecs);
+	}
 	if (part != &io->first)
 		kmem_cache_free(weft_mem_part_cache, part);
 	/* Parts have no bounce buffer, so there is nothing to copy. */
@@ -710,7 +714,8 @@ static __always_inline u32 weft_mem_submit_part(struct weft_mem_io *io, u64 offs
 	part->op.length = length;
 	if (length < left)
 		atomic_inc(&io->remaining);
-	if (weft_qos_is_used() && io->class != WEFT_IO_CLASS_NONE && weft_mem_part_is_held(part))
+	if (weft_qos_is_used() && io->class != WEFT_IO_CLASS_NONE &&
+	    !weft_qos_passes(part->member, io->class) && weft_mem_part_is_held(part))
 		return length;
 	weft_mem_part_send(part);
 	return length;

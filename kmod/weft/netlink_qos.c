@@ -250,10 +250,13 @@ static int weft_nl_qos_put_class(struct sk_buff *skb, const struct weft_qos_stat
 				 const struct weft_qos_queue *queue, u32 class)
 {
 	struct nlattr *nest = nla_nest_start(skb, WEFT_A_QOS_MEMBER_CLASS);
+	u64 ios = 0;
+	int i;
 
+	for (i = 0; i < WEFT_QOS_BUCKETS; i++)
+		ios += stats->latency[class][i];
 	if (!nest || nla_put_u32(skb, WEFT_A_QOS_CLASS_CLASS, class) ||
-	    nla_put_u64_64bit(skb, WEFT_A_QOS_CLASS_IOS, stats->ios[class],
-			      WEFT_A_QOS_CLASS_PAD) ||
+	    nla_put_u64_64bit(skb, WEFT_A_QOS_CLASS_IOS, ios, WEFT_A_QOS_CLASS_PAD) ||
 	    nla_put_u64_64bit(skb, WEFT_A_QOS_CLASS_BYTES, stats->bytes[class],
 			      WEFT_A_QOS_CLASS_PAD) ||
 	    nla_put(skb, WEFT_A_QOS_CLASS_LATENCY, sizeof(stats->latency[class]),

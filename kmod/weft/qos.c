@@ -46,8 +46,6 @@
 /* While feed commands come, so much background I/O is in flight at most: bytes, and time at its rate. */
 #define WEFT_QOS_FLIGHT		(2 * WEFT_QOS_PIECE)
 #define WEFT_QOS_FLIGHT_DIV	50	/* of a second */
-/* A CPU adds its feed commands to the member's after so many. */
-#define WEFT_QOS_BATCH		8
 /* How often the best rate of background commands is looked at. */
 #define WEFT_QOS_BEST_NS	(100 * NSEC_PER_MSEC)
 /* So often, what is known of a member is weakened by a 64th. */
@@ -161,7 +159,7 @@ static bool weft_qos_is_capped(const struct weft_qos *qos, u8 class)
 /* Is background I/O held for the rate now? */
 static bool weft_qos_is_paced(const struct weft_qos *qos)
 {
-	return READ_ONCE(qos->target) != U64_MAX && !weft_qos_is_stopping(qos) &&
+	return READ_ONCE(qos->set.feed_latency) && !weft_qos_is_stopping(qos) &&
 	       time_before(jiffies, READ_ONCE(qos->feed_at) + WEFT_QOS_FEED_GONE);
 }
 
@@ -275,8 +273,21 @@ static void weft_qos_work(struct work_struct *work)
 	blk_finish_plug(&plug);
 }
 
-static bool weft_qos_hold(struct weft_qos_member *qm, struct weft_qos_item *item)
+/**
+ * weft_qos_begin() - a command that may be held is about to be sent to its member
+ * @member: the member
+ * @item: embedded in the command; @send, @bytes and @class are set, and the class
+ *	is not WEFT_IO_CLASS_NONE
+ *
+ * Undo with weft_qos_end().
+ *
+ * Context: process context.
+ * Return: true if it is held: then @item->send will send it, and the command may
+ * be gone already.
+ */
+bool weft_qos_begin(struct weft_member *member, struct weft_qos_item *item)
 {
+	struct weft_qos_member *qm = weft_qos_member(member);
 	struct weft_qos_queue *queue = &qm->queue[item->class];
 	u64 now = ktime_get_ns(), wait = 0;
 	unsigned long flags;
@@ -300,46 +311,10 @@ static bool weft_qos_hold(struct weft_qos_member *qm, struct weft_qos_item *item
 	return held;
 }
 
-/**
- * weft_qos_may_hold() - may commands of a class be held now?
- * @vol: the volume; it has QoS
- * @class: the class
- *
- * Return: true if so.
- */
-bool weft_qos_may_hold(const struct weft_volume *vol, u8 class)
-{
-	return class == WEFT_IO_CLASS_BACKGROUND || weft_qos_is_capped(READ_ONCE(vol->qos), class);
-}
-
-/**
- * weft_qos_begin() - a command is about to be sent to its member
- * @member: the member
- * @item: embedded in the command; @send, @bytes and @class are set, and the class
- *	is not WEFT_IO_CLASS_NONE
- *
- * Undo with weft_qos_done(), also if the command is not sent after all.
- *
- * Context: process context.
- * Return: true if it is held: then @item->send will send it, and the command may
- * be gone already.
- */
-bool weft_qos_begin(struct weft_member *member, struct weft_qos_item *item)
-{
-	struct weft_qos_member *qm = weft_qos_member(member);
-	struct weft_qos *qos = qm->qos;
-
-	/* Few writes: all CPUs read this. */
-	if (item->class == WEFT_IO_CLASS_FEED && time_after(jiffies, READ_ONCE(qos->feed_at)))
-		WRITE_ONCE(qos->feed_at, jiffies);
-	item->counted = weft_qos_may_hold(member->volume, item->class);
-	return unlikely(item->counted) && weft_qos_hold(qm, item);
-}
-
 /* Under the lock, at most every WEFT_PACE_JUDGE_NS. */
 static void weft_qos_judge_locked(struct weft_qos_member *qm, u64 now)
 {
-	u64 target = READ_ONCE(qm->qos->target);
+	u64 target = READ_ONCE(qm->target);
 	struct weft_pace_sample sample;
 	int i;
 
@@ -355,6 +330,7 @@ static void weft_qos_judge_locked(struct weft_qos_member *qm, u64 now)
 	if (target != U64_MAX)
 		weft_pace_judge(&qm->pace, &sample, target);
 	WRITE_ONCE(qm->judged_at, now);
+	WRITE_ONCE(qm->due, jiffies + msecs_to_jiffies(10));
 	/* A member may become slower for good. */
 	if (now - qm->forgot_at < WEFT_QOS_FORGET_NS)
 		return;
@@ -364,11 +340,18 @@ static void weft_qos_judge_locked(struct weft_qos_member *qm, u64 now)
 	qm->best -= qm->best / 64;
 }
 
-static void weft_qos_judge(struct weft_qos_member *qm)
+/**
+ * weft_qos_judge() - add this CPU's feed commands, and judge the rate if it is due
+ * @qm: the member's
+ *
+ * Context: any.
+ */
+void weft_qos_judge(struct weft_qos_member *qm)
 {
 	u64 now = ktime_get_ns();
 	unsigned long flags;
 
+	atomic_add(this_cpu_xchg(qm->stats->done, 0), &qm->done);
 	if (now - READ_ONCE(qm->judged_at) < WEFT_PACE_JUDGE_NS ||
 	    !spin_trylock_irqsave(&qm->lock, flags))
 		return;
@@ -376,14 +359,18 @@ static void weft_qos_judge(struct weft_qos_member *qm)
 	spin_unlock_irqrestore(&qm->lock, flags);
 }
 
-static unsigned int weft_qos_size(u32 bytes)
+/**
+ * weft_qos_beyond_usual() - the time of a large feed command beyond that on an idle member
+ * @qm: the member's
+ * @bytes: size of the command
+ * @nsecs: its time, in nanoseconds
+ *
+ * Context: any.
+ * Return: the difference, in nanoseconds.
+ */
+u64 weft_qos_beyond_usual(struct weft_qos_member *qm, u32 bytes, u64 nsecs)
 {
-	return bytes <= SZ_16K ? 0 : bytes <= SZ_64K ? 1 : bytes <= SZ_256K ? 2 : 3;
-}
-
-/* For a large command, its time on an idle member does not count. */
-static noinline u64 weft_qos_beyond_usual(struct weft_qos_member *qm, unsigned int size, u64 nsecs)
-{
+	unsigned int size = bytes <= SZ_64K ? 1 : bytes <= SZ_256K ? 2 : 3;
 	u64 usual = READ_ONCE(qm->usual[size]);
 
 	if (nsecs > usual)
@@ -392,21 +379,16 @@ static noinline u64 weft_qos_beyond_usual(struct weft_qos_member *qm, unsigned i
 	return 0;
 }
 
-static __always_inline void weft_qos_feed_done(struct weft_qos_member *qm, u32 bytes, u64 nsecs)
+/**
+ * weft_qos_end() - undo weft_qos_begin(), and send what was held up
+ * @member: the member
+ * @item: the command has completed, or was not sent after all
+ *
+ * Context: any.
+ */
+void weft_qos_end(struct weft_member *member, const struct weft_qos_item *item)
 {
-	unsigned int size = weft_qos_size(bytes);
-
-	if (unlikely(size))
-		nsecs = weft_qos_beyond_usual(qm, size, nsecs);
-	if (nsecs < READ_ONCE(qm->least))
-		WRITE_ONCE(qm->least, nsecs);
-	if (unlikely(nsecs > READ_ONCE(qm->qos->target)))
-		atomic_inc(&qm->late);
-}
-
-/* Count what completed, and send what it held up. */
-static noinline void weft_qos_release(struct weft_qos_member *qm, const struct weft_qos_item *item)
-{
+	struct weft_qos_member *qm = weft_qos_member(member);
 	struct weft_qos_queue *queue = &qm->queue[item->class];
 	u64 now = ktime_get_ns();
 	unsigned long flags;
@@ -429,46 +411,9 @@ static noinline void weft_qos_release(struct weft_qos_member *qm, const struct w
 }
 
 /**
- * weft_qos_done() - a command has completed, or was not sent after all
- * @member: the member
- * @item: as given to weft_qos_begin()
- * @nsecs: from sending to completion; 0 if it was not sent, or failed
- *
- * Context: any.
- */
-void weft_qos_done(struct weft_member *member, struct weft_qos_item *item, u64 nsecs)
-{
-	struct weft_qos_member *qm = weft_qos_member(member);
-	struct weft_qos_stats *stats;
-	u32 done = 0;
-
-	if (item->counted)
-		weft_qos_release(qm, item);
-	if (unlikely(!nsecs))
-		return;
-	if (item->class == WEFT_IO_CLASS_FEED)
-		weft_qos_feed_done(qm, item->bytes, nsecs);
-	stats = get_cpu_ptr(qm->stats);
-	stats->ios[item->class]++;
-	stats->bytes[item->class] += item->bytes;
-	stats->latency[item->class][min(fls64(nsecs >> 10), WEFT_QOS_BUCKETS - 1)]++;
-	if (item->class == WEFT_IO_CLASS_FEED &&
-	    (++stats->done >= WEFT_QOS_BATCH || time_after(jiffies, stats->at))) {
-		done = stats->done;
-		stats->done = 0;
-		stats->at = jiffies;
-	}
-	put_cpu_ptr(qm->stats);
-	if (done) {
-		atomic_add(done, &qm->done);
-		weft_qos_judge(qm);
-	}
-}
-
-/**
  * weft_qos_sum() - sum the counters of all CPUs
  * @qm: the member's
- * @sum: filled; @done and @at have no meaning
+ * @sum: filled; @done has no meaning
  */
 void weft_qos_sum(const struct weft_qos_member *qm, struct weft_qos_stats *sum)
 {
@@ -479,7 +424,6 @@ void weft_qos_sum(const struct weft_qos_member *qm, struct weft_qos_stats *sum)
 		const struct weft_qos_stats *stats = per_cpu_ptr(qm->stats, cpu);
 
 		for (class = 0; class < WEFT_CLASSES; class++) {
-			sum->ios[class] += READ_ONCE(stats->ios[class]);
 			sum->bytes[class] += READ_ONCE(stats->bytes[class]);
 			for (i = 0; i < WEFT_QOS_BUCKETS; i++)
 				sum->latency[class][i] += READ_ONCE(stats->latency[class][i]);
@@ -511,6 +455,13 @@ static void weft_qos_kick(struct weft_qos *qos)
 		queue_work(qos->wq, &qos->member[i].work);
 }
 
+/* Can weft_qos_class() find most classes? */
+static void weft_qos_set_plain(struct weft_qos *qos)
+{
+	WRITE_ONCE(qos->plain, qos->set.on && !qos->set.background_from &&
+		   !weft_qos_has_cgroups(qos));
+}
+
 /**
  * weft_qos_set() - change the settings
  * @qos: the volume's
@@ -521,6 +472,7 @@ static void weft_qos_kick(struct weft_qos *qos)
 void weft_qos_set(struct weft_qos *qos, const struct weft_qos_settings *set)
 {
 	int class;
+	u32 i;
 
 	lockdep_assert_held(&weft_volumes_lock);
 	spin_lock_irq(&qos->caps_lock);
@@ -533,11 +485,14 @@ void weft_qos_set(struct weft_qos *qos, const struct weft_qos_settings *set)
 	spin_unlock_irq(&qos->caps_lock);
 	WRITE_ONCE(qos->set.floor, set->floor);
 	WRITE_ONCE(qos->set.feed_latency, set->feed_latency);
-	WRITE_ONCE(qos->target, set->on && set->feed_latency ? set->feed_latency : U64_MAX);
+	for (i = 0; i < qos->vol->member_count; i++)
+		WRITE_ONCE(qos->member[i].target, set->feed_latency ?: U64_MAX);
+	WRITE_ONCE(qos->feed_passes, !weft_qos_is_capped(qos, WEFT_IO_CLASS_FEED));
 	WRITE_ONCE(qos->set.background_from, set->background_from);
 	WRITE_ONCE(qos->set.reads, set->reads);
 	WRITE_ONCE(qos->set.writes, set->writes);
 	WRITE_ONCE(qos->set.on, set->on);
+	weft_qos_set_plain(qos);
 	weft_qos_kick(qos);
 }
 
@@ -555,6 +510,7 @@ void weft_qos_set_cgroup(struct weft_qos *qos, enum weft_io_class class, struct 
 
 	old = rcu_replace_pointer(qos->cgroup[class], cgroup,
 				  lockdep_is_held(&weft_volumes_lock));
+	weft_qos_set_plain(qos);
 	if (!old)
 		return;
 	synchronize_rcu();
@@ -577,7 +533,6 @@ int weft_qos_make(struct weft_volume *vol)
 	if (!qos)
 		return -ENOMEM;
 	qos->vol = vol;
-	qos->target = U64_MAX;
 	spin_lock_init(&qos->caps_lock);
 	qos->wq = alloc_workqueue("weft-qos-%s", WQ_MEM_RECLAIM | WQ_UNBOUND | WQ_HIGHPRI, 0,
 				  vol->name);
@@ -592,6 +547,7 @@ int weft_qos_make(struct weft_volume *vol)
 			goto out_stats;
 		qm->qos = qos;
 		qm->least = U64_MAX;
+		qm->target = U64_MAX;
 		memset64(qm->usual, U64_MAX, WEFT_QOS_SIZES);
 		spin_lock_init(&qm->lock);
 		weft_pace_init(&qm->pace);

@@ -4,7 +4,9 @@
 #define WEFT_QOS_H
 
 #include <linux/hrtimer.h>
+#include <linux/ioprio.h>
 #include <linux/jump_label.h>
+#include <linux/sched.h>
 #include <linux/workqueue.h>
 
 #include "pace.h"
@@ -21,6 +23,7 @@ struct cgroup;
 #define WEFT_QOS_BUCKETS	32
 /* Feed commands are told apart by size: to 16 KiB, to 64 KiB, to 256 KiB, and larger. */
 #define WEFT_QOS_SIZES		4
+#define WEFT_QOS_SMALL		SZ_16K
 
 /**
  * struct weft_qos_item - a command that may be held
@@ -29,7 +32,6 @@ struct cgroup;
  * @held_at: when it began to be held, in nanoseconds
  * @bytes: its size
  * @class: its class, enum weft_io_class
- * @counted: it is in its queue's bytes in flight
  */
 struct weft_qos_item {
 	struct list_head	list;
@@ -37,24 +39,19 @@ struct weft_qos_item {
 	u64			held_at;
 	u32			bytes;
 	u8			class;
-	bool			counted;
 };
 
 /**
- * struct weft_qos_stats - commands that completed on one CPU
- * @ios: commands, by class
+ * struct weft_qos_stats - commands that completed on one CPU, by class
  * @bytes: their sizes
  * @latency: commands by the time from sending to completion: bucket b has those
  *	below 2^b units of 1,024 ns, and not below half of that
- * @done: feed commands since the last sum, see weft_qos_done()
- * @at: when that was, in jiffies
+ * @done: feed commands that were not added to the member's yet
  */
 struct weft_qos_stats {
-	u64		ios[WEFT_CLASSES];
-	u64		bytes[WEFT_CLASSES];
-	u64		latency[WEFT_CLASSES][WEFT_QOS_BUCKETS];
-	u32		done;
-	unsigned long	at;
+	u64	bytes[WEFT_CLASSES];
+	u64	latency[WEFT_CLASSES][WEFT_QOS_BUCKETS];
+	u32	done;
 };
 
 /**
@@ -77,6 +74,8 @@ struct weft_qos_queue {
  * struct weft_qos_member - a member's background I/O
  * @qos: of its volume
  * @stats: counters, per CPU
+ * @target: the target of feed commands, in nanoseconds; U64_MAX for none
+ * @due: the rate is judged from then on, in jiffies
  * @done: feed commands since the rate was judged
  * @late: those that took longer than the target
  * @least: the least time by which one exceeded its time on an idle member, in
@@ -97,6 +96,8 @@ struct weft_qos_queue {
 struct weft_qos_member {
 	struct weft_qos			*qos;
 	struct weft_qos_stats __percpu	*stats;
+	u64				target;
+	unsigned long			due;
 	atomic_t			done;
 	atomic_t			late;
 	u64				least;
@@ -141,7 +142,8 @@ struct weft_qos_settings {
  * struct weft_qos - QoS of a volume; made when it is first set, freed with the volume
  * @vol: the volume
  * @set: the settings; changed under weft_volumes_lock, each field is read once
- * @target: the target of feed commands, in nanoseconds; U64_MAX for none
+ * @plain: the class of a command is by rule, unless its I/O priority says another
+ * @feed_passes: feed commands have no limit
  * @cgroup: tasks below it have that class; NULL for none. Under RCU
  * @feed_at: when a feed command was last sent, in jiffies
  * @wq: for the members' works
@@ -153,7 +155,8 @@ struct weft_qos_settings {
 struct weft_qos {
 	struct weft_volume		*vol;
 	struct weft_qos_settings	set;
-	u64				target;
+	bool				plain;
+	bool				feed_passes;
 	struct cgroup __rcu		*cgroup[WEFT_CLASSES];
 	unsigned long			feed_at;
 	struct workqueue_struct		*wq;
@@ -180,9 +183,10 @@ DECLARE_STATIC_KEY_FALSE(weft_qos_used);
 /* qos.c */
 u8 weft_qos_class_of_bio(struct weft_volume *vol, struct bio *bio);
 u8 weft_qos_class_of_task(struct weft_volume *vol, u8 class, bool write, u32 bytes);
-bool weft_qos_may_hold(const struct weft_volume *vol, u8 class);
 bool weft_qos_begin(struct weft_member *member, struct weft_qos_item *item);
-void weft_qos_done(struct weft_member *member, struct weft_qos_item *item, u64 nsecs);
+void weft_qos_end(struct weft_member *member, const struct weft_qos_item *item);
+u64 weft_qos_beyond_usual(struct weft_qos_member *qm, u32 bytes, u64 nsecs);
+void weft_qos_judge(struct weft_qos_member *qm);
 int weft_qos_make(struct weft_volume *vol);
 void weft_qos_set(struct weft_qos *qos, const struct weft_qos_settings *set);
 void weft_qos_set_cgroup(struct weft_qos *qos, enum weft_io_class class, struct cgroup *cgroup);
@@ -200,6 +204,81 @@ void weft_qos_look(struct weft_qos_member *qm, struct weft_qos_view *view);
 static __always_inline bool weft_qos_is_used(void)
 {
 	return static_branch_unlikely(&weft_qos_used);
+}
+
+/* A CPU adds its feed commands to the member's after so many. */
+#define WEFT_QOS_BATCH		32
+
+/**
+ * weft_qos_class() - the class of a bio that enters a volume
+ * @vol: the volume
+ * @bio: the bio
+ *
+ * Context: any.
+ * Return: the class, or WEFT_IO_CLASS_NONE.
+ */
+static __always_inline u8 weft_qos_class(struct weft_volume *vol, struct bio *bio)
+{
+	const struct weft_qos *qos = READ_ONCE(vol->qos);
+
+	if (!qos)
+		return WEFT_IO_CLASS_NONE;
+	/* The classes RT and IDLE are the odd ones. */
+	if (unlikely(!READ_ONCE(qos->plain) || bio->bi_opf & (REQ_META | REQ_PRIO | REQ_SWAP) ||
+		     bio->bi_ioprio & BIT(IOPRIO_CLASS_SHIFT) || !bio->bi_iter.bi_size ||
+		     current->flags & PF_MEMALLOC))
+		return weft_qos_class_of_bio(vol, bio);
+	return op_is_write(bio->bi_opf) ? READ_ONCE(qos->set.writes) : READ_ONCE(qos->set.reads);
+}
+
+/**
+ * weft_qos_passes() - a command is about to be sent: is it of those that are never held?
+ * @member: the member; its volume has QoS
+ * @class: the command's class
+ *
+ * Context: any.
+ * Return: true if so. Otherwise weft_qos_begin() decides.
+ */
+static __always_inline bool weft_qos_passes(const struct weft_member *member, u8 class)
+{
+	struct weft_qos *qos = READ_ONCE(member->volume->qos);
+
+	if (class != WEFT_IO_CLASS_FEED)
+		return false;
+	/* Few writes: all CPUs read this. */
+	if (unlikely(time_after(jiffies, READ_ONCE(qos->feed_at))))
+		WRITE_ONCE(qos->feed_at, jiffies);
+	return READ_ONCE(qos->feed_passes);
+}
+
+/**
+ * weft_qos_measure() - a command of a class has completed well
+ * @member: the member
+ * @class: the class
+ * @bytes: its size
+ * @nsecs: from sending to completion
+ *
+ * Context: any.
+ */
+static __always_inline void weft_qos_measure(struct weft_member *member, u8 class, u32 bytes,
+					     u64 nsecs)
+{
+	struct weft_qos_member *qm = &READ_ONCE(member->volume->qos)->member[member->index];
+	struct weft_qos_stats __percpu *stats = qm->stats;
+
+	this_cpu_add(stats->bytes[class], bytes);
+	this_cpu_inc(stats->latency[class][min(fls64(nsecs >> 10), WEFT_QOS_BUCKETS - 1)]);
+	if (class != WEFT_IO_CLASS_FEED)
+		return;
+	if (unlikely(bytes > WEFT_QOS_SMALL))
+		nsecs = weft_qos_beyond_usual(qm, bytes, nsecs);
+	if (unlikely(nsecs < READ_ONCE(qm->least)))
+		WRITE_ONCE(qm->least, nsecs);
+	if (unlikely(nsecs > READ_ONCE(qm->target)))
+		atomic_inc(&qm->late);
+	if (unlikely(this_cpu_inc_return(stats->done) >= WEFT_QOS_BATCH ||
+		     time_after(jiffies, READ_ONCE(qm->due))))
+		weft_qos_judge(qm);
 }
 
 #endif /* WEFT_QOS_H */

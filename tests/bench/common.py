@@ -51,6 +51,13 @@ def weft(*options):
     return subject
 
 
+@contextlib.contextmanager
+def weft_qos(members, *settings):
+    with weft()(members) as device:
+        run("weftctl", "qos", "bench", *settings)
+        yield device
+
+
 def md_raid0(iostats):
     @contextlib.contextmanager
     def subject(members):

@@ -74,6 +74,11 @@ prepare() { # EXAMPLE: makes what it names
 		weftctl unexport --all --keep-saved
 		;;
 	*unexport*) weftctl export /dev/nvme0n1 --address 10.0.0.1 --any-host ;;
+	*cgroup*)
+		mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup
+		mkdir -p /sys/fs/cgroup/backup
+		weftctl create data $disks --force
+		;;
 	*export* | *create*) ;;
 	*"assemble data /dev/nvme1n1 /dev/nvme2n1") stopped /dev/nvme1n1 /dev/nvme2n1 ;;
 	*assemble* | *check* | *wipe*) stopped $disks ;;
