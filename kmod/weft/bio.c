@@ -72,6 +72,7 @@
  * @sectors: size of the bio when it was submitted
  * @flags: WEFT_IO_*
  * @class: its class, if classes are told apart
+ * @moves: it moves data, if it may be held
  * @iter: start of a retry
  * @bio: the bio, if it may be held for its class
  * @item: holds it
@@ -87,6 +88,7 @@ struct weft_io {
 	u32			sectors;
 	u8			flags;
 	u8			class;
+	bool			moves;
 	struct bvec_iter	iter;
 	struct bio		*bio;
 	struct weft_qos_item	item;
@@ -201,7 +203,7 @@ static enum weft_stat_group weft_stat_group(const struct bio *bio)
 static noinline void weft_class_done(struct weft_io *io, blk_status_t status, u64 nsecs)
 {
 	if (unlikely(io->flags & WEFT_IO_QOS))
-		weft_qos_end(io->member, &io->item);
+		weft_qos_end(io->member, &io->item, !status && io->moves);
 	if (likely(!status))
 		weft_qos_measure(io->member, io->class, io->sectors << SECTOR_SHIFT, nsecs);
 }
@@ -362,6 +364,8 @@ static void weft_send_held(struct weft_qos_item *item)
 	struct weft_member *member = io->member;
 
 	io->sent = ktime_get_ns();
+	/* The submitter does not wait here. */
+	io->bio->bi_opf &= ~REQ_NOWAIT;
 	if (op_is_write(io->bio->bi_opf) && weft_lease_is_over(&member->volume->lease))
 		weft_mpath_again(member, io->bio);
 	else
@@ -375,8 +379,9 @@ static noinline bool weft_is_held(struct weft_member *member, struct bio *bio, s
 	io->bio = bio;
 	io->item.send = weft_send_held;
 	io->item.class = io->class;
-	io->item.bytes = weft_op_is_range(bio) ? min_t(u32, bio->bi_iter.bi_size, WEFT_QOS_PIECE) :
-						 bio->bi_iter.bi_size;
+	io->moves = !weft_op_is_range(bio);
+	io->item.bytes = io->moves ? bio->bi_iter.bi_size :
+				     min_t(u32, bio->bi_iter.bi_size, WEFT_QOS_PIECE);
 	/* A poller would poll for a command that is not sent. */
 	bio_clear_polled(bio);
 	return weft_qos_begin(member, &io->item);

@@ -439,7 +439,7 @@ static __always_inline void weft_mem_part_end(struct weft_mem_part *part, u64 ns
 		weft_resend_op_ended(part->member, &part->op);
 	if (weft_qos_is_used() && io->class != WEFT_IO_CLASS_NONE) {
 		if (part->classed)
-			weft_qos_end(part->member, &part->qos);
+			weft_qos_end(part->member, &part->qos, nsecs);
 		if (nsecs)
 			weft_qos_measure(part->member, io->class, part->op.length, nsecs);
 	}

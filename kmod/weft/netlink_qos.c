@@ -147,35 +147,45 @@ static struct weft_volume *weft_nl_qos_volume(const char *name, struct weft_why 
 }
 
 /* Under weft_volumes_lock. Takes the references of @cgroups that it uses. */
-static int weft_nl_qos_apply(struct weft_volume *vol, struct nlattr **attrs,
-			     struct weft_nl_qos_cgroups *cgroups, struct weft_why *why)
+static void weft_nl_qos_apply(struct weft_qos *qos, const struct weft_qos_settings *set,
+			      struct weft_nl_qos_cgroups *cgroups)
 {
-	bool off = nla_get_flag(attrs[WEFT_A_QOS_OFF]);
-	struct weft_qos_settings set;
-	int class, ret;
+	int class;
 
-	if (off && !vol->qos)
-		return 0;
-	if (!vol->qos) {
-		ret = weft_qos_make(vol);
-		if (ret)
-			return ret;
-		set = weft_nl_qos_defaults();
-		weft_qos_set(vol->qos, &set);
-	}
-	set = off ? weft_nl_qos_defaults() : vol->qos->set;
-	ret = off ? 0 : weft_nl_qos_parse(attrs, &set, why);
-	if (ret)
-		return ret;
-	weft_qos_set(vol->qos, &set);
+	weft_qos_set(qos, set);
 	for (class = 0; class < WEFT_CLASSES; class++) {
-		if (off) {
-			weft_qos_set_cgroup(vol->qos, class, NULL);
+		if (!set->on) {
+			weft_qos_set_cgroup(qos, class, NULL);
 		} else if (cgroups->given[class]) {
-			weft_qos_set_cgroup(vol->qos, class, cgroups->cgroup[class]);
+			weft_qos_set_cgroup(qos, class, cgroups->cgroup[class]);
 			cgroups->cgroup[class] = NULL;
 		}
 	}
+}
+
+/* The volume is kept by its busy flag: what is allocated here may wait for its I/O. */
+static int weft_nl_qos_change(struct weft_volume *vol, struct nlattr **attrs,
+			      struct weft_nl_qos_cgroups *cgroups, struct weft_why *why)
+{
+	struct weft_qos_settings set = vol->qos ? vol->qos->set : weft_nl_qos_defaults();
+	unsigned int noio;
+	int ret = 0;
+
+	if (nla_get_flag(attrs[WEFT_A_QOS_OFF]))
+		set = weft_nl_qos_defaults();
+	else
+		ret = weft_nl_qos_parse(attrs, &set, why);
+	if (ret || (!set.on && !vol->qos))
+		return ret;
+	if (!vol->qos)
+		ret = weft_qos_make(vol);
+	if (ret)
+		return ret;
+	noio = memalloc_noio_save();
+	mutex_lock(&weft_volumes_lock);
+	weft_nl_qos_apply(vol->qos, &set, cgroups);
+	mutex_unlock(&weft_volumes_lock);
+	memalloc_noio_restore(noio);
 	return 0;
 }
 
@@ -185,7 +195,6 @@ int weft_nl_qos_set_doit(struct sk_buff *skb, struct genl_info *info)
 	struct weft_nl_qos_cgroups cgroups = {};
 	struct weft_why why = {};
 	struct weft_volume *vol;
-	unsigned int noio;
 	int ret;
 
 	ret = weft_nl_may(skb, &why);
@@ -195,12 +204,13 @@ int weft_nl_qos_set_doit(struct sk_buff *skb, struct genl_info *info)
 		ret = weft_nl_qos_find_cgroups(info->attrs, &cgroups, &why);
 	if (ret)
 		return weft_nl_result(info, ret, name, &why);
-	noio = memalloc_noio_save();
-	mutex_lock(&weft_volumes_lock);
-	vol = weft_nl_qos_volume(name, &why);
-	ret = vol ? weft_nl_qos_apply(vol, info->attrs, &cgroups, &why) : -ENOENT;
-	mutex_unlock(&weft_volumes_lock);
-	memalloc_noio_restore(noio);
+	vol = weft_volume_begin(name, &why);
+	if (IS_ERR(vol)) {
+		ret = PTR_ERR(vol);
+	} else {
+		ret = weft_nl_qos_change(vol, info->attrs, &cgroups, &why);
+		weft_volume_done(vol);
+	}
 	weft_nl_qos_put_cgroups(&cgroups);
 	return weft_nl_result(info, ret, name, &why);
 }

@@ -9,8 +9,8 @@
  * found once, when the bio or command enters the volume. Where it is sent to its
  * member, weft_qos_begin() counts it, and holds it while its member's rate of
  * background I/O, or a limit of the user, does not let it pass. The submitter
- * does not wait, so REQ_NOWAIT makes no difference. weft_qos_done() counts the
- * command back, and measures it. The parts of a command that was split are held
+ * does not wait, so REQ_NOWAIT makes no difference. weft_qos_end() counts the
+ * command back. The parts of a command that was split are held
  * each for itself: a slow member delays only what goes to it.
  *
  * Feed commands take no lock and are not held, unless the user limits them.
@@ -20,7 +20,7 @@
  * pace.c sets the rate of each member from the latency of feed commands on it.
  * The latency is that of the member, from sending to completion. The target is
  * for small commands. For larger ones, the least time that a command of that
- * size takes is added. While the volume has had no feed command for
+ * size takes is added. While the member has had no feed command for
  * WEFT_QOS_FEED_GONE, background commands are not held for the rate. The rate is
  * kept, and holds them again from the next feed command on.
  *
@@ -37,11 +37,13 @@
 #include "../compat/timer.h"
 #include "qos_cgroup.h"
 
-/* Without a feed command for so long, background commands are not held. */
-#define WEFT_QOS_FEED_GONE	(HZ / 20)
+/* Without a feed command on the member for so long, background commands are not held. */
+#define WEFT_QOS_FEED_GONE	(HZ / 10)
+/* So many held commands are sent before the state is looked at again. */
+#define WEFT_QOS_COLLECT	32
 /* A held command looks so often whether feed commands are gone. */
 #define WEFT_QOS_LOOK_NS	(10 * NSEC_PER_MSEC)
-/* A command is held so long for the rate at most: its task may want to exit, or others wait for it. */
+/* A command that was held so long for the rate is sent with the next completion. */
 #define WEFT_QOS_HELD_NS	(60ULL * NSEC_PER_SEC)
 /* While feed commands come, so much background I/O is in flight at most: bytes, and time at its rate. */
 #define WEFT_QOS_FLIGHT		(2 * WEFT_QOS_PIECE)
@@ -156,11 +158,11 @@ static bool weft_qos_is_capped(const struct weft_qos *qos, u8 class)
 	return READ_ONCE(qos->set.max_bytes[class]) || READ_ONCE(qos->set.max_ios[class]);
 }
 
-/* Is background I/O held for the rate now? */
-static bool weft_qos_is_paced(const struct weft_qos *qos)
+/* Is background I/O on the member held for the rate now? */
+static bool weft_qos_is_paced(const struct weft_qos_member *qm)
 {
-	return READ_ONCE(qos->set.feed_latency) && !weft_qos_is_stopping(qos) &&
-	       time_before(jiffies, READ_ONCE(qos->feed_at) + WEFT_QOS_FEED_GONE);
+	return READ_ONCE(qm->qos->set.feed_latency) && !weft_qos_is_stopping(qm->qos) &&
+	       time_before(jiffies, READ_ONCE(qm->feed_at) + WEFT_QOS_FEED_GONE);
 }
 
 /* Take from the limits of the class. Returns 0, or the time to wait in nanoseconds. */
@@ -190,8 +192,7 @@ static u64 weft_qos_take(struct weft_qos_member *qm, const struct weft_qos_item 
 	struct weft_qos_queue *queue = &qm->queue[item->class];
 	struct weft_bucket *bucket = &qm->pace.bucket;
 	u32 bytes = item->bytes;
-	bool paced = item->class == WEFT_IO_CLASS_BACKGROUND && weft_qos_is_paced(qm->qos) &&
-		     now - item->held_at < WEFT_QOS_HELD_NS;
+	bool paced = item->class == WEFT_IO_CLASS_BACKGROUND && weft_qos_is_paced(qm);
 	u64 wait;
 
 	lockdep_assert_held(&qm->lock);
@@ -202,6 +203,9 @@ static u64 weft_qos_take(struct weft_qos_member *qm, const struct weft_qos_item 
 		    queue->in_flight + bytes > max_t(u64, WEFT_QOS_FLIGHT,
 						     bucket->rate / WEFT_QOS_FLIGHT_DIV))
 			wait = WEFT_QOS_LOOK_NS;
+		/* After too long, one at a time. */
+		if (now - item->held_at >= WEFT_QOS_HELD_NS && !queue->in_flight)
+			wait = 0;
 		if (wait) {
 			qm->limited = true;
 			return min_t(u64, wait, WEFT_QOS_LOOK_NS);
@@ -233,24 +237,32 @@ static enum hrtimer_restart weft_qos_timer(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-/* Take what may be sent now off the queue. Under the lock. */
-static void weft_qos_collect(struct weft_qos_member *qm, u8 class, u64 now,
+/*
+ * Take what may be sent now off the queue, but not all of a long one: the lock
+ * is held, and feed commands may come meanwhile. Returns true if more is left that
+ * may be sent.
+ */
+static bool weft_qos_collect(struct weft_qos_member *qm, u8 class, u64 now,
 			     struct list_head *ready)
 {
 	struct weft_qos_queue *queue = &qm->queue[class];
 	struct weft_qos_item *item;
+	unsigned int count = 0;
 	u64 wait;
 
 	while ((item = list_first_entry_or_null(&queue->held, struct weft_qos_item, list))) {
 		wait = weft_qos_take(qm, item, now);
 		if (wait) {
 			weft_qos_arm(qm, now, wait);
-			return;
+			return false;
 		}
 		list_move_tail(&item->list, ready);
 		queue->count--;
 		queue->stalled += now - item->held_at;
+		if (++count == WEFT_QOS_COLLECT)
+			return !list_empty(&queue->held);
 	}
+	return false;
 }
 
 static void weft_qos_work(struct work_struct *work)
@@ -259,13 +271,14 @@ static void weft_qos_work(struct work_struct *work)
 	struct weft_qos_item *item, *next;
 	struct blk_plug plug;
 	LIST_HEAD(ready);
-	int class;
+	u8 class;
 	u64 now;
 
 	spin_lock_irq(&qm->lock);
 	now = ktime_get_ns();
 	for (class = 0; class < WEFT_CLASSES; class++)
-		weft_qos_collect(qm, class, now, &ready);
+		if (weft_qos_collect(qm, class, now, &ready))
+			queue_work(qm->qos->wq, &qm->work);
 	spin_unlock_irq(&qm->lock);
 	blk_start_plug(&plug);
 	list_for_each_entry_safe(item, next, &ready, list)
@@ -337,7 +350,9 @@ static void weft_qos_judge_locked(struct weft_qos_member *qm, u64 now)
 	qm->forgot_at = now;
 	for (i = 0; i < WEFT_QOS_SIZES; i++)
 		qm->usual[i] += qm->usual[i] == U64_MAX ? 0 : qm->usual[i] / 64;
-	qm->best -= qm->best / 64;
+	/* What is limited does not show what the member can do. */
+	if (!sample.limited)
+		qm->best -= qm->best / 64;
 }
 
 /**
@@ -383,10 +398,11 @@ u64 weft_qos_beyond_usual(struct weft_qos_member *qm, u32 bytes, u64 nsecs)
  * weft_qos_end() - undo weft_qos_begin(), and send what was held up
  * @member: the member
  * @item: the command has completed, or was not sent after all
+ * @moved: it has read or written its bytes
  *
  * Context: any.
  */
-void weft_qos_end(struct weft_member *member, const struct weft_qos_item *item)
+void weft_qos_end(struct weft_member *member, const struct weft_qos_item *item, bool moved)
 {
 	struct weft_qos_member *qm = weft_qos_member(member);
 	struct weft_qos_queue *queue = &qm->queue[item->class];
@@ -396,7 +412,7 @@ void weft_qos_end(struct weft_member *member, const struct weft_qos_item *item)
 	spin_lock_irqsave(&qm->lock, flags);
 	queue->in_flight -= item->bytes;
 	if (item->class == WEFT_IO_CLASS_BACKGROUND) {
-		qm->sent += item->bytes;
+		qm->sent += moved ? item->bytes : 0;
 		if (now - qm->counted_at >= WEFT_QOS_BEST_NS) {
 			qm->best = max(qm->best, mul_u64_u32_div(qm->sent, NSEC_PER_SEC,
 								 min_t(u64, now - qm->counted_at,
@@ -521,7 +537,7 @@ void weft_qos_set_cgroup(struct weft_qos *qos, enum weft_io_class class, struct 
  * weft_qos_make() - allocate the QoS of a volume, with everything off
  * @vol: the volume, LIVE or FAILED; it has none yet
  *
- * Context: process context, under weft_volumes_lock.
+ * Context: process context; the volume's busy flag is set.
  * Return: 0 or -ENOMEM; undo by weft_qos_exit().
  */
 int weft_qos_make(struct weft_volume *vol)
@@ -556,6 +572,8 @@ int weft_qos_make(struct weft_volume *vol)
 		hrtimer_setup(&qm->timer, weft_qos_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
 		INIT_WORK(&qm->work, weft_qos_work);
 	}
+	for (i = 0; i < vol->member_count; i++)
+		qos->member[i].feed_at = jiffies - WEFT_QOS_FEED_GONE;
 	/* Pairs with the data dependency of its readers. */
 	smp_store_release(&vol->qos, qos);
 	static_branch_inc(&weft_qos_used);

@@ -75,6 +75,7 @@ struct weft_qos_queue {
  * @qos: of its volume
  * @stats: counters, per CPU
  * @target: the target of feed commands, in nanoseconds; U64_MAX for none
+ * @feed_at: when a feed command was last sent, in jiffies
  * @due: the rate is judged from then on, in jiffies
  * @done: feed commands since the rate was judged
  * @late: those that took longer than the target
@@ -97,6 +98,7 @@ struct weft_qos_member {
 	struct weft_qos			*qos;
 	struct weft_qos_stats __percpu	*stats;
 	u64				target;
+	unsigned long			feed_at;
 	unsigned long			due;
 	atomic_t			done;
 	atomic_t			late;
@@ -145,7 +147,6 @@ struct weft_qos_settings {
  * @plain: the class of a command is by rule, unless its I/O priority says another
  * @feed_passes: feed commands have no limit
  * @cgroup: tasks below it have that class; NULL for none. Under RCU
- * @feed_at: when a feed command was last sent, in jiffies
  * @wq: for the members' works
  * @caps_lock: protects @bytes and @ios; inside the members' locks
  * @bytes: limit of a class
@@ -158,7 +159,6 @@ struct weft_qos {
 	bool				plain;
 	bool				feed_passes;
 	struct cgroup __rcu		*cgroup[WEFT_CLASSES];
-	unsigned long			feed_at;
 	struct workqueue_struct		*wq;
 	spinlock_t			caps_lock;	/* see above */
 	struct weft_bucket		bytes[WEFT_CLASSES];
@@ -184,7 +184,7 @@ DECLARE_STATIC_KEY_FALSE(weft_qos_used);
 u8 weft_qos_class_of_bio(struct weft_volume *vol, struct bio *bio);
 u8 weft_qos_class_of_task(struct weft_volume *vol, u8 class, bool write, u32 bytes);
 bool weft_qos_begin(struct weft_member *member, struct weft_qos_item *item);
-void weft_qos_end(struct weft_member *member, const struct weft_qos_item *item);
+void weft_qos_end(struct weft_member *member, const struct weft_qos_item *item, bool moved);
 u64 weft_qos_beyond_usual(struct weft_qos_member *qm, u32 bytes, u64 nsecs);
 void weft_qos_judge(struct weft_qos_member *qm);
 int weft_qos_make(struct weft_volume *vol);
@@ -242,12 +242,13 @@ static __always_inline u8 weft_qos_class(struct weft_volume *vol, struct bio *bi
 static __always_inline bool weft_qos_passes(const struct weft_member *member, u8 class)
 {
 	struct weft_qos *qos = READ_ONCE(member->volume->qos);
+	struct weft_qos_member *qm = &qos->member[member->index];
 
 	if (class != WEFT_IO_CLASS_FEED)
 		return false;
 	/* Few writes: all CPUs read this. */
-	if (unlikely(time_after(jiffies, READ_ONCE(qos->feed_at))))
-		WRITE_ONCE(qos->feed_at, jiffies);
+	if (unlikely(time_after(jiffies, READ_ONCE(qm->feed_at))))
+		WRITE_ONCE(qm->feed_at, jiffies);
 	return READ_ONCE(qos->feed_passes);
 }
 

@@ -129,7 +129,8 @@ void commands(const mem_file& file, const std::string& volume)
     const auto read = WEFT_MEM_CMD_READ;
 
     bad_command(file, io, 0, {target, memory, 0, 0, 4096, 0}, EOPNOTSUPP, "an opcode that is not known");
-    bad_command(file, io, read, {target, memory, 0, 0, 4096, 1}, EINVAL, "a flag that is not known");
+    bad_command(file, io, read, {target, memory, 0, 0, 4096, 4}, EINVAL, "a flag that is not known");
+    bad_command(file, io, read, {target, memory, 0, 0, 4096, 3}, EINVAL, "two classes");
     bad_command(file, io, read, {target, memory, 0, 0, 0, 0}, EINVAL, "no length");
     bad_command(file, io, read, {target, memory, 0, 0, 100, 0}, EINVAL, "a length of no whole blocks");
     bad_command(file, io, read, {target, memory, 0, 0, 0xfffffe00, 0}, EINVAL, "too long");
