@@ -60,8 +60,9 @@ result<std::uint64_t> parse_rate(std::string_view text)
 result<std::uint32_t> parse_microseconds(std::string_view text)
 {
     std::uint64_t number = 0;
-    const auto* end = text.data() + text.size();
-    const auto [rest, errc] = std::from_chars(text.data(), end, number);
+    const auto* begin = text.data();
+    const auto* end = begin + text.size();
+    const auto [rest, errc] = std::from_chars(begin, end, number);
     const std::string_view unit(rest, static_cast<std::size_t>(end - rest));
     const std::uint64_t factor = unit == "us" ? 1 : unit == "ms" ? 1000 : unit == "s" ? 1'000'000 : 0;
     if (errc == std::errc::invalid_argument || !factor)

@@ -33,8 +33,9 @@ struct qos_options {
 result<std::uint32_t> parse_number(std::string_view text, const char* what)
 {
     std::uint32_t number = 0;
-    const auto* end = text.data() + text.size();
-    const auto [rest, errc] = std::from_chars(text.data(), end, number);
+    const auto* begin = text.data();
+    const auto* end = begin + text.size();
+    const auto [rest, errc] = std::from_chars(begin, end, number);
     if (errc != std::errc{} || rest != end)
         return fail(exit_code::usage, "'{}' is not {}", text, what);
     return number;
