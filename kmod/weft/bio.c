@@ -72,7 +72,6 @@
  * @sectors: size of the bio when it was submitted
  * @flags: WEFT_IO_*
  * @class: its class, if classes are told apart
- * @moves: it moves data, if it may be held
  * @iter: start of a retry
  * @bio: the bio, if it may be held for its class
  * @item: holds it
@@ -88,7 +87,6 @@ struct weft_io {
 	u32			sectors;
 	u8			flags;
 	u8			class;
-	bool			moves;
 	struct bvec_iter	iter;
 	struct bio		*bio;
 	struct weft_qos_item	item;
@@ -200,11 +198,13 @@ static enum weft_stat_group weft_stat_group(const struct bio *bio)
 }
 
 /* Not inline: without QoS it is not in the way. */
-static noinline void weft_class_done(struct weft_io *io, blk_status_t status, u64 nsecs)
+static noinline void weft_class_done(struct weft_io *io, const struct bio *bio, u64 nsecs)
 {
+	bool good = !bio->bi_status;
+
 	if (unlikely(io->flags & WEFT_IO_QOS))
-		weft_qos_end(io->member, &io->item, !status && io->moves);
-	if (likely(!status))
+		weft_qos_end(io->member, &io->item, good && !weft_op_is_range(bio));
+	if (likely(good))
 		weft_qos_measure(io->member, io->class, io->sectors << SECTOR_SHIFT, nsecs);
 }
 
@@ -217,7 +217,7 @@ static void weft_member_done(struct weft_io *io, struct bio *bio)
 
 	trace_weft_done(member, nsecs, bio->bi_status);
 	if (weft_qos_is_used() && io->class != WEFT_IO_CLASS_NONE)
-		weft_class_done(io, bio->bi_status, nsecs);
+		weft_class_done(io, bio, nsecs);
 	if (unlikely(bio->bi_status)) {
 		/* REQ_NOWAIT caused this: there was no I/O, and no error of the member. */
 		if (bio->bi_status == BLK_STS_AGAIN)
@@ -247,7 +247,7 @@ static void weft_defer(struct weft_volume *vol, struct bio *bio)
  */
 static void weft_io_retry(struct weft_io *io, struct bio *bio)
 {
-	io->flags &= ~(WEFT_IO_RETRY | WEFT_IO_QOS);
+	io->flags &= ~WEFT_IO_RETRY;
 	io->member = NULL;
 	/* It has reached zero, and bio_chain() does not set it again. */
 	atomic_set(&bio->__bi_remaining, 1);
@@ -379,9 +379,8 @@ static noinline bool weft_is_held(struct weft_member *member, struct bio *bio, s
 	io->bio = bio;
 	io->item.send = weft_send_held;
 	io->item.class = io->class;
-	io->moves = !weft_op_is_range(bio);
-	io->item.bytes = io->moves ? bio->bi_iter.bi_size :
-				     min_t(u32, bio->bi_iter.bi_size, WEFT_QOS_PIECE);
+	io->item.bytes = weft_op_is_range(bio) ? min_t(u32, bio->bi_iter.bi_size, WEFT_QOS_PIECE) :
+						 bio->bi_iter.bi_size;
 	/* A poller would poll for a command that is not sent. */
 	bio_clear_polled(bio);
 	return weft_qos_begin(member, &io->item);

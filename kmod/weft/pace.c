@@ -61,13 +61,12 @@ void weft_bucket_take(struct weft_bucket *bucket, u64 units, u64 now)
 
 /**
  * weft_pace_init() - begin with a rate, before anything is known of the member
- * @pace: the pace; the user sets @floor later
+ * @pace: the pace; the user sets @floor
  */
 void weft_pace_init(struct weft_pace *pace)
 {
 	*pace = (struct weft_pace) {
 		.bucket.rate	= WEFT_PACE_START,
-		.floor		= WEFT_PACE_MIN,
 	};
 }
 

@@ -21,7 +21,7 @@ struct weft_bucket {
  * struct weft_pace - the rate of background I/O to one member
  * @bucket: the rate now, in bytes per second
  * @late_at: the rate at which feed commands were late, smoothed; 0 if unknown
- * @floor: the rate is never lower, in bytes per second
+ * @floor: the rate is never lower, nor lower than WEFT_PACE_MIN, in bytes per second
  *
  * Its user has a lock.
  */

@@ -10,8 +10,8 @@
  * member, weft_qos_begin() counts it, and holds it while its member's rate of
  * background I/O, or a limit of the user, does not let it pass. The submitter
  * does not wait, so REQ_NOWAIT makes no difference. weft_qos_end() counts the
- * command back. The parts of a command that was split are held
- * each for itself: a slow member delays only what goes to it.
+ * command back. The parts of a command that was split are held each for itself:
+ * a slow member delays only what goes to it.
  *
  * Feed commands take no lock and are not held, unless the user limits them.
  *
@@ -26,13 +26,10 @@
  *
  * DOC: held commands
  *
- * A work sends them. A timer queues it when the next one is due, and completions
- * do. There is no timer while nothing is held.
+ * A work sends them. A timer queues the work when the next command is due, and so
+ * does a completion. The timer runs only while a command is held.
  */
 #include "qos.h"
-
-#include <linux/ioprio.h>
-#include <linux/sched.h>
 
 #include "../compat/timer.h"
 #include "qos_cgroup.h"
@@ -54,11 +51,6 @@
 #define WEFT_QOS_FORGET_NS	NSEC_PER_SEC
 
 DEFINE_STATIC_KEY_FALSE(weft_qos_used);
-
-static struct weft_qos_member *weft_qos_member(const struct weft_member *member)
-{
-	return &READ_ONCE(member->volume->qos)->member[member->index];
-}
 
 /* The class that the cgroup of the submitter or of the data gives. */
 static noinline u8 weft_qos_class_of_cgroup(struct weft_qos *qos, struct bio *bio)
@@ -92,8 +84,8 @@ static u8 weft_qos_class_by_rule(struct weft_qos *qos, bool write, u32 bytes)
 }
 
 /**
- * weft_qos_class_of_bio() - the class of a bio that enters a volume
- * @vol: the volume
+ * weft_qos_class_of_bio() - the class of a bio that weft_qos_class() does not find
+ * @qos: the volume's
  * @bio: the bio
  *
  * A bio that others wait for has none: a journal's, and those that free memory.
@@ -101,12 +93,11 @@ static u8 weft_qos_class_by_rule(struct weft_qos *qos, bool write, u32 bytes)
  * Context: any.
  * Return: the class, or WEFT_IO_CLASS_NONE.
  */
-u8 weft_qos_class_of_bio(struct weft_volume *vol, struct bio *bio)
+u8 weft_qos_class_of_bio(struct weft_qos *qos, struct bio *bio)
 {
-	struct weft_qos *qos = READ_ONCE(vol->qos);
 	u8 class;
 
-	if (!qos || !READ_ONCE(qos->set.on) ||
+	if (!READ_ONCE(qos->set.on) ||
 	    bio->bi_opf & (REQ_META | REQ_PRIO | REQ_SWAP) || current->flags & PF_MEMALLOC)
 		return WEFT_IO_CLASS_NONE;
 	if (bio_op(bio) == REQ_OP_FLUSH || !bio_sectors(bio))
@@ -343,7 +334,7 @@ static void weft_qos_judge_locked(struct weft_qos_member *qm, u64 now)
 	if (target != U64_MAX)
 		weft_pace_judge(&qm->pace, &sample, target);
 	WRITE_ONCE(qm->judged_at, now);
-	WRITE_ONCE(qm->due, jiffies + msecs_to_jiffies(10));
+	WRITE_ONCE(qm->due, jiffies + msecs_to_jiffies(WEFT_PACE_JUDGE_NS / NSEC_PER_MSEC));
 	/* A member may become slower for good. */
 	if (now - qm->forgot_at < WEFT_QOS_FORGET_NS)
 		return;
@@ -385,7 +376,7 @@ void weft_qos_judge(struct weft_qos_member *qm)
  */
 u64 weft_qos_beyond_usual(struct weft_qos_member *qm, u32 bytes, u64 nsecs)
 {
-	unsigned int size = bytes <= SZ_64K ? 1 : bytes <= SZ_256K ? 2 : 3;
+	unsigned int size = bytes <= SZ_64K ? 0 : bytes <= SZ_256K ? 1 : 2;
 	u64 usual = READ_ONCE(qm->usual[size]);
 
 	if (nsecs > usual)
@@ -564,6 +555,7 @@ int weft_qos_make(struct weft_volume *vol)
 		qm->qos = qos;
 		qm->least = U64_MAX;
 		qm->target = U64_MAX;
+		qm->feed_at = jiffies - WEFT_QOS_FEED_GONE;
 		memset64(qm->usual, U64_MAX, WEFT_QOS_SIZES);
 		spin_lock_init(&qm->lock);
 		weft_pace_init(&qm->pace);
@@ -572,8 +564,6 @@ int weft_qos_make(struct weft_volume *vol)
 		hrtimer_setup(&qm->timer, weft_qos_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
 		INIT_WORK(&qm->work, weft_qos_work);
 	}
-	for (i = 0; i < vol->member_count; i++)
-		qos->member[i].feed_at = jiffies - WEFT_QOS_FEED_GONE;
 	/* Pairs with the data dependency of its readers. */
 	smp_store_release(&vol->qos, qos);
 	static_branch_inc(&weft_qos_used);

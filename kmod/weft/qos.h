@@ -21,9 +21,9 @@ struct cgroup;
 /* The largest background command. A discard counts as one of it, however long. */
 #define WEFT_QOS_PIECE		SZ_256K
 #define WEFT_QOS_BUCKETS	32
-/* Feed commands are told apart by size: to 16 KiB, to 64 KiB, to 256 KiB, and larger. */
-#define WEFT_QOS_SIZES		4
 #define WEFT_QOS_SMALL		SZ_16K
+/* Larger feed commands are told apart by size: to 64 KiB, to 256 KiB, and larger. */
+#define WEFT_QOS_SIZES		3
 
 /**
  * struct weft_qos_item - a command that may be held
@@ -81,7 +81,7 @@ struct weft_qos_queue {
  * @late: those that took longer than the target
  * @least: the least time by which one exceeded its time on an idle member, in
  *	nanoseconds; U64_MAX without one
- * @usual: by size, the least time of a feed command of late, in nanoseconds
+ * @usual: by size, the least time of a large feed command of late, in nanoseconds
  * @lock: protects what follows; also taken in interrupts
  * @pace: the rate
  * @queue: by class
@@ -181,7 +181,7 @@ struct weft_qos_view {
 DECLARE_STATIC_KEY_FALSE(weft_qos_used);
 
 /* qos.c */
-u8 weft_qos_class_of_bio(struct weft_volume *vol, struct bio *bio);
+u8 weft_qos_class_of_bio(struct weft_qos *qos, struct bio *bio);
 u8 weft_qos_class_of_task(struct weft_volume *vol, u8 class, bool write, u32 bytes);
 bool weft_qos_begin(struct weft_member *member, struct weft_qos_item *item);
 void weft_qos_end(struct weft_member *member, const struct weft_qos_item *item, bool moved);
@@ -219,7 +219,7 @@ static __always_inline bool weft_qos_is_used(void)
  */
 static __always_inline u8 weft_qos_class(struct weft_volume *vol, struct bio *bio)
 {
-	const struct weft_qos *qos = READ_ONCE(vol->qos);
+	struct weft_qos *qos = READ_ONCE(vol->qos);
 
 	if (!qos)
 		return WEFT_IO_CLASS_NONE;
@@ -227,8 +227,14 @@ static __always_inline u8 weft_qos_class(struct weft_volume *vol, struct bio *bi
 	if (unlikely(!READ_ONCE(qos->plain) || bio->bi_opf & (REQ_META | REQ_PRIO | REQ_SWAP) ||
 		     bio->bi_ioprio & BIT(IOPRIO_CLASS_SHIFT) || !bio->bi_iter.bi_size ||
 		     current->flags & PF_MEMALLOC))
-		return weft_qos_class_of_bio(vol, bio);
+		return weft_qos_class_of_bio(qos, bio);
 	return op_is_write(bio->bi_opf) ? READ_ONCE(qos->set.writes) : READ_ONCE(qos->set.reads);
+}
+
+/* What QoS knows of a member; its volume has QoS. */
+static __always_inline struct weft_qos_member *weft_qos_member(const struct weft_member *member)
+{
+	return &READ_ONCE(member->volume->qos)->member[member->index];
 }
 
 /**
@@ -241,15 +247,14 @@ static __always_inline u8 weft_qos_class(struct weft_volume *vol, struct bio *bi
  */
 static __always_inline bool weft_qos_passes(const struct weft_member *member, u8 class)
 {
-	struct weft_qos *qos = READ_ONCE(member->volume->qos);
-	struct weft_qos_member *qm = &qos->member[member->index];
+	struct weft_qos_member *qm = weft_qos_member(member);
 
 	if (class != WEFT_IO_CLASS_FEED)
 		return false;
 	/* Few writes: all CPUs read this. */
 	if (unlikely(time_after(jiffies, READ_ONCE(qm->feed_at))))
 		WRITE_ONCE(qm->feed_at, jiffies);
-	return READ_ONCE(qos->feed_passes);
+	return READ_ONCE(qm->qos->feed_passes);
 }
 
 /**
@@ -264,7 +269,7 @@ static __always_inline bool weft_qos_passes(const struct weft_member *member, u8
 static __always_inline void weft_qos_measure(struct weft_member *member, u8 class, u32 bytes,
 					     u64 nsecs)
 {
-	struct weft_qos_member *qm = &READ_ONCE(member->volume->qos)->member[member->index];
+	struct weft_qos_member *qm = weft_qos_member(member);
 	struct weft_qos_stats __percpu *stats = qm->stats;
 
 	this_cpu_add(stats->bytes[class], bytes);
