@@ -118,13 +118,17 @@ result<exit_code> run_qos(const qos_options& options, renderer& out)
     auto kernel = netlink::open();
     if (!kernel)
         return std::unexpected(kernel.error());
-    const auto volume = kernel->volume(options.volume);
-    if (!volume)
-        return std::unexpected(volume.error());
-    if (options.changes())
+    std::uint32_t members = 0;
+    if (options.changes()) {
         if (auto done = kernel->set_qos(*request); !done)
             return std::unexpected(done.error());
-    const auto status = kernel->qos(options.volume, options.changes() ? 0 : volume->member_count);
+    } else {
+        const auto volume = kernel->volume(options.volume);
+        if (!volume)
+            return std::unexpected(volume.error());
+        members = volume->member_count;
+    }
+    const auto status = kernel->qos(options.volume, members);
     if (!status)
         return std::unexpected(status.error());
     out.qos(*status);
