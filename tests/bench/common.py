@@ -24,16 +24,27 @@ def run(*argv):
     return done.stdout
 
 
-def make_members(count):
-    base = Path("/sys/kernel/config/nullb")
+NULLB = Path("/sys/kernel/config/nullb")
+
+
+def make_null(count, **settings):
+    """null_blk disks with memory; settings are the attributes of its folder in configfs."""
     for i in range(count):
-        (base / f"n{i}").mkdir()
-        for key, value in (("size", MEMBER_MIB), ("memory_backed", 1), ("discard", 1), ("queue_mode", 2),
-                           ("irqmode", 0), ("cache_size", 0), ("power", 1)):
-            (base / f"n{i}" / key).write_text(str(value))
-    for i in range(count):
-        Path(f"/sys/block/n{i}/queue/scheduler").write_text("none")
+        (NULLB / f"n{i}").mkdir()
+        for key, value in {"memory_backed": 1, "queue_mode": 2, **settings, "power": 1}.items():
+            (NULLB / f"n{i}" / key).write_text(str(value))
     return [f"/dev/n{i}" for i in range(count)]
+
+
+def schedule(disks, scheduler):
+    for disk in disks:
+        Path(f"/sys/block/{Path(disk).name}/queue/scheduler").write_text(scheduler)
+
+
+def make_members(count):
+    members = make_null(count, size=MEMBER_MIB, discard=1, irqmode=0, cache_size=0)
+    schedule(members, "none")
+    return members
 
 
 @contextlib.contextmanager
