@@ -197,36 +197,49 @@ static enum weft_stat_group weft_stat_group(const struct bio *bio)
 	return op_is_write(bio_op(bio)) ? WEFT_STAT_WRITE : WEFT_STAT_READ;
 }
 
-/* Not inline: without QoS it is not in the way. */
+/* The next two are not inline: without QoS they are not in the way. */
+static noinline void weft_feed_done(const struct weft_io *io, u64 nsecs)
+{
+	weft_qos_measure_feed(io->member->qos, io->sectors << SECTOR_SHIFT, nsecs);
+}
+
 static noinline void weft_class_done(struct weft_io *io, const struct bio *bio, u64 nsecs)
 {
 	bool good = !bio->bi_status;
 
-	if (unlikely(io->flags & WEFT_IO_QOS))
+	if (io->flags & WEFT_IO_QOS)
 		weft_qos_end(io->member, &io->item, good && !weft_op_is_range(bio));
-	if (likely(good))
+	if (good)
 		weft_qos_measure(io->member, io->class, io->sectors << SECTOR_SHIFT, nsecs);
+}
+
+static void weft_member_count(const struct weft_member *member, const struct weft_io *io,
+			      enum weft_stat_group group, u64 nsecs)
+{
+	struct weft_stats __percpu *stats = member->stats;
+
+	this_cpu_inc(stats->ios[group]);
+	this_cpu_add(stats->sectors[group], io->sectors);
+	this_cpu_add(stats->nsecs[group], nsecs);
 }
 
 static void weft_member_done(struct weft_io *io, struct bio *bio)
 {
 	struct weft_member *member = io->member;
-	struct weft_stats __percpu *stats = member->stats;
-	enum weft_stat_group group = weft_stat_group(bio);
 	u64 nsecs = ktime_get_ns() - io->sent;
 
 	trace_weft_done(member, nsecs, bio->bi_status);
-	if (weft_qos_is_used() && io->class != WEFT_IO_CLASS_NONE)
-		weft_class_done(io, bio, nsecs);
-	if (unlikely(bio->bi_status)) {
-		/* REQ_NOWAIT caused this: there was no I/O, and no error of the member. */
-		if (bio->bi_status == BLK_STS_AGAIN)
-			return;
+	if (unlikely(bio->bi_status && bio->bi_status != BLK_STS_AGAIN))
 		weft_volume_member_failed(member);
-	}
-	this_cpu_inc(stats->ios[group]);
-	this_cpu_add(stats->sectors[group], io->sectors);
-	this_cpu_add(stats->nsecs[group], nsecs);
+	/* With BLK_STS_AGAIN, which REQ_NOWAIT causes, there was no I/O. */
+	if (likely(bio->bi_status != BLK_STS_AGAIN))
+		weft_member_count(member, io, weft_stat_group(bio), nsecs);
+	if (!weft_qos_is_used() || io->class == WEFT_IO_CLASS_NONE)
+		return;
+	if (likely(io->class == WEFT_IO_CLASS_FEED && !(io->flags & WEFT_IO_QOS) && !bio->bi_status))
+		weft_feed_done(io, nsecs);
+	else
+		weft_class_done(io, bio, nsecs);
 }
 
 /*

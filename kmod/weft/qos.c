@@ -128,7 +128,8 @@ u8 weft_qos_class_of_bio(struct weft_qos *qos, struct bio *bio)
  */
 u8 weft_qos_class_of_task(struct weft_volume *vol, u8 class, bool write, u32 bytes)
 {
-	struct weft_qos *qos = READ_ONCE(vol->qos);
+	/* Pairs with weft_qos_make(). */
+	struct weft_qos *qos = smp_load_acquire(&vol->qos);
 
 	if (!qos || !READ_ONCE(qos->set.on) || !bytes)
 		return WEFT_IO_CLASS_NONE;
@@ -291,7 +292,7 @@ static void weft_qos_work(struct work_struct *work)
  */
 bool weft_qos_begin(struct weft_member *member, struct weft_qos_item *item)
 {
-	struct weft_qos_member *qm = weft_qos_member(member);
+	struct weft_qos_member *qm = member->qos;
 	struct weft_qos_queue *queue = &qm->queue[item->class];
 	u64 now = ktime_get_ns(), wait = 0;
 	unsigned long flags;
@@ -395,7 +396,7 @@ u64 weft_qos_beyond_usual(struct weft_qos_member *qm, u32 bytes, u64 nsecs)
  */
 void weft_qos_end(struct weft_member *member, const struct weft_qos_item *item, bool moved)
 {
-	struct weft_qos_member *qm = weft_qos_member(member);
+	struct weft_qos_member *qm = member->qos;
 	struct weft_qos_queue *queue = &qm->queue[item->class];
 	u64 now = ktime_get_ns();
 	unsigned long flags;
@@ -492,9 +493,11 @@ void weft_qos_set(struct weft_qos *qos, const struct weft_qos_settings *set)
 	spin_unlock_irq(&qos->caps_lock);
 	WRITE_ONCE(qos->set.floor, set->floor);
 	WRITE_ONCE(qos->set.feed_latency, set->feed_latency);
-	for (i = 0; i < qos->vol->member_count; i++)
+	for (i = 0; i < qos->vol->member_count; i++) {
 		WRITE_ONCE(qos->member[i].target, set->feed_latency ?: U64_MAX);
-	WRITE_ONCE(qos->feed_passes, !weft_qos_is_capped(qos, WEFT_IO_CLASS_FEED));
+		WRITE_ONCE(qos->member[i].feed_passes,
+			   !weft_qos_is_capped(qos, WEFT_IO_CLASS_FEED));
+	}
 	WRITE_ONCE(qos->set.background_from, set->background_from);
 	WRITE_ONCE(qos->set.reads, set->reads);
 	WRITE_ONCE(qos->set.writes, set->writes);
@@ -563,8 +566,9 @@ int weft_qos_make(struct weft_volume *vol)
 			INIT_LIST_HEAD(&qm->queue[class].held);
 		hrtimer_setup(&qm->timer, weft_qos_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
 		INIT_WORK(&qm->work, weft_qos_work);
+		vol->members[i]->qos = qm;
 	}
-	/* Pairs with the data dependency of its readers. */
+	/* Pairs with smp_load_acquire() of its readers, who read the members' afterwards. */
 	smp_store_release(&vol->qos, qos);
 	static_branch_inc(&weft_qos_used);
 	return 0;

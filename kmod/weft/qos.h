@@ -72,17 +72,18 @@ struct weft_qos_queue {
 
 /**
  * struct weft_qos_member - a member's background I/O
- * @qos: of its volume
  * @stats: counters, per CPU
  * @target: the target of feed commands, in nanoseconds; U64_MAX for none
  * @feed_at: when a feed command was last sent, in jiffies
  * @due: the rate is judged from then on, in jiffies
- * @done: feed commands since the rate was judged
- * @late: those that took longer than the target
  * @least: the least time by which one exceeded its time on an idle member, in
  *	nanoseconds; U64_MAX without one
  * @usual: by size, the least time of a large feed command of late, in nanoseconds
+ * @feed_passes: feed commands have no limit
+ * @qos: of its volume
  * @lock: protects what follows; also taken in interrupts
+ * @done: feed commands since the rate was judged; without the lock
+ * @late: those that took longer than the target; without the lock
  * @pace: the rate
  * @queue: by class
  * @limited: a background command was held for the rate since it was judged
@@ -95,16 +96,17 @@ struct weft_qos_queue {
  * @work: sends held commands
  */
 struct weft_qos_member {
-	struct weft_qos			*qos;
 	struct weft_qos_stats __percpu	*stats;
 	u64				target;
 	unsigned long			feed_at;
 	unsigned long			due;
-	atomic_t			done;
-	atomic_t			late;
 	u64				least;
 	u64				usual[WEFT_QOS_SIZES];
+	bool				feed_passes;
+	struct weft_qos			*qos;
 	spinlock_t			lock ____cacheline_aligned_in_smp;	/* see above */
+	atomic_t			done;
+	atomic_t			late;
 	struct weft_pace		pace;
 	struct weft_qos_queue		queue[WEFT_CLASSES];
 	bool				limited;
@@ -145,7 +147,6 @@ struct weft_qos_settings {
  * @vol: the volume
  * @set: the settings; changed under weft_volumes_lock, each field is read once
  * @plain: the class of a command is by rule, unless its I/O priority says another
- * @feed_passes: feed commands have no limit
  * @cgroup: tasks below it have that class; NULL for none. Under RCU
  * @wq: for the members' works
  * @caps_lock: protects @bytes and @ios; inside the members' locks
@@ -157,7 +158,6 @@ struct weft_qos {
 	struct weft_volume		*vol;
 	struct weft_qos_settings	set;
 	bool				plain;
-	bool				feed_passes;
 	struct cgroup __rcu		*cgroup[WEFT_CLASSES];
 	struct workqueue_struct		*wq;
 	spinlock_t			caps_lock;	/* see above */
@@ -219,7 +219,8 @@ static __always_inline bool weft_qos_is_used(void)
  */
 static __always_inline u8 weft_qos_class(struct weft_volume *vol, struct bio *bio)
 {
-	struct weft_qos *qos = READ_ONCE(vol->qos);
+	/* Pairs with weft_qos_make(). */
+	struct weft_qos *qos = smp_load_acquire(&vol->qos);
 
 	if (!qos)
 		return WEFT_IO_CLASS_NONE;
@@ -229,12 +230,6 @@ static __always_inline u8 weft_qos_class(struct weft_volume *vol, struct bio *bi
 		     current->flags & PF_MEMALLOC))
 		return weft_qos_class_of_bio(qos, bio);
 	return op_is_write(bio->bi_opf) ? READ_ONCE(qos->set.writes) : READ_ONCE(qos->set.reads);
-}
-
-/* What QoS knows of a member; its volume has QoS. */
-static __always_inline struct weft_qos_member *weft_qos_member(const struct weft_member *member)
-{
-	return &READ_ONCE(member->volume->qos)->member[member->index];
 }
 
 /**
@@ -247,14 +242,45 @@ static __always_inline struct weft_qos_member *weft_qos_member(const struct weft
  */
 static __always_inline bool weft_qos_passes(const struct weft_member *member, u8 class)
 {
-	struct weft_qos_member *qm = weft_qos_member(member);
+	struct weft_qos_member *qm = member->qos;
 
 	if (class != WEFT_IO_CLASS_FEED)
 		return false;
 	/* Few writes: all CPUs read this. */
 	if (unlikely(time_after(jiffies, READ_ONCE(qm->feed_at))))
 		WRITE_ONCE(qm->feed_at, jiffies);
-	return READ_ONCE(qm->qos->feed_passes);
+	return READ_ONCE(qm->feed_passes);
+}
+
+/* Its bucket in struct weft_qos_stats. */
+static __always_inline unsigned int weft_qos_bucket(u64 nsecs)
+{
+	return min_t(unsigned int, fls64(nsecs >> 10), WEFT_QOS_BUCKETS - 1);
+}
+
+/**
+ * weft_qos_measure_feed() - a feed command has completed well
+ * @qm: the member's
+ * @bytes: its size
+ * @nsecs: from sending to completion
+ *
+ * Context: any.
+ */
+static __always_inline void weft_qos_measure_feed(struct weft_qos_member *qm, u32 bytes, u64 nsecs)
+{
+	struct weft_qos_stats __percpu *stats = qm->stats;
+
+	this_cpu_add(stats->bytes[WEFT_IO_CLASS_FEED], bytes);
+	this_cpu_inc(stats->latency[WEFT_IO_CLASS_FEED][weft_qos_bucket(nsecs)]);
+	if (unlikely(bytes > WEFT_QOS_SMALL))
+		nsecs = weft_qos_beyond_usual(qm, bytes, nsecs);
+	if (unlikely(nsecs < READ_ONCE(qm->least)))
+		WRITE_ONCE(qm->least, nsecs);
+	if (unlikely(nsecs > READ_ONCE(qm->target)))
+		atomic_inc(&qm->late);
+	if (unlikely(this_cpu_inc_return(stats->done) >= WEFT_QOS_BATCH ||
+		     time_after(jiffies, READ_ONCE(qm->due))))
+		weft_qos_judge(qm);
 }
 
 /**
@@ -269,22 +295,14 @@ static __always_inline bool weft_qos_passes(const struct weft_member *member, u8
 static __always_inline void weft_qos_measure(struct weft_member *member, u8 class, u32 bytes,
 					     u64 nsecs)
 {
-	struct weft_qos_member *qm = weft_qos_member(member);
-	struct weft_qos_stats __percpu *stats = qm->stats;
+	struct weft_qos_stats __percpu *stats = member->qos->stats;
 
-	this_cpu_add(stats->bytes[class], bytes);
-	this_cpu_inc(stats->latency[class][min(fls64(nsecs >> 10), WEFT_QOS_BUCKETS - 1)]);
-	if (class != WEFT_IO_CLASS_FEED)
+	if (likely(class == WEFT_IO_CLASS_FEED)) {
+		weft_qos_measure_feed(member->qos, bytes, nsecs);
 		return;
-	if (unlikely(bytes > WEFT_QOS_SMALL))
-		nsecs = weft_qos_beyond_usual(qm, bytes, nsecs);
-	if (unlikely(nsecs < READ_ONCE(qm->least)))
-		WRITE_ONCE(qm->least, nsecs);
-	if (unlikely(nsecs > READ_ONCE(qm->target)))
-		atomic_inc(&qm->late);
-	if (unlikely(this_cpu_inc_return(stats->done) >= WEFT_QOS_BATCH ||
-		     time_after(jiffies, READ_ONCE(qm->due))))
-		weft_qos_judge(qm);
+	}
+	this_cpu_add(stats->bytes[WEFT_IO_CLASS_BACKGROUND], bytes);
+	this_cpu_inc(stats->latency[WEFT_IO_CLASS_BACKGROUND][weft_qos_bucket(nsecs)]);
 }
 
 #endif /* WEFT_QOS_H */

@@ -28,6 +28,7 @@
 struct genl_family;
 struct weft_mem_node;
 struct weft_qos;
+struct weft_qos_member;
 struct weft_volume;
 
 /* Kinds of I/O with their own counters, in the order of a disk's stat file. */
@@ -100,6 +101,7 @@ struct weft_mpath {
  *	path is usable and no write has to wait, see multipath.c
  * @stats: counters, per CPU
  * @volume: the volume
+ * @qos: its classes of I/O; valid if the volume's @qos is set
  * @index: place in the stripe
  * @gone: its device was removed
  * @flush: its preallocated bio for flushes, see flush.c
@@ -117,6 +119,7 @@ struct weft_member {
 	struct block_device		*fast_bdev;
 	struct weft_stats __percpu	*stats;
 	struct weft_volume		*volume;
+	struct weft_qos_member		*qos;
 	u32				index;
 	bool				gone;
 	struct bio			flush;
