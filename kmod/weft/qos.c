@@ -33,6 +33,7 @@
 
 #include "../compat/timer.h"
 #include "qos_cgroup.h"
+#include "trace.h"
 
 /* Without a feed command on the member for so long, background commands are not held. */
 #define WEFT_QOS_FEED_GONE	(HZ / 10)
@@ -138,6 +139,11 @@ u8 weft_qos_class_of_task(struct weft_volume *vol, u8 class, bool write, u32 byt
 	if (unlikely(weft_qos_has_cgroups(qos)))
 		class = weft_qos_class_of_cgroup(qos, NULL);
 	return class == WEFT_IO_CLASS_NONE ? weft_qos_class_by_rule(qos, write, bytes) : class;
+}
+
+static u32 weft_qos_index(const struct weft_qos_member *qm)
+{
+	return qm - qm->qos->member;
 }
 
 static bool weft_qos_is_stopping(const struct weft_qos *qos)
@@ -251,6 +257,8 @@ static bool weft_qos_collect(struct weft_qos_member *qm, u8 class, u64 now,
 		list_move_tail(&item->list, ready);
 		queue->count--;
 		queue->stalled += now - item->held_at;
+		trace_weft_qos_held(qm->qos->vol, weft_qos_index(qm), class, item->bytes,
+				    now - item->held_at);
 		if (++count == WEFT_QOS_COLLECT)
 			return !list_empty(&queue->held);
 	}
@@ -332,8 +340,11 @@ static void weft_qos_judge_locked(struct weft_qos_member *qm, u64 now)
 	sample.limited = qm->limited;
 	qm->limited = false;
 	qm->pace.floor = qm->best / 100 * READ_ONCE(qm->qos->set.floor);
-	if (target != U64_MAX)
+	if (target != U64_MAX) {
 		weft_pace_judge(&qm->pace, &sample, target);
+		trace_weft_qos_rate(qm->qos->vol, weft_qos_index(qm), &sample,
+				    qm->pace.bucket.rate);
+	}
 	WRITE_ONCE(qm->judged_at, now);
 	WRITE_ONCE(qm->due, jiffies + msecs_to_jiffies(WEFT_PACE_JUDGE_NS / NSEC_PER_MSEC));
 	/* A member may become slower for good. */

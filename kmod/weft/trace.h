@@ -7,6 +7,7 @@
 
 #include <linux/tracepoint.h>
 
+#include "pace.h"
 #include "weft.h"
 
 TRACE_EVENT(weft_map,
@@ -105,6 +106,54 @@ TRACE_EVENT(weft_state,
 		__entry->to = to;
 	),
 	TP_printk("%s %u -> %u", __entry->name, __entry->from, __entry->to)
+);
+
+TRACE_EVENT(weft_qos_rate,
+	TP_PROTO(const struct weft_volume *vol, u32 member, const struct weft_pace_sample *sample,
+		 u64 rate),
+	TP_ARGS(vol, member, sample, rate),
+	TP_STRUCT__entry(
+		__field(dev_t, dev)
+		__field(u32, member)
+		__field(u32, done)
+		__field(u32, late)
+		__field(u64, least)
+		__field(u64, rate)
+	),
+	TP_fast_assign(
+		__entry->dev = disk_devt(vol->disk);
+		__entry->member = member;
+		__entry->done = sample->done;
+		__entry->late = sample->late;
+		__entry->least = sample->least;
+		__entry->rate = rate;
+	),
+	TP_printk("%d,%d member %u %u feed commands, %u late, least %llu ns -> %llu bytes/s",
+		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->member, __entry->done,
+		  __entry->late, __entry->least, __entry->rate)
+);
+
+TRACE_EVENT(weft_qos_held,
+	TP_PROTO(const struct weft_volume *vol, u32 member, u32 class, u32 bytes, u64 nsecs),
+	TP_ARGS(vol, member, class, bytes, nsecs),
+	TP_STRUCT__entry(
+		__field(dev_t, dev)
+		__field(u32, member)
+		__field(u32, class)
+		__field(u32, bytes)
+		__field(u64, nsecs)
+	),
+	TP_fast_assign(
+		__entry->dev = disk_devt(vol->disk);
+		__entry->member = member;
+		__entry->class = class;
+		__entry->bytes = bytes;
+		__entry->nsecs = nsecs;
+	),
+	TP_printk("%d,%d member %u %s command of %u bytes was held for %llu ns",
+		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->member,
+		  __entry->class == WEFT_IO_CLASS_FEED ? "feed" : "background",
+		  __entry->bytes, __entry->nsecs)
 );
 
 #endif /* WEFT_TRACE_H */
