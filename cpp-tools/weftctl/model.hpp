@@ -190,6 +190,29 @@ struct qos_status {
     std::vector<qos_member_status> members;
 };
 
+/// What one kind of I/O did on a member, or on all, over a time.
+struct load_row {
+    std::optional<std::uint32_t> member;   ///< none: all members
+    std::string kind;                      ///< "feed" and "background", or "read" and "write"
+    double ios = 0, bytes = 0;             ///< per second
+    double mean = 0;                       ///< microseconds; of reads and writes alone, 0 without any
+    double p50 = 0, p99 = 0, p999 = 0;     ///< microseconds; of classes alone, 0 without commands
+    double stalls = 0;                     ///< commands that had to wait, per second
+    std::uint64_t rate = 0, window = 0;    ///< of background commands on a member, as in qos_member_status
+    std::uint64_t in_flight = 0, held = 0; ///< bytes and commands at the end of it
+};
+
+/// What a volume did over a time.
+struct volume_load {
+    std::string volume;
+    bool qos = false;               ///< rows are by class
+    std::uint32_t feed_latency = 0; ///< microseconds; 0: no target
+    double seconds = 0;
+    std::vector<load_row> rows; ///< of all members, then by member
+    std::vector<std::uint32_t>
+        slow; ///< members whose feed commands or reads take far longer than the others'
+};
+
 /// The severity of a finding of doctor.
 enum class severity { good, note, warning, problem };
 

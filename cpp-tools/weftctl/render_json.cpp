@@ -125,6 +125,36 @@ json to_json(const qos_status& status)
             {"members", std::move(members)}};
 }
 
+json to_json(const load_row& row, bool qos)
+{
+    json line = {{"member", row.member ? json(*row.member) : json(nullptr)},
+                 {"kind", row.kind},
+                 {"ios_per_second", row.ios},
+                 {"bytes_per_second", row.bytes}};
+    if (!qos) {
+        line["mean_us"] = row.mean;
+        return line;
+    }
+    line.update({{"p50_us", row.p50},
+                 {"p99_us", row.p99},
+                 {"p999_us", row.p999},
+                 {"rate", row.rate},
+                 {"window", row.window},
+                 {"in_flight", row.in_flight},
+                 {"held", row.held},
+                 {"stalls_per_second", row.stalls}});
+    return line;
+}
+
+json to_json(const volume_load& load)
+{
+    json rows = json::array();
+    for (const auto& row : load.rows)
+        rows.push_back(to_json(row, load.qos));
+    return {{"volume", load.volume},   {"qos", load.qos},   {"feed_latency_us", load.feed_latency},
+            {"seconds", load.seconds}, {"slow", load.slow}, {"rows", std::move(rows)}};
+}
+
 json to_json(const found_volume& volume)
 {
     json devices = json::array();
@@ -187,6 +217,8 @@ public:
     }
 
     void qos(const qos_status& status) override { document_["qos"] = to_json(status); }
+
+    void load(const volume_load& load) override { add("loads", json::array({to_json(load)})); }
 
     void actions(const std::vector<action>& actions) override
     {

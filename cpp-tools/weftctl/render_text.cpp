@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "latency.hpp"
+#include "load.hpp"
 #include "render.hpp"
 #include "size.hpp"
 
@@ -159,6 +160,19 @@ public:
         rows.print();
     }
 
+    void load(const volume_load& load) override
+    {
+        fmt::print("{}: {}\n", load.volume,
+                   !load.qos           ? "QoS is off"
+                   : load.feed_latency ? fmt::format("feed in at most {} us", load.feed_latency)
+                                       : "QoS is on, feed has no target");
+        print_rows(load);
+        for (const auto member : load.slow)
+            fmt::print(
+                "  member {} is slow: its {} take at least four times as long as those of the others\n",
+                member, load.qos ? "feed commands" : "reads");
+    }
+
     void actions(const std::vector<action>& actions) override
     {
         for (const auto& action : actions)
@@ -302,6 +316,35 @@ private:
         return status.ios ? fmt::format("{:.0f} us", latency_at(status.latency, share)) : "-";
     }
 
+    static std::string format_time_us(double microseconds)
+    {
+        return microseconds > 0 ? fmt::format("{:.0f} us", microseconds) : "-";
+    }
+
+    static void print_rows(const volume_load& load)
+    {
+        const std::vector<std::string> classes{"  MEMBER", "CLASS",  "IOPS",  "THROUGHPUT",
+                                               "P50",      "P99",    "P99.9", "IN-FLIGHT",
+                                               "HELD",     "STALLS", "RATE",  "WINDOW"};
+        const std::vector<std::string> kinds{"  MEMBER", "I/O", "IOPS", "THROUGHPUT", "MEAN"};
+        table rows(load.qos ? classes : kinds);
+        for (const auto& row : load.rows) {
+            std::vector<std::string> line{"  " + (row.member ? std::to_string(*row.member) : "all"), row.kind,
+                                          fmt::format("{:.0f}", row.ios),
+                                          format_size(static_cast<std::uint64_t>(row.bytes)) + "/s"};
+            if (load.qos)
+                line.insert(line.end(), {format_time_us(row.p50), format_time_us(row.p99),
+                                         format_time_us(row.p999), format_size(row.in_flight),
+                                         std::to_string(row.held), fmt::format("{:.0f}/s", row.stalls),
+                                         row.rate ? format_size(row.rate) + "/s" : "-",
+                                         row.window ? format_size(row.window) : "-"});
+            else
+                line.push_back(format_time_us(row.mean));
+            rows.add(line);
+        }
+        rows.print();
+    }
+
     // "writes, cgroup /backup, from 1 MiB; at least 5 %, at most 2 GiB/s"
     static std::string describe_class(const qos_status& status, std::uint32_t index)
     {
@@ -391,7 +434,21 @@ private:
                       format_size(member.reads.bytes), format_size(member.writes.bytes),
                       format_mean(member.reads), format_mean(member.writes), std::to_string(member.errors)});
         rows.print();
+        print_slow(volume);
         print_paths(volume);
+    }
+
+    static void print_slow(const volume_status& volume)
+    {
+        std::vector<double> means;
+        for (const auto& member : volume.members)
+            means.push_back(member.reads.ios ? static_cast<double>(member.reads.nsecs) /
+                                                   static_cast<double>(member.reads.ios)
+                                             : 0);
+        for (const auto member : outliers(means))
+            fmt::print(
+                "  member {} is slow: its reads take at least four times as long as those of the others\n",
+                member);
     }
 
     static table path_table(const std::string& indent)

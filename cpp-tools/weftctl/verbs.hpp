@@ -38,6 +38,7 @@ struct verb {
 [[nodiscard]] verb add_disconnect(CLI::App& app);
 [[nodiscard]] verb add_path(CLI::App& app);
 [[nodiscard]] verb add_qos(CLI::App& app);
+[[nodiscard]] verb add_top(CLI::App& app);
 [[nodiscard]] verb add_doctor(CLI::App& app);
 [[nodiscard]] verb add_topology(CLI::App& app);
 [[nodiscard]] verb add_report(CLI::App& app);

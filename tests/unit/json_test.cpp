@@ -75,6 +75,7 @@ private:
                : type == "array"   ? value.is_array()
                : type == "string"  ? value.is_string()
                : type == "integer" ? value.is_number_integer()
+               : type == "number"  ? value.is_number()
                : type == "boolean" ? value.is_boolean()
                                    : value.is_null();
     }
@@ -111,8 +112,16 @@ TEST(json, is_one_document_and_fits_its_schema)
     qos_status qos;
     qos.members.resize(1);
     qos.members[0].classes[1].latency = {1, 2, 3};
+    volume_load load;
+    load.rows.resize(2);
+    load.rows[0].kind = "read";
+    load.rows[1].member = 0;
+    load.rows[1].kind = "feed";
     const auto text = printed([&](renderer& out) {
         out.qos(qos);
+        out.load(load);
+        load.qos = true;
+        out.load(load);
         out.failure({exit_code::busy, "one is in use"});
         out.list({volume}, {stopped, incomplete});
         out.status({volume});
@@ -138,6 +147,7 @@ TEST(json, is_one_document_and_fits_its_schema)
     EXPECT_EQ(paths[1]["ends"], json::object());
     EXPECT_EQ(document["actions"].size(), 2U);
     EXPECT_EQ(document["findings"].size(), 2U);
+    EXPECT_EQ(document["loads"].size(), 2U);
     EXPECT_EQ(document["qos"]["members"][0]["background"]["latency"], (json{1, 2, 3}));
 }
 

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/// What a volume and its members did between two looks at their counters.
+#pragma once
+
+#include "model.hpp"
+
+#include <chrono>
+
+namespace weft
+{
+
+/// A volume's counters at one moment.
+struct load_sample {
+    volume_status volume;
+    qos_status qos;
+    std::chrono::steady_clock::time_point at;
+};
+
+/// The difference of two samples of one volume: by class if QoS is on, otherwise by read and write. A counter
+/// that began anew in between counts from zero.
+[[nodiscard]] volume_load load_between(const load_sample& before, const load_sample& after);
+
+/// The members whose number is at least four times the median of the others'. 0 says nothing of a member.
+[[nodiscard]] std::vector<std::uint32_t> outliers(const std::vector<double>& numbers);
+
+} // namespace weft
