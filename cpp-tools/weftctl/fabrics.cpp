@@ -163,6 +163,7 @@ result<std::string> create_own(const nvme_address& at, const std::string& subnqn
     request.ctrl_loss_timeout = options.ctrl_loss_timeout;
     request.fast_io_fail_timeout = options.fast_io_fail_timeout;
     request.tos = options.tos;
+    request.background_tos = options.background_tos;
     auto kernel = netlink::open();
     if (!kernel)
         return std::unexpected(kernel.error());
@@ -330,6 +331,9 @@ result<connection> connect(const nvme_address& at, const std::string& subnqn, co
     if (initiator == "weft" && at.transport != "rdma")
         return fail(exit_code::usage, "weft's own initiator is for rdma; {} is connected by the stock host",
                     at.transport);
+    if (initiator != "weft" && options.background_tos)
+        return fail(exit_code::usage,
+                    "--background-tos needs weft's own initiator, which does not connect {}", at.text());
     if (auto known = find_connection(at, subnqn, initiator, options.host_address))
         return *known;
     const nvme_tree tree;

@@ -496,6 +496,9 @@ result<std::string> netlink::create_controller(const controller_request& request
                                  static_cast<std::uint32_t>(*request.fast_io_fail_timeout));
             if (request.tos)
                 mnl_attr_put_u32(header, WEFT_A_CONTROLLER_TOS, static_cast<std::uint32_t>(*request.tos));
+            if (request.background_tos)
+                mnl_attr_put_u32(header, WEFT_A_CONTROLLER_BACKGROUND_TOS,
+                                 static_cast<std::uint32_t>(*request.background_tos));
         },
         [&](const nlmsghdr* header) {
             for_each_attr(header, [&](const nlattr* attr) {

@@ -37,7 +37,7 @@ struct controller_request {
     std::string host_address; ///< may be empty
     std::uint32_t io_queues = 0;
     std::uint32_t poll_queues = 0;
-    std::optional<int> tos;
+    std::optional<int> tos, background_tos;
     std::uint32_t queue_size = 0;
     std::uint32_t keep_alive = 0;      ///< seconds
     std::uint32_t reconnect_delay = 0; ///< seconds

@@ -41,6 +41,11 @@ void add_connect_options(CLI::App& command, connect_options& options)
             "--tos", options.tos,
             "type of service of the connections, 0 to 255: 4 x DSCP; InfiniBand maps it to a service level")
         ->check(CLI::Range(0, 255));
+    command
+        .add_option("--background-tos", options.background_tos,
+                    "type of service of connections that background I/O has for itself, see weftctl-qos(8) "
+                    "(weft's own initiator); without it, it shares the others")
+        ->check(CLI::Range(0, 255));
 }
 
 namespace

@@ -171,7 +171,10 @@ priority class RT (ionice -c 1) is feed, IDLE (ionice -c 3) is background; then 
 While feed commands come, background commands to each member pass at a rate that follows the latency of feed commands
 on that member: at most one of 200 takes longer than --feed-latency. For large commands the least time that one of
 its size takes is added. RATE is that rate. Without feed commands on a member for 100 ms nothing is held for it. Background
-commands are cut to 256 KiB. A submitter does not wait in the kernel while its I/O is held.
+commands are cut to 256 KiB. A submitter does not wait in the kernel while its I/O is held. weftctl top shows what happens.
+
+Over NVMe/RDMA, background I/O can have connections of its own with their own type of service (--background-tos of create,
+assemble, connect and path add), so that it shares no send queue with feed I/O, and no priority in the switches.
 
 Examples:
   weftctl qos data --feed-latency 500us

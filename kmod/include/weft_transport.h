@@ -170,6 +170,8 @@ struct weft_path_request {
  * @ctrl_loss_timeout: seconds, -1 for never
  * @fast_io_fail_timeout: seconds, -1 for never
  * @tos: type of service of its connections, 0 to 255; -1 for the adapter's default
+ * @background_tos: background I/O has connections of its own with this type of service;
+ *	-1: it has none
  */
 struct weft_controller_request {
 	const char	*subnqn;
@@ -186,6 +188,7 @@ struct weft_controller_request {
 	int		ctrl_loss_timeout;
 	int		fast_io_fail_timeout;
 	int		tos;
+	int		background_tos;
 };
 
 /*
@@ -225,6 +228,7 @@ struct weft_peer_request {
  * @length: in bytes, whole blocks, at most the path's mem_bytes
  * @sector: first sector on the path's device
  * @write: true to write to the device, false to read from it
+ * @background: it is background I/O
  * @near: for weft.ko: bitmap of the paths nearest to the memory; 0 for any path
  * @blameless: set by the transport before @done with BLK_STS_TRANSPORT: it was
  *	not sent, or the path was lost because an exporter took memory away
@@ -241,6 +245,7 @@ struct weft_mem_op {
 	u32			length;
 	sector_t		sector;
 	bool			write;
+	bool			background;
 	u8			near;
 	bool			blameless;
 	struct llist_node	waiting;

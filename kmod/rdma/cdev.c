@@ -178,6 +178,8 @@ WEFT_ATTR(reconnect_delay, "%u", ctrl->opts.reconnect_delay);
 WEFT_ATTR(ctrl_loss_tmo, "%d", ctrl->opts.ctrl_loss_timeout);
 WEFT_ATTR(fast_io_fail_tmo, "%d", ctrl->opts.fast_io_fail_timeout);
 WEFT_ATTR(tos, "%d", ctrl->opts.tos);
+WEFT_ATTR(background_tos, "%d", ctrl->opts.background_tos);
+WEFT_ATTR(background_queues, "%u", ctrl->background_count);
 WEFT_ATTR(reconnects, "%u", ctrl->reconnects);
 WEFT_ATTR(errors, "%u", ctrl->errors);
 WEFT_ATTR(reason, "%s", ctrl->reason);
@@ -268,6 +270,8 @@ static struct attribute *weft_ctrl_attrs[] = {
 	&dev_attr_ctrl_loss_tmo.attr,
 	&dev_attr_fast_io_fail_tmo.attr,
 	&dev_attr_tos.attr,
+	&dev_attr_background_tos.attr,
+	&dev_attr_background_queues.attr,
 	&dev_attr_reconnects.attr,
 	&dev_attr_errors.attr,
 	&dev_attr_ends.attr,

@@ -80,6 +80,7 @@ static int weft_options_read(struct weft_rdma_options *opts,
 	opts->fast_io_fail_timeout = clamp(req->fast_io_fail_timeout, -1,
 					   WEFT_RDMA_SECONDS_MAX);
 	opts->tos = clamp(req->tos, -1, 255);
+	opts->background_tos = clamp(req->background_tos, -1, 255);
 	return weft_options_addresses(opts, why);
 }
 
@@ -118,7 +119,9 @@ static struct weft_rdma_ctrl *weft_rdma_ctrl_alloc(const struct weft_controller_
 	if (ret)
 		goto out_free;
 	ctrl->quiet_at = jiffies;
-	ctrl->max_queues = 1 + 2 * ctrl->opts.io_queues + ctrl->opts.poll_queues;
+	/* Each I/O queue may have one beside it for peer memory, and both one for background I/O. */
+	ctrl->max_queues = 1 + ctrl->opts.io_queues * (ctrl->opts.background_tos >= 0 ? 4 : 2) +
+			   ctrl->opts.poll_queues;
 	ctrl->queues = kcalloc(ctrl->max_queues, sizeof(*ctrl->queues), GFP_KERNEL);
 	ret = -ENOMEM;
 	if (!ctrl->queues)

@@ -641,21 +641,32 @@ static noinline blk_status_t weft_queue_passthrough(struct blk_mq_hw_ctx *hctx,
 						    struct request *rq,
 						    struct weft_rdma_pdu *pdu)
 {
-	struct weft_rdma_queue *queue = hctx->driver_data;
+	struct weft_rdma_queue *queue = hctx->driver_data, *background;
 
 	if (unlikely(!pdu->mapping))
 		return weft_queue_own(queue, rq, pdu);
 	if (pdu->mem)
 		queue = &queue->ctrl->queues[queue->ctrl->mem_first + hctx->queue_num];
+	background = READ_ONCE(queue->background);
+	if (unlikely(background) && ((struct weft_mem_op *)rq->end_io_data)->background)
+		queue = background;
 	pdu->queue = queue;
 	return likely(test_bit(WEFT_QUEUE_LIVE, &queue->flags)) ?
 	       weft_queue_peer(queue, rq, pdu) : BLK_STS_TRANSPORT;
+}
+
+/* By its I/O priority: that of its submitter, or of its class in a volume. */
+static bool weft_request_is_background(struct request *rq)
+{
+	return IOPRIO_PRIO_CLASS(req_get_ioprio(rq)) == IOPRIO_CLASS_IDLE;
 }
 
 /* A request of the block layer's. */
 static noinline blk_status_t weft_queue_block(struct weft_rdma_queue *queue, struct request *rq,
 					      struct weft_rdma_pdu *pdu)
 {
+	if (unlikely(queue->background) && weft_request_is_background(rq))
+		queue = queue->background;
 	pdu->queue = queue;
 	if (unlikely(!test_bit(WEFT_QUEUE_LIVE, &queue->flags)))
 		return weft_rdma_failover(rq, rq->rq_flags & RQF_DONTPREP) ?

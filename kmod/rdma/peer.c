@@ -248,7 +248,7 @@ static bool weft_peers_persistent(struct weft_domain *domain)
 
 static int weft_peer_queues_start(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 {
-	u32 made = 0;
+	u32 io = ctrl->poll_from - 1, made = 0;
 	int ret;
 
 	lockdep_assert_held(&ctrl->mem_lock);
@@ -257,6 +257,12 @@ static int weft_peer_queues_start(struct weft_rdma_ctrl *ctrl, struct weft_why *
 				   "no direct route: the target of %s grants no queues for memory that is registered for good",
 				   dev_name(&ctrl->dev));
 	ret = weft_rdma_start_queues(ctrl, ctrl->mem_first, ctrl->mem_count, &made, why);
+	/* It takes fewer queues than it granted: background I/O shares those of feed I/O. */
+	if (ret == -ECONNREFUSED && ctrl->mem_count > io) {
+		weft_peer_queues_free(ctrl);
+		ctrl->mem_count = io;
+		ret = weft_rdma_start_queues(ctrl, ctrl->mem_first, io, &made, why);
+	}
 	if (!ret) {
 		WRITE_ONCE(ctrl->mem_up, true);
 		return 0;

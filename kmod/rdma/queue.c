@@ -240,6 +240,18 @@ static int weft_queue_alloc_memory(struct weft_rdma_queue *queue, struct weft_wh
 	return ret;
 }
 
+/* Queues with the same place serve the same CPUs. */
+static u32 weft_queue_place(const struct weft_rdma_queue *queue)
+{
+	const struct weft_rdma_ctrl *ctrl = queue->ctrl;
+
+	if (queue->mem)
+		return (queue->index - ctrl->mem_first) % (ctrl->poll_from - 1);
+	if (queue->for_background)
+		return queue->index - ctrl->background_first;
+	return queue->index ? queue->index - 1 : 0;
+}
+
 static int weft_queue_alloc_qp(struct weft_rdma_queue *queue)
 {
 	struct weft_rdma_ctrl *ctrl = queue->ctrl;
@@ -259,8 +271,7 @@ static int weft_queue_alloc_qp(struct weft_rdma_queue *queue)
 	int vector, ret;
 
 	/* I/O queues take the device's vectors in turn; flushed WRs complete too. */
-	vector = queue->mem ? queue->index - ctrl->mem_first : queue->index ? queue->index - 1 : 0;
-	vector %= ctrl->ib->num_comp_vectors;
+	vector = weft_queue_place(queue) % ctrl->ib->num_comp_vectors;
 	queue->cq = ib_alloc_cq(ctrl->ib, queue,
 				(WEFT_SEND_WRS + 1) * queue->size + 2, vector,
 				queue->poll ? IB_POLL_DIRECT : IB_POLL_SOFTIRQ);
@@ -345,7 +356,7 @@ static int weft_queue_resolve(struct weft_rdma_queue *queue, struct weft_why *wh
  */
 int weft_rdma_queue_start(struct weft_rdma_queue *queue, struct weft_why *why)
 {
-	int ret;
+	int ret, tos;
 	u32 i;
 
 	init_completion(&queue->cm_done);
@@ -360,8 +371,9 @@ int weft_rdma_queue_start(struct weft_rdma_queue *queue, struct weft_why *why)
 		return weft_refuse(why, ret, "no connection can be made (error %d)", -ret);
 	}
 	/* RoCE puts it into each packet; the subnet manager maps it to a service level. */
-	if (queue->ctrl->opts.tos >= 0)
-		rdma_set_service_type(queue->cm_id, queue->ctrl->opts.tos);
+	tos = queue->for_background ? queue->ctrl->opts.background_tos : queue->ctrl->opts.tos;
+	if (tos >= 0)
+		rdma_set_service_type(queue->cm_id, tos);
 	ret = weft_queue_resolve(queue, why);
 	if (ret)
 		goto out_destroy_id;

@@ -151,6 +151,9 @@ struct weft_rdma_recv {
  * @scarce: it has fewer slots than tags, so a request has to claim a slot
  * @claimed: bitmap of claimed slots, if @scarce
  * @mem: for peer memory that is registered for good, see peer.c
+ * @for_background: it carries background I/O
+ * @background: carries the background I/O of this one, or NULL; changes while nothing is
+ *	connected or no request is sent
  * @poll_lock: one poller at a time
  * @recvs: receives
  * @responses: their buffers
@@ -178,6 +181,8 @@ struct weft_rdma_queue {
 	bool			poll;
 	bool			mem;
 	bool			scarce;
+	bool			for_background;
+	struct weft_rdma_queue	*background;
 	spinlock_t		poll_lock;	/* one poller at a time */
 	DECLARE_BITMAP(claimed, WEFT_RDMA_QUEUE_MAX);
 
@@ -317,6 +322,7 @@ enum weft_rdma_end {
  * @ctrl_loss_timeout: seconds until it is given up, -1 for never
  * @fast_io_fail_timeout: seconds until I/O fails, -1 for never
  * @tos: type of service of the connections, -1 for the adapter's default
+ * @background_tos: type of service of connections for background I/O; -1: there are none
  */
 struct weft_rdma_options {
 	char			subnqn[224];
@@ -335,6 +341,7 @@ struct weft_rdma_options {
 	int			ctrl_loss_timeout;
 	int			fast_io_fail_timeout;
 	int			tos;
+	int			background_tos;
 };
 
 /**
@@ -364,6 +371,9 @@ struct weft_rdma_options {
  * @poll_from: index of the first poll queue
  * @io_up: number of connected queues before @poll_from, shared by all others
  * @poll_up: number of connected poll queues, shared by all others
+ * @background_first: index of the first queue for background I/O; one for each
+ *	connected I/O queue that is not polled
+ * @background_count: number of these queues; 0 if there are none
  * @admin_set: tags of the admin queue
  * @admin_q: its request queue
  * @set: tags of the I/O queues
@@ -381,7 +391,7 @@ struct weft_rdma_options {
  * @mem_users: paths of that volume that have peer memory
  * @mem_refused: how often @mem_work could not map a memory, one time after the other
  * @mem_first: index of the first of these queues; one for each I/O queue that
- *	is not polled
+ *	is not polled, and as many again for background I/O
  * @mem_count: number of these queues; 0 if the target grants none
  * @mem_ready: commands on peer memory may begin: it is mapped in @domain
  * @mem_up: the queues are connected
@@ -453,6 +463,8 @@ struct weft_rdma_ctrl {
 	u32			poll_from;
 	u32			io_up;
 	u32			poll_up;
+	u32			background_first;
+	u32			background_count;
 	struct blk_mq_tag_set	admin_set;
 	struct request_queue	*admin_q;
 	struct blk_mq_tag_set	set;

@@ -224,11 +224,37 @@ static void weft_ctrl_read_keep_alive(struct weft_rdma_ctrl *ctrl)
 			       ctrl->target_kato_ms, ctrl->opts.kato_ms);
 }
 
-/* The number of I/O queues: the requested or the granted number; poll queues are last. */
+/*
+ * What is left serves peer memory first: without a queue it is copied. Then
+ * background I/O, which otherwise shares the other queues.
+ */
+static void weft_ctrl_share_queues(struct weft_rdma_ctrl *ctrl, u32 io, u32 left)
+{
+	u32 background = ctrl->opts.background_tos >= 0 ? io : 0;
+
+	/* The first association decides where those for peer memory begin. */
+	if (ctrl->set_ready)
+		background = ctrl->mem_first - ctrl->background_first;
+	ctrl->mem_count = left >= io ? io : 0;
+	left -= ctrl->mem_count;
+	ctrl->background_count = left >= background ? background : 0;
+	left -= ctrl->background_count;
+	if (ctrl->background_count && left >= background)
+		ctrl->mem_count += background;
+	else if (background)
+		weft_ctrl_info(ctrl, "the target grants too few queues: background I/O%s shares those of feed I/O\n",
+			       ctrl->background_count ? " on registered memory" : "");
+}
+
+/*
+ * The number of I/O queues: the requested or the granted number; poll queues are
+ * last. Behind them are those for background I/O, and then those for peer memory.
+ */
 static int weft_ctrl_count_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 {
 	u32 io = ctrl->opts.io_queues, poll = ctrl->opts.poll_queues;
-	u32 wanted = io + poll, ask = wanted + io - 1, granted, result = 0;
+	u32 all = io * (ctrl->opts.background_tos >= 0 ? 4 : 2) + poll;
+	u32 wanted = io + poll, ask = all - 1, granted, result = 0;
 	int ret;
 
 	/*
@@ -246,7 +272,7 @@ static int weft_ctrl_count_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *
 		if (ctrl->queues_limit)
 			granted = min(granted, ctrl->queues_limit);
 	}
-	ctrl->mem_count = granted >= wanted + io ? io : 0;
+	weft_ctrl_share_queues(ctrl, io, granted > wanted ? granted - wanted : 0);
 	if (granted < wanted) {
 		poll = min(poll, granted - 1);
 		weft_ctrl_info(ctrl, "the target grants %u I/O queues of %u\n",
@@ -258,7 +284,8 @@ static int weft_ctrl_count_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *
 		return 0;
 	ctrl->poll_from = ctrl->io_up + 1;
 	ctrl->queue_count = ctrl->io_up + poll + 1;
-	ctrl->mem_first = ctrl->queue_count;
+	ctrl->background_first = ctrl->queue_count;
+	ctrl->mem_first = ctrl->background_first + ctrl->background_count;
 	return 0;
 }
 
@@ -312,6 +339,18 @@ static int weft_queue_start_admin(struct weft_rdma_ctrl *ctrl, struct weft_why *
 	return ret;
 }
 
+/* The queue for the background I/O of a queue, or NULL. */
+static struct weft_rdma_queue *weft_queue_background(struct weft_rdma_ctrl *ctrl, u32 index)
+{
+	u32 io = ctrl->poll_from - 1;
+
+	if (index <= min(io, ctrl->background_count))
+		return &ctrl->queues[ctrl->background_first + index - 1];
+	if (index >= ctrl->mem_first && index < ctrl->mem_first + io && ctrl->mem_count > io)
+		return &ctrl->queues[index + io];
+	return NULL;
+}
+
 static int weft_queue_start_io(struct weft_rdma_ctrl *ctrl, u32 index,
 			       struct weft_why *why)
 {
@@ -319,10 +358,14 @@ static int weft_queue_start_io(struct weft_rdma_ctrl *ctrl, u32 index,
 
 	queue->ctrl = ctrl;
 	queue->index = index;
+	/* Read while queues for peer memory are connected again. */
+	WRITE_ONCE(queue->background, weft_queue_background(ctrl, index));
 	queue->size = min(ctrl->set.queue_depth + 1, ctrl->info.max_queue_size);
 	queue->inline_bytes = ctrl->info.inline_bytes;
 	queue->mem = index >= ctrl->mem_first;
-	queue->poll = index >= ctrl->poll_from && !queue->mem;
+	queue->for_background = queue->mem ? index >= ctrl->mem_first + ctrl->poll_from - 1 :
+				index >= ctrl->background_first;
+	queue->poll = index >= ctrl->poll_from && index < ctrl->queue_count;
 	queue->scarce = queue->size <= ctrl->set.queue_depth ||
 			(!queue->mem && ctrl->io_up + ctrl->poll_up < ctrl->queue_count - 1);
 	bitmap_zero(queue->claimed, WEFT_RDMA_QUEUE_MAX);
@@ -435,6 +478,33 @@ void weft_rdma_free_sets(struct weft_rdma_ctrl *ctrl)
 		weft_rdma_set_free(&ctrl->set, ctrl->connect_q);
 }
 
+/*
+ * A target may grant more queues than it then takes. Background I/O then shares
+ * those of feed I/O. No request is sent meanwhile.
+ */
+static int weft_background_start(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
+{
+	u32 first = ctrl->background_first, count = ctrl->background_count, made = 0, i;
+	int ret;
+
+	ret = weft_rdma_start_queues(ctrl, first, count, &made, why);
+	if (ret != -ECONNREFUSED)
+		return ret;
+	weft_ctrl_warn(ctrl, "%u queues for background I/O of %u can be connected, so it shares those of feed I/O: %s\n",
+		       made, count, why->text);
+	for (i = 1; i <= ctrl->io_up; i++)
+		ctrl->queues[i].background = NULL;
+	for (i = first; i < first + count; i++)
+		if (ctrl->queues[i].cm_id)
+			weft_rdma_queue_stop(&ctrl->queues[i]);
+	/* The timeout handler of a Connect may still use its slot. */
+	flush_work(&ctrl->connect_q->timeout_work);
+	for (i = first; i < first + count; i++)
+		weft_rdma_queue_free(&ctrl->queues[i]);
+	ctrl->background_count = 0;
+	return 0;
+}
+
 /**
  * weft_rdma_setup() - set an association up
  * @ctrl: CONNECTING, with nothing connected; its disks are paused
@@ -467,6 +537,8 @@ int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 		ret = weft_rdma_start_queues(ctrl, ctrl->poll_from, ctrl->poll_up, &polls, why);
 		ctrl->queues_made += polls;
 	}
+	if (!ret && ctrl->background_count)
+		ret = weft_background_start(ctrl, why);
 	if (ret)
 		return ret;
 	if (ctrl->info.ns_events)

@@ -394,6 +394,9 @@ static noinline bool weft_is_held(struct weft_member *member, struct bio *bio, s
 	io->item.class = io->class;
 	io->item.bytes = weft_op_is_range(bio) ? min_t(u32, bio->bi_iter.bi_size, WEFT_QOS_PIECE) :
 						 bio->bi_iter.bi_size;
+	/* Our initiator sends background I/O on queues of its own, if it has any. */
+	if (member->owns_requests && io->class == WEFT_IO_CLASS_BACKGROUND)
+		bio->bi_ioprio = IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0);
 	/* A poller would poll for a command that is not sent. */
 	bio_clear_polled(bio);
 	return weft_qos_begin(member, &io->item);

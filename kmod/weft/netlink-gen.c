@@ -55,7 +55,7 @@ const struct nla_policy weft_volume_stop_nl_policy[WEFT_A_VOLUME_NAME + 1] = {
 };
 
 /* WEFT_CMD_CONTROLLER_CREATE - do */
-const struct nla_policy weft_controller_create_nl_policy[WEFT_A_CONTROLLER_TOS + 1] = {
+const struct nla_policy weft_controller_create_nl_policy[WEFT_A_CONTROLLER_BACKGROUND_TOS + 1] = {
 	[WEFT_A_CONTROLLER_TRANSPORT] = { .type = NLA_NUL_STRING, .len = 31, },
 	[WEFT_A_CONTROLLER_SUBNQN] = { .type = NLA_NUL_STRING, .len = 223, },
 	[WEFT_A_CONTROLLER_HOST_NQN] = { .type = NLA_NUL_STRING, .len = 223, },
@@ -71,6 +71,7 @@ const struct nla_policy weft_controller_create_nl_policy[WEFT_A_CONTROLLER_TOS +
 	[WEFT_A_CONTROLLER_CTRL_LOSS_TIMEOUT] = { .type = NLA_S32, },
 	[WEFT_A_CONTROLLER_FAST_IO_FAIL_TIMEOUT] = { .type = NLA_S32, },
 	[WEFT_A_CONTROLLER_TOS] = NLA_POLICY_MAX(NLA_U32, 255),
+	[WEFT_A_CONTROLLER_BACKGROUND_TOS] = NLA_POLICY_MAX(NLA_U32, 255),
 };
 
 /* WEFT_CMD_CONTROLLER_DELETE - do */
@@ -139,7 +140,7 @@ const struct genl_ops weft_nl_ops[9] = {
 		.cmd		= WEFT_CMD_CONTROLLER_CREATE,
 		.doit		= weft_nl_controller_create_doit,
 		.policy		= weft_controller_create_nl_policy,
-		.maxattr	= WEFT_A_CONTROLLER_TOS,
+		.maxattr	= WEFT_A_CONTROLLER_BACKGROUND_TOS,
 	},
 	{
 		.cmd		= WEFT_CMD_CONTROLLER_DELETE,

@@ -22,7 +22,7 @@ extern const struct nla_policy weft_volume_assemble_nl_policy[WEFT_A_VOLUME_NO_I
 
 extern const struct nla_policy weft_volume_stop_nl_policy[WEFT_A_VOLUME_NAME + 1];
 
-extern const struct nla_policy weft_controller_create_nl_policy[WEFT_A_CONTROLLER_TOS + 1];
+extern const struct nla_policy weft_controller_create_nl_policy[WEFT_A_CONTROLLER_BACKGROUND_TOS + 1];
 
 extern const struct nla_policy weft_controller_delete_nl_policy[WEFT_A_CONTROLLER_NAME + 1];
 

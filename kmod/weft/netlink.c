@@ -567,6 +567,11 @@ static int weft_nl_controller_create(struct weft_nl_job *job, struct weft_why *w
 	return ret ?: weft_nl_reply_name(&job->info, name);
 }
 
+static int weft_nl_tos(struct nlattr *attr)
+{
+	return attr ? (int)nla_get_u32(attr) : -1;
+}
+
 int weft_nl_controller_create_doit(struct sk_buff *skb, struct genl_info *info)
 {
 	struct nlattr **attrs = info->attrs;
@@ -587,8 +592,8 @@ int weft_nl_controller_create_doit(struct sk_buff *skb, struct genl_info *info)
 					WEFT_NO_PATH_TIMEOUT),
 		.req.fast_io_fail_timeout =
 			weft_nl_seconds(attrs[WEFT_A_CONTROLLER_FAST_IO_FAIL_TIMEOUT], -1),
-		.req.tos	= attrs[WEFT_A_CONTROLLER_TOS] ?
-				  (int)nla_get_u32(attrs[WEFT_A_CONTROLLER_TOS]) : -1,
+		.req.tos	= weft_nl_tos(attrs[WEFT_A_CONTROLLER_TOS]),
+		.req.background_tos = weft_nl_tos(attrs[WEFT_A_CONTROLLER_BACKGROUND_TOS]),
 	};
 	struct weft_why why = {};
 	int ret;

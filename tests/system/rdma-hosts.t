@@ -33,25 +33,8 @@ echo "$patience" >/sys/block/weft\!v/weft/no_path_timeout
 weftctl status v | indented
 ok "verified, nothing in its way" verify /dev/weft/v size="$(mib 24)" bsrange=4k-300k
 
-# services COUNT: the types of service in so many RoCE packets that leave this host, during reads.
-services() {
-	dd if=/dev/weft/v of=/dev/null bs=64k count=400 iflag=direct status=none &
-	timeout "$(slow 20)" python3 - "$1" <<-'P'
-		import socket, sys
-		packets = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
-		found, left = set(), int(sys.argv[1])
-		while left:
-		    data, (_, _, kind, _, _) = packets.recvfrom(100)
-		    # IPv4 with UDP, to RoCE's port.
-		    roce = data[0] == 0x45 and data[9] == 17 and data[22:24] == b"\x12\xb7"
-		    if kind == socket.PACKET_OUTGOING and roce:
-		        found.add(data[1])
-		        left -= 1
-		print(*sorted(found))
-	P
-	wait $!
-}
-is "its packets have the type of service that was asked for" "$(services 100)" 104
+reads() { dd if=/dev/weft/v of=/dev/null bs=64k count=400 iflag=direct status=none; }
+is "its packets have the type of service that was asked for" "$(roce_services 100 reads)" 104
 is "which the controller shows" "$(cat /sys/class/weft-rdma/weft-rdma0/tos)" 104
 
 lossy() {

@@ -95,3 +95,24 @@ peer_bars() {
 		esac
 	done
 }
+
+# roce_services COUNT COMMAND...: the types of service in so many RoCE packets that leave this host while it runs.
+roce_services() {
+	local count=$1
+	shift
+	"$@" >/dev/null 2>&1 &
+	timeout "$(slow 20)" python3 - "$count" <<-'P'
+		import socket, sys
+		packets = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
+		found, left = set(), int(sys.argv[1])
+		while left:
+		    data, (_, _, kind, _, _) = packets.recvfrom(100)
+		    # IPv4 with UDP, to RoCE's port.
+		    roce = data[0] == 0x45 and data[9] == 17 and data[22:24] == b"\x12\xb7"
+		    if kind == socket.PACKET_OUTGOING and roce:
+		        found.add(data[1])
+		        left -= 1
+		print(*sorted(found))
+	P
+	wait $!
+}
