@@ -94,6 +94,7 @@ void add_classes(volume_load& load, const qos_status& before, const qos_status& 
             rows.push_back(row_of(member.index, io_classes[i], grown, load.seconds));
         }
         rows.back().rate = member.rate;
+        rows.back().window = member.window;
     }
     for (std::size_t i = 0; i < io_classes.size(); i++)
         load.rows.push_back(row_of({}, io_classes[i], sum[i], load.seconds));

@@ -170,8 +170,9 @@ struct qos_class_status {
 /// What QoS knows of a member.
 struct qos_member_status {
     std::uint32_t index = 0;
-    std::uint64_t rate = 0; ///< of background commands while feed commands come, in bytes per second
-    std::uint64_t best = 0; ///< of background commands of late, in bytes per second
+    std::uint64_t rate = 0;   ///< of background commands while feed commands come, in bytes per second
+    std::uint64_t best = 0;   ///< of background commands of late, in bytes per second
+    std::uint64_t window = 0; ///< bytes of background commands in flight; 0: no limit
     std::array<qos_class_status, io_classes.size()> classes;
 };
 
@@ -187,6 +188,8 @@ struct qos_status {
     std::uint32_t reads = 0;                                  ///< class, index into io_classes
     std::uint32_t writes = 0;                                 ///< likewise
     std::uint32_t background_from = 0;                        ///< bytes; 0: none
+    std::uint32_t background_latency = 0;                     ///< microseconds; 0: no target
+    std::uint32_t background_weight = 0;                      ///< against other hosts
     std::vector<qos_member_status> members;
 };
 

@@ -57,6 +57,8 @@ struct qos_request {
     std::optional<std::uint32_t> reads;                                    ///< class
     std::optional<std::uint32_t> writes;                                   ///< class
     std::optional<std::uint32_t> background_from;                          ///< bytes; 0: none
+    std::optional<std::uint32_t> background_latency;                       ///< microseconds; 0: no target
+    std::optional<std::uint32_t> background_weight;
 };
 
 class netlink

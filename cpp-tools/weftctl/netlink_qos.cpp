@@ -67,6 +67,9 @@ qos_member_status parse_member(const nlattr* nest)
         case WEFT_A_QOS_MEMBER_BEST:
             member.best = mnl_attr_get_u64(attr);
             break;
+        case WEFT_A_QOS_MEMBER_WINDOW:
+            member.window = mnl_attr_get_u64(attr);
+            break;
         case WEFT_A_QOS_MEMBER_CLASS: {
             std::uint32_t index = io_classes.size();
             auto status = parse_class(attr, index);
@@ -101,6 +104,12 @@ void parse_qos(const nlattr* attr, qos_status& status)
     case WEFT_A_QOS_BACKGROUND_FROM:
         status.background_from = mnl_attr_get_u32(attr);
         break;
+    case WEFT_A_QOS_BACKGROUND_LATENCY:
+        status.background_latency = mnl_attr_get_u32(attr);
+        break;
+    case WEFT_A_QOS_BACKGROUND_WEIGHT:
+        status.background_weight = mnl_attr_get_u32(attr);
+        break;
     case WEFT_A_QOS_MEMBER:
         status.members.push_back(parse_member(attr));
         break;
@@ -131,6 +140,8 @@ void put_request(nlmsghdr* header, const qos_request& request)
     put_u32(header, WEFT_A_QOS_READS, request.reads);
     put_u32(header, WEFT_A_QOS_WRITES, request.writes);
     put_u32(header, WEFT_A_QOS_BACKGROUND_FROM, request.background_from);
+    put_u32(header, WEFT_A_QOS_BACKGROUND_LATENCY, request.background_latency);
+    put_u32(header, WEFT_A_QOS_BACKGROUND_WEIGHT, request.background_weight);
     for (std::size_t i = 0; i < io_classes.size(); i++) {
         if (request.max_bytes[i])
             mnl_attr_put_u64(header, max_bytes_attr[i], *request.max_bytes[i]);

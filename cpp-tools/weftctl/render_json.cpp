@@ -110,7 +110,8 @@ json to_json(const qos_status& status)
         classes[io_classes[i]] = {
             {"max_bytes", status.max_bytes[i]}, {"max_ios", status.max_ios[i]}, {"cgroup", status.cgroup[i]}};
     for (const auto& member : status.members) {
-        json line = {{"index", member.index}, {"rate", member.rate}, {"best", member.best}};
+        json line = {
+            {"index", member.index}, {"rate", member.rate}, {"best", member.best}, {"window", member.window}};
         for (std::size_t i = 0; i < io_classes.size(); i++)
             line[io_classes[i]] = to_json(member.classes[i]);
         members.push_back(std::move(line));
@@ -119,6 +120,8 @@ json to_json(const qos_status& status)
             {"feed_latency_us", status.feed_latency},
             {"background_floor", status.floor},
             {"background_from", status.background_from},
+            {"background_latency_us", status.background_latency},
+            {"background_weight", status.background_weight},
             {"reads", io_classes[status.reads]},
             {"writes", io_classes[status.writes]},
             {"classes", std::move(classes)},

@@ -362,6 +362,9 @@ private:
             how.push_back(fmt::format("in at most {} us", status.feed_latency));
         if (!feed)
             how.push_back(fmt::format("at least {} % of each member", status.floor));
+        if (!feed && status.background_latency)
+            how.push_back(fmt::format("in {} us on average, with weight {}", status.background_latency,
+                                      status.background_weight));
         if (status.max_bytes[index])
             how.push_back("at most " + format_size(status.max_bytes[index]) + "/s");
         if (status.max_ios[index])

@@ -16,7 +16,7 @@ namespace
 struct qos_options {
     std::string volume;
     bool off = false;
-    std::string feed_latency, floor, background_from, reads, writes;
+    std::string feed_latency, floor, background_latency, weight, background_from, reads, writes;
     std::array<std::string, io_classes.size()> max_rate, max_ios;
     std::array<std::optional<std::string>, io_classes.size()> cgroup;
 
@@ -25,7 +25,9 @@ struct qos_options {
         const auto given = [](const auto& texts) {
             return std::ranges::any_of(texts, [](const std::string& text) { return !text.empty(); });
         };
-        return off || given(std::array{feed_latency, floor, background_from, reads, writes}) ||
+        return off ||
+               given(std::array{feed_latency, floor, background_latency, weight, background_from, reads,
+                                writes}) ||
                given(max_rate) || given(max_ios) || cgroup[0] || cgroup[1];
     }
 };
@@ -49,6 +51,14 @@ result<std::uint32_t> parse_percent(std::string_view text)
     if (percent && *percent > 100)
         return fail(exit_code::usage, "{} % is more than all", *percent);
     return percent;
+}
+
+result<std::uint32_t> parse_weight(std::string_view text)
+{
+    auto weight = parse_number(text, "a weight");
+    if (weight && (*weight < 1 || *weight > 100))
+        return fail(exit_code::usage, "a weight is 1 to 100, not {}", *weight);
+    return weight;
 }
 
 result<std::uint32_t> parse_bytes(std::string_view text)
@@ -97,6 +107,10 @@ result<qos_request> parse(const qos_options& options)
     auto done = take(options.feed_latency, request.feed_latency, parse_microseconds);
     if (done)
         done = take(options.floor, request.floor, parse_percent);
+    if (done)
+        done = take(options.background_latency, request.background_latency, parse_microseconds);
+    if (done)
+        done = take(options.weight, request.background_weight, parse_weight);
     if (done)
         done = take(options.background_from, request.background_from, parse_bytes);
     for (std::size_t i = 0; i < io_classes.size() && done; i++) {
@@ -147,6 +161,12 @@ verb add_qos(CLI::App& app)
         "time that small feed commands may take on a member, as 500us or 2ms; off: no target");
     command->add_option("--background-floor", options->floor,
                         "percent of a member's best rate that background I/O always gets; 5 at first");
+    command->add_option("--background-latency", options->background_latency,
+                        "time that background commands may take on average, for members that several hosts "
+                        "use, as 10ms; off: no target");
+    command->add_option(
+        "--background-weight", options->weight,
+        "what background I/O of this host gets there against other hosts, 1 to 100; 10 at first");
     for (std::size_t i = 0; i < io_classes.size(); i++) {
         const std::string name = io_classes[i];
         command->add_option("--" + name + "-max", options->max_rate[i],
@@ -173,11 +193,16 @@ on that member: at most one of 200 takes longer than --feed-latency. For large c
 its size takes is added. RATE is that rate. Without feed commands on a member for 100 ms nothing is held for it. Background
 commands are cut to 256 KiB. A submitter does not wait in the kernel while its I/O is held. weftctl top shows what happens.
 
+A host does not see the feed commands of other hosts on the same members. If all these hosts have the same
+--background-latency, each keeps its background I/O in flight to a window, so that background commands take that long on
+average, and their bandwidths relate as their --background-weight. The target must be above the time on an idle member.
+
 Over NVMe/RDMA, background I/O can have connections of its own with their own type of service (--background-tos of create,
 assemble, connect and path add), so that it shares no send queue with feed I/O, and no priority in the switches.
 
 Examples:
   weftctl qos data --feed-latency 500us
+  weftctl qos data --background-latency 10ms --background-weight 20
   weftctl qos data --background-max 2G/s --background-cgroup /backup
   weftctl qos data
   weftctl qos data --off)");

@@ -105,6 +105,7 @@ verb add_top(CLI::App& app)
   HELD              commands that wait for the rate or for a limit
   STALLS            commands per second that had to wait
   RATE              of background commands, that the latency of feed commands allows
+  WINDOW            bytes of background commands in flight that --background-latency allows
 
 Otherwise it has a row for reads and one for writes, with the mean of their times; they are zero with --no-iostats.
 A member is called slow if its feed commands (the median) or its reads (the mean) take at least four times as long as

@@ -208,7 +208,7 @@ static noinline void weft_class_done(struct weft_io *io, const struct bio *bio, 
 	bool good = !bio->bi_status;
 
 	if (io->flags & WEFT_IO_QOS)
-		weft_qos_end(io->member, &io->item, good && !weft_op_is_range(bio));
+		weft_qos_end(io->member, &io->item, good && !weft_op_is_range(bio) ? nsecs : 0);
 	if (good)
 		weft_qos_measure(io->member, io->class, io->sectors << SECTOR_SHIFT, nsecs);
 }

@@ -93,7 +93,7 @@ const struct nla_policy weft_path_remove_nl_policy[WEFT_A_VOLUME_MEMBER + 1] = {
 };
 
 /* WEFT_CMD_QOS_SET - do */
-const struct nla_policy weft_qos_set_nl_policy[WEFT_A_QOS_BACKGROUND_FROM + 1] = {
+const struct nla_policy weft_qos_set_nl_policy[WEFT_A_QOS_BACKGROUND_WEIGHT + 1] = {
 	[WEFT_A_QOS_VOLUME] = { .type = NLA_NUL_STRING, .len = 255, },
 	[WEFT_A_QOS_OFF] = { .type = NLA_FLAG, },
 	[WEFT_A_QOS_FEED_LATENCY] = { .type = NLA_U32, },
@@ -107,6 +107,8 @@ const struct nla_policy weft_qos_set_nl_policy[WEFT_A_QOS_BACKGROUND_FROM + 1] =
 	[WEFT_A_QOS_READS] = NLA_POLICY_MAX(NLA_U32, 1),
 	[WEFT_A_QOS_WRITES] = NLA_POLICY_MAX(NLA_U32, 1),
 	[WEFT_A_QOS_BACKGROUND_FROM] = { .type = NLA_U32, },
+	[WEFT_A_QOS_BACKGROUND_LATENCY] = { .type = NLA_U32, },
+	[WEFT_A_QOS_BACKGROUND_WEIGHT] = NLA_POLICY_RANGE(NLA_U32, 1, 100),
 };
 
 /* WEFT_CMD_QOS_GET - do */
@@ -164,7 +166,7 @@ const struct genl_ops weft_nl_ops[9] = {
 		.cmd		= WEFT_CMD_QOS_SET,
 		.doit		= weft_nl_qos_set_doit,
 		.policy		= weft_qos_set_nl_policy,
-		.maxattr	= WEFT_A_QOS_BACKGROUND_FROM,
+		.maxattr	= WEFT_A_QOS_BACKGROUND_WEIGHT,
 	},
 	{
 		.cmd		= WEFT_CMD_QOS_GET,

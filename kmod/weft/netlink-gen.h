@@ -30,7 +30,7 @@ extern const struct nla_policy weft_path_add_nl_policy[WEFT_A_VOLUME_MEMBER + 1]
 
 extern const struct nla_policy weft_path_remove_nl_policy[WEFT_A_VOLUME_MEMBER + 1];
 
-extern const struct nla_policy weft_qos_set_nl_policy[WEFT_A_QOS_BACKGROUND_FROM + 1];
+extern const struct nla_policy weft_qos_set_nl_policy[WEFT_A_QOS_BACKGROUND_WEIGHT + 1];
 
 extern const struct nla_policy weft_qos_get_nl_policy[WEFT_A_QOS_INDEX + 1];
 

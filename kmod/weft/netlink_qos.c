@@ -7,6 +7,7 @@
 #include "qos_cgroup.h"
 
 #define WEFT_QOS_FLOOR		5	/* percent */
+#define WEFT_QOS_WEIGHT		10
 
 /* Attributes of the classes. */
 static const struct {
@@ -32,6 +33,7 @@ static struct weft_qos_settings weft_nl_qos_defaults(void)
 		.floor	= WEFT_QOS_FLOOR,
 		.reads	= WEFT_IO_CLASS_FEED,
 		.writes	= WEFT_IO_CLASS_BACKGROUND,
+		.background_weight = WEFT_QOS_WEIGHT,
 	};
 }
 
@@ -59,6 +61,10 @@ static int weft_nl_qos_parse(struct nlattr **attrs, struct weft_qos_settings *se
 				    NSEC_PER_USEC;
 	weft_nl_qos_u32(attrs[WEFT_A_QOS_BACKGROUND_FLOOR], &set->floor);
 	weft_nl_qos_u32(attrs[WEFT_A_QOS_BACKGROUND_FROM], &set->background_from);
+	if (attrs[WEFT_A_QOS_BACKGROUND_LATENCY])
+		set->background_latency = (u64)nla_get_u32(attrs[WEFT_A_QOS_BACKGROUND_LATENCY]) *
+					  NSEC_PER_USEC;
+	weft_nl_qos_u32(attrs[WEFT_A_QOS_BACKGROUND_WEIGHT], &set->background_weight);
 	weft_nl_qos_class_get(attrs[WEFT_A_QOS_READS], &set->reads);
 	weft_nl_qos_class_get(attrs[WEFT_A_QOS_WRITES], &set->writes);
 	for (class = 0; class < WEFT_CLASSES; class++) {
@@ -242,7 +248,10 @@ static int weft_nl_qos_put_settings(struct sk_buff *skb, struct weft_qos *qos)
 	    nla_put_u32(skb, WEFT_A_QOS_BACKGROUND_FLOOR, set->floor) ||
 	    nla_put_u32(skb, WEFT_A_QOS_READS, set->reads) ||
 	    nla_put_u32(skb, WEFT_A_QOS_WRITES, set->writes) ||
-	    nla_put_u32(skb, WEFT_A_QOS_BACKGROUND_FROM, set->background_from))
+	    nla_put_u32(skb, WEFT_A_QOS_BACKGROUND_FROM, set->background_from) ||
+	    nla_put_u32(skb, WEFT_A_QOS_BACKGROUND_LATENCY,
+			set->background_latency / NSEC_PER_USEC) ||
+	    nla_put_u32(skb, WEFT_A_QOS_BACKGROUND_WEIGHT, set->background_weight))
 		return -EMSGSIZE;
 	for (class = 0; class < WEFT_CLASSES; class++) {
 		if (nla_put_u64_64bit(skb, weft_nl_qos_class[class].max_bytes,
@@ -297,7 +306,8 @@ static int weft_nl_qos_put_member(struct sk_buff *skb, struct weft_qos_member *q
 	weft_qos_look(qm, &view);
 	if (!nest || nla_put_u32(skb, WEFT_A_QOS_MEMBER_INDEX, index) ||
 	    nla_put_u64_64bit(skb, WEFT_A_QOS_MEMBER_RATE, view.rate, WEFT_A_QOS_MEMBER_PAD) ||
-	    nla_put_u64_64bit(skb, WEFT_A_QOS_MEMBER_BEST, view.best, WEFT_A_QOS_MEMBER_PAD))
+	    nla_put_u64_64bit(skb, WEFT_A_QOS_MEMBER_BEST, view.best, WEFT_A_QOS_MEMBER_PAD) ||
+	    nla_put_u64_64bit(skb, WEFT_A_QOS_MEMBER_WINDOW, view.window, WEFT_A_QOS_MEMBER_PAD))
 		goto out_free;
 	for (class = 0; class < WEFT_CLASSES; class++) {
 		ret = weft_nl_qos_put_class(skb, sum, &view.queue[class], class);

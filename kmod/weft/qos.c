@@ -24,6 +24,13 @@
  * WEFT_QOS_FEED_GONE, background commands are not held for the rate. The rate is
  * kept, and holds them again from the next feed command on.
  *
+ * DOC: the window
+ *
+ * On members that several hosts use, a host does not see the feed commands of the
+ * others. If the user gives all of them a target for background commands, share.c
+ * sets a window of these by the host's weight. It holds them with and without feed
+ * commands.
+ *
  * DOC: held commands
  *
  * A work sends them. A timer queues the work when the next command is due, and so
@@ -181,6 +188,14 @@ static u64 weft_qos_take_caps(struct weft_qos *qos, u8 class, u32 bytes, u64 now
 	return wait;
 }
 
+/* Does the share of this host let it pass? */
+static bool weft_qos_is_in_share(struct weft_qos_member *qm, const struct weft_qos_item *item)
+{
+	return item->class != WEFT_IO_CLASS_BACKGROUND ||
+	       !READ_ONCE(qm->qos->set.background_latency) || weft_qos_is_stopping(qm->qos) ||
+	       weft_share_admits(&qm->share, qm->queue[item->class].in_flight, item->bytes);
+}
+
 /*
  * May a command be sent? Returns 0 if so, and counts it. Otherwise the time to
  * wait in nanoseconds.
@@ -209,6 +224,9 @@ static u64 weft_qos_take(struct weft_qos_member *qm, const struct weft_qos_item 
 			return min_t(u64, wait, WEFT_QOS_LOOK_NS);
 		}
 	}
+	/* A completion sends the next one. */
+	if (!weft_qos_is_in_share(qm, item))
+		return WEFT_QOS_LOOK_NS;
 	wait = weft_qos_take_caps(qm->qos, item->class, bytes, now);
 	if (wait)
 		return min_t(u64, wait, WEFT_QOS_LOOK_NS);
@@ -401,21 +419,26 @@ u64 weft_qos_beyond_usual(struct weft_qos_member *qm, u32 bytes, u64 nsecs)
  * weft_qos_end() - undo weft_qos_begin(), and send what was held up
  * @member: the member
  * @item: the command has completed, or was not sent after all
- * @moved: it has read or written its bytes
+ * @nsecs: from sending to completion; 0 if it has not read or written its bytes
  *
  * Context: any.
  */
-void weft_qos_end(struct weft_member *member, const struct weft_qos_item *item, bool moved)
+void weft_qos_end(struct weft_member *member, const struct weft_qos_item *item, u64 nsecs)
 {
 	struct weft_qos_member *qm = member->qos;
 	struct weft_qos_queue *queue = &qm->queue[item->class];
+	const struct weft_qos_settings *set = &qm->qos->set;
 	u64 now = ktime_get_ns();
 	unsigned long flags;
 
 	spin_lock_irqsave(&qm->lock, flags);
 	queue->in_flight -= item->bytes;
 	if (item->class == WEFT_IO_CLASS_BACKGROUND) {
-		qm->sent += moved ? item->bytes : 0;
+		if (nsecs) {
+			qm->sent += item->bytes;
+			weft_share_done(&qm->share, nsecs, READ_ONCE(set->background_latency),
+					READ_ONCE(set->background_weight), now);
+		}
 		if (now - qm->counted_at >= WEFT_QOS_BEST_NS) {
 			qm->best = max(qm->best, mul_u64_u32_div(qm->sent, NSEC_PER_SEC,
 								 min_t(u64, now - qm->counted_at,
@@ -462,6 +485,7 @@ void weft_qos_look(struct weft_qos_member *qm, struct weft_qos_view *view)
 	spin_lock_irq(&qm->lock);
 	view->rate = qm->pace.bucket.rate;
 	view->best = qm->best;
+	view->window = READ_ONCE(qm->qos->set.background_latency) ? qm->share.window : 0;
 	memcpy(view->queue, qm->queue, sizeof(view->queue));
 	spin_unlock_irq(&qm->lock);
 }
@@ -503,6 +527,8 @@ void weft_qos_set(struct weft_qos *qos, const struct weft_qos_settings *set)
 	}
 	spin_unlock_irq(&qos->caps_lock);
 	WRITE_ONCE(qos->set.floor, set->floor);
+	WRITE_ONCE(qos->set.background_latency, set->background_latency);
+	WRITE_ONCE(qos->set.background_weight, set->background_weight);
 	WRITE_ONCE(qos->set.feed_latency, set->feed_latency);
 	for (i = 0; i < qos->vol->member_count; i++) {
 		WRITE_ONCE(qos->member[i].target, set->feed_latency ?: U64_MAX);
@@ -573,6 +599,7 @@ int weft_qos_make(struct weft_volume *vol)
 		memset64(qm->usual, U64_MAX, WEFT_QOS_SIZES);
 		spin_lock_init(&qm->lock);
 		weft_pace_init(&qm->pace);
+		weft_share_init(&qm->share);
 		for (class = 0; class < WEFT_CLASSES; class++)
 			INIT_LIST_HEAD(&qm->queue[class].held);
 		hrtimer_setup(&qm->timer, weft_qos_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);

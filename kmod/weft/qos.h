@@ -10,6 +10,7 @@
 #include <linux/workqueue.h>
 
 #include "pace.h"
+#include "share.h"
 #include "weft.h"
 
 struct cgroup;
@@ -85,6 +86,7 @@ struct weft_qos_queue {
  * @done: feed commands since the rate was judged; without the lock
  * @late: those that took longer than the target; without the lock
  * @pace: the rate
+ * @share: the window, for members that several hosts use
  * @queue: by class
  * @limited: a background command was held for the rate since it was judged
  * @judged_at: when that was, in nanoseconds
@@ -108,6 +110,7 @@ struct weft_qos_member {
 	atomic_t			done;
 	atomic_t			late;
 	struct weft_pace		pace;
+	struct weft_share		share;
 	struct weft_qos_queue		queue[WEFT_CLASSES];
 	bool				limited;
 	u64				judged_at;
@@ -125,6 +128,9 @@ struct weft_qos_member {
  * @feed_latency: the target of small feed commands, in nanoseconds; 0: none,
  *	and background commands are not held for it
  * @floor: background I/O gets this share of what the member can do, in percent
+ * @background_latency: the target of the mean of background commands on members
+ *	that several hosts use, in nanoseconds; 0: none, and there is no window for it
+ * @background_weight: what this host gets against others, 1 to WEFT_SHARE_WEIGHT_MAX
  * @max_bytes: limit of a class on the volume, in bytes per second; 0: none
  * @max_ios: the same in commands per second
  * @reads: class of a read that nothing else gives one
@@ -135,6 +141,8 @@ struct weft_qos_settings {
 	bool			on;
 	u64			feed_latency;
 	u32			floor;
+	u64			background_latency;
+	u32			background_weight;
 	u64			max_bytes[WEFT_CLASSES];
 	u32			max_ios[WEFT_CLASSES];
 	u8			reads;
@@ -170,11 +178,13 @@ struct weft_qos {
  * struct weft_qos_view - a member's state at one moment
  * @rate: of background commands while feed commands come, in bytes per second
  * @best: see struct weft_qos_member
+ * @window: bytes of background commands in flight, at most; 0 without a target for them
  * @queue: by class; the lists have no meaning
  */
 struct weft_qos_view {
 	u64			rate;
 	u64			best;
+	u64			window;
 	struct weft_qos_queue	queue[WEFT_CLASSES];
 };
 
@@ -184,7 +194,7 @@ DECLARE_STATIC_KEY_FALSE(weft_qos_used);
 u8 weft_qos_class_of_bio(struct weft_qos *qos, struct bio *bio);
 u8 weft_qos_class_of_task(struct weft_volume *vol, u8 class, bool write, u32 bytes);
 bool weft_qos_begin(struct weft_member *member, struct weft_qos_item *item);
-void weft_qos_end(struct weft_member *member, const struct weft_qos_item *item, bool moved);
+void weft_qos_end(struct weft_member *member, const struct weft_qos_item *item, u64 nsecs);
 u64 weft_qos_beyond_usual(struct weft_qos_member *qm, u32 bytes, u64 nsecs);
 void weft_qos_judge(struct weft_qos_member *qm);
 int weft_qos_make(struct weft_volume *vol);
