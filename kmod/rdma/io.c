@@ -655,18 +655,24 @@ static noinline blk_status_t weft_queue_passthrough(struct blk_mq_hw_ctx *hctx,
 	       weft_queue_peer(queue, rq, pdu) : BLK_STS_TRANSPORT;
 }
 
-/* By its I/O priority: that of its submitter, or of its class in a volume. */
+/*
+ * By its I/O priority: that of its submitter, or of its class in a volume. Others
+ * wait for metadata and for swapping.
+ */
 static bool weft_request_is_background(struct request *rq)
 {
-	return IOPRIO_PRIO_CLASS(req_get_ioprio(rq)) == IOPRIO_CLASS_IDLE;
+	return IOPRIO_PRIO_CLASS(req_get_ioprio(rq)) == IOPRIO_CLASS_IDLE &&
+	       !(rq->cmd_flags & (REQ_META | REQ_PRIO | REQ_SWAP));
 }
 
 /* A request of the block layer's. */
 static noinline blk_status_t weft_queue_block(struct weft_rdma_queue *queue, struct request *rq,
 					      struct weft_rdma_pdu *pdu)
 {
-	if (unlikely(queue->background) && weft_request_is_background(rq))
-		queue = queue->background;
+	struct weft_rdma_queue *background = READ_ONCE(queue->background);
+
+	if (unlikely(background) && weft_request_is_background(rq))
+		queue = background;
 	pdu->queue = queue;
 	if (unlikely(!test_bit(WEFT_QUEUE_LIVE, &queue->flags)))
 		return weft_rdma_failover(rq, rq->rq_flags & RQF_DONTPREP) ?

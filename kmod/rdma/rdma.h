@@ -199,13 +199,14 @@ struct weft_rdma_queue {
 };
 
 /*
- * A queue for peer memory is connected and stopped while its association lives.
- * Its errors before it is connected, and while it is stopped, do not end the
- * association.
+ * A queue for peer memory or for background I/O may be stopped while its
+ * association lives. Its errors before it is connected, and while it is stopped,
+ * do not end the association.
  */
 static inline bool weft_queue_aside(const struct weft_rdma_queue *queue)
 {
-	return queue->mem && !test_bit(WEFT_QUEUE_CONNECTED, &queue->flags);
+	return (queue->mem || queue->for_background) &&
+	       !test_bit(WEFT_QUEUE_CONNECTED, &queue->flags);
 }
 
 /**

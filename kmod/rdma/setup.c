@@ -455,7 +455,8 @@ static int weft_ctrl_alloc_set(struct weft_rdma_ctrl *ctrl)
 	set->nr_hw_queues = ctrl->queue_count - 1;
 	set->timeout = READ_ONCE(weft_io_timeout) * HZ;
 	set->nr_maps = ctrl->queue_count > ctrl->poll_from ? HCTX_MAX_TYPES : 1;
-	set->flags = WEFT_MQ_F_DEFAULT;
+	/* A scheduler may hold background I/O, which has the priority IDLE, for as long as others come. */
+	set->flags = WEFT_MQ_F_DEFAULT | BLK_MQ_F_NO_SCHED_BY_DEFAULT;
 	ret = weft_rdma_set_alloc(ctrl, set, &ctrl->connect_q);
 	ctrl->set_ready = !ret;
 	return ret;
@@ -493,7 +494,7 @@ static int weft_background_start(struct weft_rdma_ctrl *ctrl, struct weft_why *w
 	weft_ctrl_warn(ctrl, "%u queues for background I/O of %u can be connected, so it shares those of feed I/O: %s\n",
 		       made, count, why->text);
 	for (i = 1; i <= ctrl->io_up; i++)
-		ctrl->queues[i].background = NULL;
+		WRITE_ONCE(ctrl->queues[i].background, NULL);
 	for (i = first; i < first + count; i++)
 		if (ctrl->queues[i].cm_id)
 			weft_rdma_queue_stop(&ctrl->queues[i]);

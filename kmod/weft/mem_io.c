@@ -703,7 +703,8 @@ static __always_inline u32 weft_mem_submit_part(struct weft_mem_io *io, u64 offs
 	part->op.done = weft_mem_part_done;
 	part->op.peer = memory->peer;
 	part->op.write = io->op == REQ_OP_WRITE;
-	part->op.background = io->class == WEFT_IO_CLASS_BACKGROUND;
+	part->op.background = io->class == WEFT_IO_CLASS_BACKGROUND ||
+			      IOPRIO_PRIO_CLASS(io->ioprio) == IOPRIO_CLASS_IDLE;
 	part->op.near = READ_ONCE(memory->near[place.member]);
 	part->op.sector = place.sector;
 	part->op.at = io->at + done;

@@ -84,7 +84,8 @@ void weft_share_done(struct weft_share *share, u64 nsecs, u64 target, u32 weight
 {
 	share->sum += nsecs;
 	share->count++;
-	if (now - share->set_at < WEFT_SHARE_SET_NS)
+	/* Another CPU may have set it at a later time than this one's. */
+	if ((s64)(now - share->set_at) < (s64)WEFT_SHARE_SET_NS)
 		return;
 	if (target)
 		weft_share_set(share, target, weight);

@@ -96,23 +96,23 @@ peer_bars() {
 	done
 }
 
-# roce_services COUNT COMMAND...: the types of service in so many RoCE packets that leave this host while it runs.
+# roce_services COUNT COMMAND...: the types of service in so many RoCE packets that leave this host while it runs,
+# without those that few have (keep-alives, heartbeats).
 roce_services() {
 	local count=$1
 	shift
 	"$@" >/dev/null 2>&1 &
 	timeout "$(slow 20)" python3 - "$count" <<-'P'
-		import socket, sys
+		import collections, socket, sys
 		packets = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
-		found, left = set(), int(sys.argv[1])
-		while left:
+		found, wanted = collections.Counter(), int(sys.argv[1])
+		while found.total() < wanted:
 		    data, (_, _, kind, _, _) = packets.recvfrom(100)
 		    # IPv4 with UDP, to RoCE's port.
 		    roce = data[0] == 0x45 and data[9] == 17 and data[22:24] == b"\x12\xb7"
 		    if kind == socket.PACKET_OUTGOING and roce:
-		        found.add(data[1])
-		        left -= 1
-		print(*sorted(found))
+		        found[data[1]] += 1
+		print(*sorted(service for service, count in found.items() if count * 10 >= wanted))
 	P
 	wait $!
 }
