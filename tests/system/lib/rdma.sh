@@ -97,7 +97,7 @@ peer_bars() {
 }
 
 # roce_services COUNT COMMAND...: the types of service in so many RoCE packets that leave this host while it runs,
-# without those that few have (keep-alives, heartbeats).
+# without those that few have (Keep Alive, heartbeats).
 roce_services() {
 	local count=$1
 	shift
