@@ -119,9 +119,7 @@ static struct weft_rdma_ctrl *weft_rdma_ctrl_alloc(const struct weft_controller_
 	if (ret)
 		goto out_free;
 	ctrl->quiet_at = jiffies;
-	/* Each I/O queue may have one beside it for peer memory, and both one for background I/O. */
-	ctrl->max_queues = 1 + ctrl->opts.io_queues * (ctrl->opts.background_tos >= 0 ? 4 : 2) +
-			   ctrl->opts.poll_queues;
+	ctrl->max_queues = 1 + weft_rdma_all_queues(&ctrl->opts);
 	ctrl->queues = kcalloc(ctrl->max_queues, sizeof(*ctrl->queues), GFP_KERNEL);
 	ret = -ENOMEM;
 	if (!ctrl->queues)

@@ -152,8 +152,8 @@ struct weft_rdma_recv {
  * @claimed: bitmap of claimed slots, if @scarce
  * @mem: for peer memory that is registered for good, see peer.c
  * @for_background: it carries background I/O
- * @background: carries the background I/O of this one, or NULL; changes while nothing is
- *	connected or no request is sent
+ * @background: carries the background I/O of this one, or NULL. Changes while the
+ *	association or the queues for peer memory are set up; some requests may read it then
  * @poll_lock: one poller at a time
  * @recvs: receives
  * @responses: their buffers
@@ -344,6 +344,12 @@ struct weft_rdma_options {
 	int			tos;
 	int			background_tos;
 };
+
+/* I/O queues in all: each may have one beside it for peer memory, and both one for background I/O. */
+static inline u32 weft_rdma_all_queues(const struct weft_rdma_options *opts)
+{
+	return opts->io_queues * (opts->background_tos >= 0 ? 4 : 2) + opts->poll_queues;
+}
 
 /**
  * struct weft_rdma_ctrl - a controller

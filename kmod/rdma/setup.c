@@ -253,8 +253,7 @@ static void weft_ctrl_share_queues(struct weft_rdma_ctrl *ctrl, u32 io, u32 left
 static int weft_ctrl_count_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 {
 	u32 io = ctrl->opts.io_queues, poll = ctrl->opts.poll_queues;
-	u32 all = io * (ctrl->opts.background_tos >= 0 ? 4 : 2) + poll;
-	u32 wanted = io + poll, ask = all - 1, granted, result = 0;
+	u32 wanted = io + poll, ask = weft_rdma_all_queues(&ctrl->opts) - 1, granted, result = 0;
 	int ret;
 
 	/*

@@ -523,7 +523,7 @@ static u32 weft_nl_u32(struct nlattr *attr)
 	return attr ? nla_get_u32(attr) : 0;
 }
 
-static int weft_nl_seconds(struct nlattr *attr, int otherwise)
+static int weft_nl_s32(struct nlattr *attr, int otherwise)
 {
 	return attr ? nla_get_s32(attr) : otherwise;
 }
@@ -567,11 +567,6 @@ static int weft_nl_controller_create(struct weft_nl_job *job, struct weft_why *w
 	return ret ?: weft_nl_reply_name(&job->info, name);
 }
 
-static int weft_nl_tos(struct nlattr *attr)
-{
-	return attr ? (int)nla_get_u32(attr) : -1;
-}
-
 int weft_nl_controller_create_doit(struct sk_buff *skb, struct genl_info *info)
 {
 	struct nlattr **attrs = info->attrs;
@@ -588,12 +583,12 @@ int weft_nl_controller_create_doit(struct sk_buff *skb, struct genl_info *info)
 		.req.keep_alive	= weft_nl_u32(attrs[WEFT_A_CONTROLLER_KEEP_ALIVE]),
 		.req.reconnect_delay = weft_nl_u32(attrs[WEFT_A_CONTROLLER_RECONNECT_DELAY]),
 		.req.ctrl_loss_timeout =
-			weft_nl_seconds(attrs[WEFT_A_CONTROLLER_CTRL_LOSS_TIMEOUT],
-					WEFT_NO_PATH_TIMEOUT),
+			weft_nl_s32(attrs[WEFT_A_CONTROLLER_CTRL_LOSS_TIMEOUT],
+				    WEFT_NO_PATH_TIMEOUT),
 		.req.fast_io_fail_timeout =
-			weft_nl_seconds(attrs[WEFT_A_CONTROLLER_FAST_IO_FAIL_TIMEOUT], -1),
-		.req.tos	= weft_nl_tos(attrs[WEFT_A_CONTROLLER_TOS]),
-		.req.background_tos = weft_nl_tos(attrs[WEFT_A_CONTROLLER_BACKGROUND_TOS]),
+			weft_nl_s32(attrs[WEFT_A_CONTROLLER_FAST_IO_FAIL_TIMEOUT], -1),
+		.req.tos	= weft_nl_s32(attrs[WEFT_A_CONTROLLER_TOS], -1),
+		.req.background_tos = weft_nl_s32(attrs[WEFT_A_CONTROLLER_BACKGROUND_TOS], -1),
 	};
 	struct weft_why why = {};
 	int ret;

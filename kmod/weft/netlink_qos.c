@@ -43,6 +43,13 @@ static void weft_nl_qos_u32(struct nlattr *attr, u32 *value)
 		*value = nla_get_u32(attr);
 }
 
+/* The attribute is in microseconds, and the value in nanoseconds. */
+static void weft_nl_qos_time(struct nlattr *attr, u64 *value)
+{
+	if (attr)
+		*value = (u64)nla_get_u32(attr) * NSEC_PER_USEC;
+}
+
 static void weft_nl_qos_class_get(struct nlattr *attr, u8 *value)
 {
 	if (attr)
@@ -56,14 +63,10 @@ static int weft_nl_qos_parse(struct nlattr **attrs, struct weft_qos_settings *se
 	int class;
 
 	set->on = true;
-	if (attrs[WEFT_A_QOS_FEED_LATENCY])
-		set->feed_latency = (u64)nla_get_u32(attrs[WEFT_A_QOS_FEED_LATENCY]) *
-				    NSEC_PER_USEC;
+	weft_nl_qos_time(attrs[WEFT_A_QOS_FEED_LATENCY], &set->feed_latency);
 	weft_nl_qos_u32(attrs[WEFT_A_QOS_BACKGROUND_FLOOR], &set->floor);
 	weft_nl_qos_u32(attrs[WEFT_A_QOS_BACKGROUND_FROM], &set->background_from);
-	if (attrs[WEFT_A_QOS_BACKGROUND_LATENCY])
-		set->background_latency = (u64)nla_get_u32(attrs[WEFT_A_QOS_BACKGROUND_LATENCY]) *
-					  NSEC_PER_USEC;
+	weft_nl_qos_time(attrs[WEFT_A_QOS_BACKGROUND_LATENCY], &set->background_latency);
 	weft_nl_qos_u32(attrs[WEFT_A_QOS_BACKGROUND_WEIGHT], &set->background_weight);
 	weft_nl_qos_class_get(attrs[WEFT_A_QOS_READS], &set->reads);
 	weft_nl_qos_class_get(attrs[WEFT_A_QOS_WRITES], &set->writes);

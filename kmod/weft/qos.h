@@ -129,7 +129,7 @@ struct weft_qos_member {
  *	and background commands are not held for it
  * @floor: background I/O gets this share of what the member can do, in percent
  * @background_latency: the target of the mean of background commands on members
- *	that several hosts use, in nanoseconds; 0: none, and there is no window for it
+ *	that several hosts use, in nanoseconds. It sets their window; 0: they have none
  * @background_weight: what this host gets against others, 1 to WEFT_SHARE_WEIGHT_MAX
  * @max_bytes: limit of a class on the volume, in bytes per second; 0: none
  * @max_ios: the same in commands per second
@@ -262,10 +262,13 @@ static __always_inline bool weft_qos_passes(const struct weft_member *member, u8
 	return READ_ONCE(qm->feed_passes);
 }
 
-/* Its bucket in struct weft_qos_stats. */
-static __always_inline unsigned int weft_qos_bucket(u64 nsecs)
+static __always_inline void weft_qos_count(struct weft_qos_stats __percpu *stats,
+					   enum weft_io_class class, u32 bytes, u64 nsecs)
 {
-	return min_t(unsigned int, fls64(nsecs >> 10), WEFT_QOS_BUCKETS - 1);
+	unsigned int bucket = min_t(unsigned int, fls64(nsecs >> 10), WEFT_QOS_BUCKETS - 1);
+
+	this_cpu_add(stats->bytes[class], bytes);
+	this_cpu_inc(stats->latency[class][bucket]);
 }
 
 /**
@@ -280,8 +283,7 @@ static __always_inline void weft_qos_measure_feed(struct weft_qos_member *qm, u3
 {
 	struct weft_qos_stats __percpu *stats = qm->stats;
 
-	this_cpu_add(stats->bytes[WEFT_IO_CLASS_FEED], bytes);
-	this_cpu_inc(stats->latency[WEFT_IO_CLASS_FEED][weft_qos_bucket(nsecs)]);
+	weft_qos_count(stats, WEFT_IO_CLASS_FEED, bytes, nsecs);
 	if (unlikely(bytes > WEFT_QOS_SMALL))
 		nsecs = weft_qos_beyond_usual(qm, bytes, nsecs);
 	if (unlikely(nsecs < READ_ONCE(qm->least)))
@@ -305,14 +307,10 @@ static __always_inline void weft_qos_measure_feed(struct weft_qos_member *qm, u3
 static __always_inline void weft_qos_measure(struct weft_member *member, u8 class, u32 bytes,
 					     u64 nsecs)
 {
-	struct weft_qos_stats __percpu *stats = member->qos->stats;
-
-	if (likely(class == WEFT_IO_CLASS_FEED)) {
+	if (likely(class == WEFT_IO_CLASS_FEED))
 		weft_qos_measure_feed(member->qos, bytes, nsecs);
-		return;
-	}
-	this_cpu_add(stats->bytes[WEFT_IO_CLASS_BACKGROUND], bytes);
-	this_cpu_inc(stats->latency[WEFT_IO_CLASS_BACKGROUND][weft_qos_bucket(nsecs)]);
+	else
+		weft_qos_count(member->qos->stats, WEFT_IO_CLASS_BACKGROUND, bytes, nsecs);
 }
 
 #endif /* WEFT_QOS_H */

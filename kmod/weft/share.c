@@ -43,8 +43,8 @@ void weft_share_init(struct weft_share *share)
  * @in_flight: bytes that were sent and have not completed
  * @bytes: size of the command
  *
- * Commands are large against the window. So that rounding favours nobody, the
- * half of a command has to fit.
+ * A command may be a large part of the window. Half of it has to fit: so rounding
+ * favours no host.
  *
  * Return: true if so.
  */
