@@ -8,7 +8,7 @@
  * buffer_ns, and the channels write the buffer out behind it, in pieces. A
  * write for which the buffer has no room waits for it.
  *
- * The first keep_mib of a disk keep what is written, so that it can be a member of
+ * The first KEEP of a disk keep what is written, so that it can be a member of
  * a volume. What is read from elsewhere is zero.
  */
 #include <linux/bits.h>
@@ -22,6 +22,7 @@
 
 #define DISKS_MAX	16
 #define CHANNELS_MAX	64
+#define KEEP		SZ_2M
 #define PIECE		SZ_64K
 
 static unsigned int disks = 4;
@@ -42,9 +43,6 @@ MODULE_PARM_DESC(buffer_kib, "write buffer of a disk, in KiB; 0: none");
 static unsigned int buffer_ns = 20000;
 module_param(buffer_ns, uint, 0444);
 MODULE_PARM_DESC(buffer_ns, "time of a write that the buffer takes, in nanoseconds");
-static unsigned int keep_mib = 2;
-module_param(keep_mib, uint, 0444);
-MODULE_PARM_DESC(keep_mib, "so much of a disk keeps its data, in MiB");
 static unsigned int size_mib = 1024;
 module_param(size_mib, uint, 0444);
 MODULE_PARM_DESC(size_mib, "size of a disk");
@@ -88,13 +86,13 @@ static int test_major;
 
 static void test_copy(struct test_disk *disk, struct request *rq)
 {
-	loff_t at = blk_rq_pos(rq) << SECTOR_SHIFT, end = (loff_t)keep_mib << 20;
+	loff_t at = blk_rq_pos(rq) << SECTOR_SHIFT;
 	struct req_iterator iter;
 	struct bio_vec bv;
 
 	rq_for_each_segment(bv, rq, iter) {
 		void *data = bvec_kmap_local(&bv);
-		u32 keep = at < end ? min_t(u64, bv.bv_len, end - at) : 0;
+		u32 keep = at < KEEP ? min_t(u64, bv.bv_len, KEEP - at) : 0;
 
 		if (op_is_write(req_op(rq))) {
 			memcpy(disk->kept + at, data, keep);
@@ -260,7 +258,7 @@ static int test_disk_add(struct test_disk *disk, unsigned int index)
 	unsigned int i;
 	int ret = -ENOMEM;
 
-	disk->kept = vzalloc((size_t)keep_mib << 20);
+	disk->kept = vzalloc(KEEP);
 	if (!disk->kept)
 		return -ENOMEM;
 	spin_lock_init(&disk->lock);
@@ -312,7 +310,7 @@ static int __init test_disk_init(void)
 	int ret;
 
 	if (!disks || disks > DISKS_MAX || !channels || channels >= CHANNELS_MAX || !channel_mb_s ||
-	    buffer_kib > SZ_1M || size_mib < 16 || keep_mib < 2 || keep_mib > size_mib)
+	    buffer_kib > SZ_1M || size_mib < 16)
 		return -EINVAL;
 	test_major = register_blkdev(0, "testdisk");
 	if (test_major < 0)
