@@ -63,7 +63,7 @@ load_row row_of(std::optional<std::uint32_t> member, const char* kind, const io_
     row.kind = kind;
     row.ios = static_cast<double>(grown.ios) / seconds;
     row.bytes = static_cast<double>(grown.bytes) / seconds;
-    row.mean = grown.ios ? static_cast<double>(grown.nsecs) / 1000 / static_cast<double>(grown.ios) : 0;
+    row.mean = mean_us(grown);
     return row;
 }
 
@@ -120,6 +120,11 @@ void add_kinds(volume_load& load, const volume_status& before, const volume_stat
 }
 
 } // namespace
+
+double mean_us(const io_counter& counter)
+{
+    return counter.ios ? static_cast<double>(counter.nsecs) / static_cast<double>(counter.ios) / 1000 : 0;
+}
 
 std::vector<std::uint32_t> outliers(const std::vector<double>& numbers)
 {

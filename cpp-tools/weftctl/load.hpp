@@ -20,6 +20,9 @@ struct load_sample {
 /// that began anew in between counts from zero.
 [[nodiscard]] volume_load load_between(const load_sample& before, const load_sample& after);
 
+/// The mean time in microseconds; 0 without commands.
+[[nodiscard]] double mean_us(const io_counter& counter);
+
 /// The members whose number is at least four times the median of the others'. 0 says nothing of a member.
 [[nodiscard]] std::vector<std::uint32_t> outliers(const std::vector<double>& numbers);
 

@@ -410,6 +410,19 @@ result<std::vector<volume_status>> netlink::volumes()
     return found;
 }
 
+result<std::vector<std::string>> netlink::names(const std::vector<std::string>& wanted)
+{
+    if (!wanted.empty())
+        return wanted;
+    const auto all = volumes();
+    if (!all)
+        return std::unexpected(all.error());
+    std::vector<std::string> names;
+    for (const auto& volume : *all)
+        names.push_back(volume.name);
+    return names;
+}
+
 result<volume_status> netlink::volume(const std::string& name)
 {
     volume_status found;

@@ -68,6 +68,8 @@ public:
     [[nodiscard]] static result<netlink> open();
 
     [[nodiscard]] result<std::vector<volume_status>> volumes();
+    /// The names that the user gave, or those of all volumes if there are none.
+    [[nodiscard]] result<std::vector<std::string>> names(const std::vector<std::string>& wanted);
     [[nodiscard]] result<volume_status> volume(const std::string& name);
     [[nodiscard]] result<void> assemble(const assemble_request& request);
     [[nodiscard]] result<void> stop(const std::string& name);

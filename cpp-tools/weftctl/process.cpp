@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 #include <fcntl.h>
 #include <libkmod.h>
 #include <memory>
@@ -72,6 +73,12 @@ volatile std::sig_atomic_t signalled = 0;
 bool a_signal_came() noexcept
 {
     return signalled;
+}
+
+bool wait_seconds(unsigned int seconds) noexcept
+{
+    const timespec time{static_cast<std::time_t>(seconds), 0};
+    return !a_signal_came() && !nanosleep(&time, nullptr);
 }
 
 void end_waits_at_signals()

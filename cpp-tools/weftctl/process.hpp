@@ -24,6 +24,8 @@ struct process_result {
 void end_waits_at_signals();
 /// Has one come since?
 [[nodiscard]] bool a_signal_came() noexcept;
+/// Waits after end_waits_at_signals(). Returns false if a signal came.
+[[nodiscard]] bool wait_seconds(unsigned int seconds) noexcept;
 
 /// Loads a kernel module with its dependencies. Succeeds if it is loaded or built in.
 [[nodiscard]] result<void> load_module(const std::string& name);

@@ -43,4 +43,7 @@ public:
 [[nodiscard]] std::unique_ptr<renderer> make_text_renderer();
 [[nodiscard]] std::unique_ptr<renderer> make_json_renderer();
 
+/// If standard output is a terminal, what is printed next is at the top of an empty screen.
+void clear_screen();
+
 } // namespace weft

@@ -12,6 +12,8 @@
 #include <memory>
 #include <new>
 #include <set>
+#include <string_view>
+#include <unistd.h>
 
 namespace weft
 {
@@ -70,10 +72,7 @@ std::string format_time(std::uint64_t seconds)
 
 std::string format_mean(const io_counter& counter)
 {
-    if (!counter.ios)
-        return "-";
-    return fmt::format("{:.1f} us",
-                       static_cast<double>(counter.nsecs) / static_cast<double>(counter.ios) / 1000);
+    return counter.ios ? fmt::format("{:.1f} us", mean_us(counter)) : "-";
 }
 
 // "associations ended: 3 (queue-pair 2, keep-alive 1)"
@@ -167,10 +166,7 @@ public:
                    : load.feed_latency ? fmt::format("feed in at most {} us", load.feed_latency)
                                        : "QoS is on, feed has no target");
         print_rows(load);
-        for (const auto member : load.slow)
-            fmt::print(
-                "  member {} is slow: its {} take at least four times as long as those of the others\n",
-                member, load.qos ? "feed commands" : "reads");
+        print_slow(load.slow, load.qos ? "feed commands" : "reads");
     }
 
     void actions(const std::vector<action>& actions) override
@@ -313,7 +309,7 @@ public:
 private:
     static std::string format_latency(const qos_class_status& status, double share)
     {
-        return status.ios ? fmt::format("{:.0f} us", latency_at(status.latency, share)) : "-";
+        return format_time_us(latency_at(status.latency, share));
     }
 
     static std::string format_time_us(double microseconds)
@@ -437,21 +433,19 @@ private:
                       format_size(member.reads.bytes), format_size(member.writes.bytes),
                       format_mean(member.reads), format_mean(member.writes), std::to_string(member.errors)});
         rows.print();
-        print_slow(volume);
+        std::vector<double> means;
+        for (const auto& member : volume.members)
+            means.push_back(mean_us(member.reads));
+        print_slow(outliers(means), "reads");
         print_paths(volume);
     }
 
-    static void print_slow(const volume_status& volume)
+    static void print_slow(const std::vector<std::uint32_t>& members, std::string_view what)
     {
-        std::vector<double> means;
-        for (const auto& member : volume.members)
-            means.push_back(member.reads.ios ? static_cast<double>(member.reads.nsecs) /
-                                                   static_cast<double>(member.reads.ios)
-                                             : 0);
-        for (const auto member : outliers(means))
+        for (const auto member : members)
             fmt::print(
-                "  member {} is slow: its reads take at least four times as long as those of the others\n",
-                member);
+                "  member {} is slow: its {} take at least four times as long as those of the others\n",
+                member, what);
     }
 
     static table path_table(const std::string& indent)
@@ -500,6 +494,12 @@ private:
 };
 
 } // namespace
+
+void clear_screen()
+{
+    if (isatty(STDOUT_FILENO))
+        fmt::print("\x1b[H\x1b[2J");
+}
 
 std::unique_ptr<renderer> make_text_renderer()
 {

@@ -16,7 +16,8 @@ namespace
 struct qos_options {
     std::string volume;
     bool off = false;
-    std::string feed_latency, floor, background_latency, weight, background_from, reads, writes;
+    std::string feed_latency, floor, background_latency, background_from, reads, writes;
+    std::optional<std::uint32_t> weight;
     std::array<std::string, io_classes.size()> max_rate, max_ios;
     std::array<std::optional<std::string>, io_classes.size()> cgroup;
 
@@ -26,9 +27,8 @@ struct qos_options {
             return std::ranges::any_of(texts, [](const std::string& text) { return !text.empty(); });
         };
         return off ||
-               given(std::array{feed_latency, floor, background_latency, weight, background_from, reads,
-                                writes}) ||
-               given(max_rate) || given(max_ios) || cgroup[0] || cgroup[1];
+               given(std::array{feed_latency, floor, background_latency, background_from, reads, writes}) ||
+               given(max_rate) || given(max_ios) || weight || cgroup[0] || cgroup[1];
     }
 };
 
@@ -51,14 +51,6 @@ result<std::uint32_t> parse_percent(std::string_view text)
     if (percent && *percent > 100)
         return fail(exit_code::usage, "{} % is more than all", *percent);
     return percent;
-}
-
-result<std::uint32_t> parse_weight(std::string_view text)
-{
-    auto weight = parse_number(text, "a weight");
-    if (weight && (*weight < 1 || *weight > 100))
-        return fail(exit_code::usage, "a weight is 1 to 100, not {}", *weight);
-    return weight;
 }
 
 result<std::uint32_t> parse_bytes(std::string_view text)
@@ -104,13 +96,12 @@ result<qos_request> parse(const qos_options& options)
     request.reads = class_of(options.reads);
     request.writes = class_of(options.writes);
     request.cgroup = options.cgroup;
+    request.background_weight = options.weight;
     auto done = take(options.feed_latency, request.feed_latency, parse_microseconds);
     if (done)
         done = take(options.floor, request.floor, parse_percent);
     if (done)
         done = take(options.background_latency, request.background_latency, parse_microseconds);
-    if (done)
-        done = take(options.weight, request.background_weight, parse_weight);
     if (done)
         done = take(options.background_from, request.background_from, parse_bytes);
     for (std::size_t i = 0; i < io_classes.size() && done; i++) {
@@ -164,9 +155,10 @@ verb add_qos(CLI::App& app)
     command->add_option("--background-latency", options->background_latency,
                         "time that background commands may take on average, for members that several hosts "
                         "use, as 10ms; off: no target");
-    command->add_option(
-        "--background-weight", options->weight,
-        "what background I/O of this host gets there against other hosts, 1 to 100; 10 at first");
+    command
+        ->add_option("--background-weight", options->weight,
+                     "what background I/O of this host gets there against other hosts, 1 to 100; 10 at first")
+        ->check(CLI::Range(1, 100));
     for (std::size_t i = 0; i < io_classes.size(); i++) {
         const std::string name = io_classes[i];
         command->add_option("--" + name + "-max", options->max_rate[i],

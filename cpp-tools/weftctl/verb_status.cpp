@@ -4,9 +4,6 @@
 #include "process.hpp"
 #include "verbs.hpp"
 
-#include <ctime>
-#include <unistd.h>
-
 namespace weft
 {
 
@@ -20,16 +17,11 @@ struct status_options {
 
 result<std::vector<volume_status>> read_status(netlink& connection, const std::vector<std::string>& wanted)
 {
-    auto names = wanted;
-    if (names.empty()) {
-        const auto all = connection.volumes();
-        if (!all)
-            return std::unexpected(all.error());
-        for (const auto& volume : *all)
-            names.push_back(volume.name);
-    }
+    const auto names = connection.names(wanted);
+    if (!names)
+        return std::unexpected(names.error());
     std::vector<volume_status> volumes;
-    for (const auto& name : names) {
+    for (const auto& name : *names) {
         auto volume = connection.volume(name);
         if (!volume)
             return std::unexpected(volume.error());
@@ -50,14 +42,13 @@ result<exit_code> run_status(const status_options& options, renderer& out)
         const auto volumes = read_status(*connection, options.names);
         if (!volumes)
             return std::unexpected(volumes.error());
-        if (options.interval && isatty(STDOUT_FILENO))
-            fmt::print("\x1b[H\x1b[2J"); // the top of an empty screen
+        if (options.interval)
+            clear_screen();
         out.status(*volumes);
         if (!options.interval)
             return exit_code::ok;
         out.next();
-        timespec left{static_cast<std::time_t>(options.interval), 0};
-        if (a_signal_came() || nanosleep(&left, nullptr))
+        if (!wait_seconds(options.interval))
             return exit_code::ok;
     }
 }

@@ -4,9 +4,7 @@
 #include "process.hpp"
 #include "verbs.hpp"
 
-#include <ctime>
 #include <map>
-#include <unistd.h>
 
 namespace weft
 {
@@ -24,16 +22,11 @@ using samples = std::map<std::string, load_sample>;
 
 result<samples> take_samples(netlink& kernel, const std::vector<std::string>& wanted)
 {
-    auto names = wanted;
-    if (names.empty()) {
-        const auto all = kernel.volumes();
-        if (!all)
-            return std::unexpected(all.error());
-        for (const auto& volume : *all)
-            names.push_back(volume.name);
-    }
+    const auto names = kernel.names(wanted);
+    if (!names)
+        return std::unexpected(names.error());
     samples taken;
-    for (const auto& name : names) {
+    for (const auto& name : *names) {
         auto volume = kernel.volume(name);
         auto qos = volume ? kernel.qos(name, volume->member_count) : std::unexpected(volume.error());
         // Of all volumes, one may be stopped just now.
@@ -47,17 +40,9 @@ result<samples> take_samples(netlink& kernel, const std::vector<std::string>& wa
     return taken;
 }
 
-/// Returns false if a signal came.
-bool wait(unsigned int seconds)
-{
-    const timespec time{static_cast<std::time_t>(seconds), 0};
-    return !a_signal_came() && !nanosleep(&time, nullptr);
-}
-
 void show(const samples& before, const samples& after, renderer& out)
 {
-    if (isatty(STDOUT_FILENO))
-        fmt::print("\x1b[H\x1b[2J"); // the top of an empty screen
+    clear_screen();
     for (const auto& [name, sample] : after)
         if (const auto was = before.find(name); was != before.end())
             out.load(load_between(was->second, sample));
@@ -74,7 +59,7 @@ result<exit_code> run_top(const top_options& options, renderer& out)
     if (!before)
         return std::unexpected(before.error());
     for (unsigned int shown = 0; !options.count || shown < options.count; shown++) {
-        if (!wait(options.interval))
+        if (!wait_seconds(options.interval))
             break;
         auto after = take_samples(*kernel, options.volumes);
         if (!after)
