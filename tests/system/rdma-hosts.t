@@ -34,7 +34,7 @@ weftctl status v | indented
 ok "verified, nothing in its way" verify /dev/weft/v size="$(mib 24)" bsrange=4k-300k
 
 reads() { dd if=/dev/weft/v of=/dev/null bs=64k count=400 iflag=direct status=none; }
-is "its packets have the type of service that was asked for" "$(roce_services 100 reads)" 104
+is "its packets have the type of service that was asked for" "$(roce_services 100 0 reads)" 104
 is "which the controller shows" "$(cat /sys/class/weft-rdma/weft-rdma0/tos)" 104
 
 lossy() {
@@ -50,10 +50,9 @@ cat /tmp/netem
 ok "some were" sh -c "grep -Eq 'dropped [1-9]' /tmp/netem"
 
 reconnects() { cat /sys/class/weft-rdma/*/reconnects | paste -sd+ | bc; }
-live() { [ "$(cat /sys/class/weft-rdma/*/state | sort -u)" = live ]; }
 # Where they do not, the two kernels may say why.
 connect_again() {
-	until_true 60 live && return
+	until_true 60 all_live && return
 	grep . /sys/class/weft-rdma/*/state
 	rdma resource show qp
 	dmesg | tail -40
@@ -61,11 +60,6 @@ connect_again() {
 	return 1
 }
 ok "connected" connect_again
-cable() {
-	tc qdisc add dev eth0 root netem loss 100%
-	sleep "$(slow 8)"
-	tc qdisc del dev eth0 root
-}
 before=$(reconnects)
 verify_while "nothing gets through for longer than the keep-alive: no error" /dev/weft/v 12 1500 cable
 ok "both controllers connect again" connect_again
@@ -83,7 +77,7 @@ link_flap() {
 	ip link set eth0 up
 	new_soft_roce
 	# It may die once more, of what it sends before the interface is quite up.
-	until_true 30 live || { echo "soft-RoCE is made anew once more"; connect_again; new_soft_roce; }
+	until_true 30 all_live || { echo "soft-RoCE is made anew once more"; connect_again; new_soft_roce; }
 }
 if [ "${LAB_KERNEL:-}" = debian12 ]; then
 	skip "the link down and up" "soft-RoCE of 6.1 does not outlive it"

@@ -96,23 +96,42 @@ peer_bars() {
 	done
 }
 
-# roce_services COUNT COMMAND...: the types of service in so many RoCE packets that leave this host while it runs,
-# without those that few have (Keep Alive, heartbeats).
+# roce_services COUNT PERCENT COMMAND...: the types of service of the RoCE packets that leave this host while it runs,
+# but of those that fewer than PERCENT % have, such as a heartbeat's. Nothing with fewer than COUNT packets.
 roce_services() {
-	local count=$1
-	shift
-	"$@" >/dev/null 2>&1 &
-	timeout "$(slow 20)" python3 - "$count" <<-'P'
-		import collections, socket, sys
+	local count=$1 percent=$2 looking
+	shift 2
+	python3 - "$count" "$percent" >/tmp/services <<-'P' &
+		import collections, signal, socket, sys
 		packets = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
-		found, wanted = collections.Counter(), int(sys.argv[1])
-		while found.total() < wanted:
+		found, count, percent = collections.Counter(), int(sys.argv[1]), int(sys.argv[2])
+		def end(*_):
+		    total = sum(found.values())
+		    if total >= count:
+		        print(*sorted(service for service, n in found.items() if 100 * n >= percent * total))
+		    sys.exit()
+		signal.signal(signal.SIGTERM, end)
+		print("looking", flush=True)
+		while True:
 		    data, (_, _, kind, _, _) = packets.recvfrom(100)
 		    # IPv4 with UDP, to RoCE's port.
 		    roce = data[0] == 0x45 and data[9] == 17 and data[22:24] == b"\x12\xb7"
 		    if kind == socket.PACKET_OUTGOING and roce:
 		        found[data[1]] += 1
-		print(*sorted(service for service, count in found.items() if count * 10 >= wanted))
 	P
-	wait $!
+	looking=$!
+	until_true 20 grep -q looking /tmp/services
+	"$@" >/dev/null 2>&1
+	kill "$looking"
+	wait "$looking"
+	sed 1d /tmp/services
 }
+
+# Nothing leaves this host for longer than a keep-alive of 4 s, times LAB_SLOW.
+cable() {
+	tc qdisc add dev eth0 root netem loss 100%
+	sleep "$(slow 8)"
+	tc qdisc del dev eth0 root
+}
+# Are all controllers connected?
+all_live() { [ "$(cat /sys/class/weft-rdma/*/state | sort -u)" = live ]; }
