@@ -49,12 +49,12 @@ weftctl qos v --writes background >/dev/null
 # --- Data, also after a lost link
 ok "verified" verify /dev/weft/v size="$(mib 16)" bsrange=4k-300k
 verify_while "nothing gets through for longer than the keep-alive: no error" /dev/weft/v 12 1500 cable
-ok "both controllers connect again" until_true 60 all_live
+ok "both controllers connect again" connect_again
 is "with queues for background I/O" "$(shown 0 background_queues)" "$io"
 is "on which it is sent" "$(roce_services 200 10 writes)" 32
 load="pages --persistent --depth=16 --largest=65536"
 load_while "nothing gets through: no error on registered memory" 12 "$load" cable
-ok "both controllers connect again" until_true 60 all_live
+ok "both controllers connect again" connect_again
 is "memory that is registered for good is written as background" "$(roce_services 600 10 memory --persistent)" "32 104"
 ok "stopped" weftctl stop v
 ok "disconnected" weftctl disconnect --all

@@ -50,15 +50,6 @@ cat /tmp/netem
 ok "some were" sh -c "grep -Eq 'dropped [1-9]' /tmp/netem"
 
 reconnects() { cat /sys/class/weft-rdma/*/reconnects | paste -sd+ | bc; }
-# Where they do not, the two kernels may say why.
-connect_again() {
-	until_true 60 all_live && return
-	grep . /sys/class/weft-rdma/*/state
-	rdma resource show qp
-	dmesg | tail -40
-	on_target "rdma resource show qp; dmesg | tail -40"
-	return 1
-}
 ok "connected" connect_again
 before=$(reconnects)
 verify_while "nothing gets through for longer than the keep-alive: no error" /dev/weft/v 12 1500 cable

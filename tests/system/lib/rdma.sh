@@ -135,3 +135,12 @@ cable() {
 }
 # Are all controllers connected?
 all_live() { [ "$(cat /sys/class/weft-rdma/*/state | sort -u)" = live ]; }
+# All controllers connect again. Where they do not, the kernels of this host and of the target may say why.
+connect_again() {
+	until_true 60 all_live && return
+	grep . /sys/class/weft-rdma/*/state
+	rdma resource show qp
+	dmesg | tail -40
+	on_target "rdma resource show qp; dmesg | tail -40"
+	return 1
+}
