@@ -105,8 +105,7 @@ ok "the second host has it" peer "weftctl assemble r $there $quick"
 # Each write of the second host is one chunk of 'A', so that all members keep some.
 peer ". tests/system/lib.sh
 	head -c 65536 /dev/zero | tr '\\0' A >/tmp/old
-	modprobe sch_netem
-	tc qdisc add dev \$(net_device 10.77.3) root netem loss 100%
+	netem \$(net_device 10.77.3) loss 100%
 	for n in \$(seq 0 15); do
 		{
 			dd if=/tmp/old of=/dev/weft/r bs=64k seek=\$n count=1 oflag=direct status=none
@@ -120,7 +119,7 @@ result $? "and writes"
 ok "the second keeps its writes for a path" until_true 60 \
 	peer "grep -q stalled '/sys/block/weft!r/members/'*/state"
 is "none has ended" "$(peer "cat /tmp/writes 2>/dev/null | wc -l")" 0
-peer ". tests/system/lib.sh; tc qdisc del dev \$(net_device 10.77.3) root"
+peer ". tests/system/lib.sh; netem \$(net_device 10.77.3)"
 ok "its link is back: it learns that it lost the volume" until_true 60 \
 	peer "grep -q lost '/sys/block/weft!r/weft/ownership'"
 ok "its writes end" until_true 60 peer "[ \$(wc -l </tmp/writes) = 16 ]"

@@ -38,12 +38,11 @@ is "its packets have the type of service that was asked for" "$(roce_services 10
 is "which the controller shows" "$(cat /sys/class/weft-rdma/weft-rdma0/tos)" 104
 
 lossy() {
-	modprobe sch_netem
-	tc qdisc add dev eth0 root netem limit 20000 delay 2ms 1ms 25% loss 1% reorder 2% 50% || return
+	netem eth0 delay 2ms 1ms 25% loss 1% reorder 2% 50% || return
 	sleep "$(slow 6)"
 	until_true 20 sh -c "tc -s qdisc show dev eth0 | grep -q 'dropped [1-9]'"
 	tc -s qdisc show dev eth0 | indented >/tmp/netem
-	tc qdisc del dev eth0 root
+	netem eth0
 }
 verify_while "packets lost and reordered: no error" /dev/weft/v 10 1500 lossy
 cat /tmp/netem

@@ -93,8 +93,8 @@ ends_as_loser() {
 
 # --- Faults: host $owner has the volume, host $other is ready
 # cut, heal HOST SIDE: no packet leaves the initiator (0) for the target, the target for it (1), or either (2).
-nowhere="modprobe sch_netem; tc qdisc add dev \$(net_device NET) root netem loss 100%"
-somewhere="tc qdisc del dev \$(net_device NET) root"
+nowhere="netem \$(net_device NET) loss 100%"
+somewhere="netem \$(net_device NET)"
 each_end() { # HOST SIDE COMMAND
 	local command=${3//NET/$(net "$1")}
 	[ "$2" = 1 ] || at "$1" "$command" || return

@@ -127,11 +127,16 @@ roce_services() {
 	sed 1d /tmp/services
 }
 
+# netem DEVICE [OPTION...]: what leaves by it is treated like that, or let through. The queueing discipline stays then:
+# a packet that Soft-RoCE sends while one is put in place or taken away is an error to it. After one, its queue pair 1
+# is dead, and nothing connects again.
+netem() { tc qdisc replace dev "$1" root netem limit 20000 "${@:2}"; }
+
 # Nothing leaves this host for longer than a keep-alive of 4 s, times LAB_SLOW.
 cable() {
-	tc qdisc add dev eth0 root netem loss 100%
+	netem eth0 loss 100%
 	sleep "$(slow 8)"
-	tc qdisc del dev eth0 root
+	netem eth0
 }
 # Are all controllers connected?
 all_live() { [ "$(cat /sys/class/weft-rdma/*/state | sort -u)" = live ]; }
