@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Sealed files as targets of /dev/weft/NAME.mem: who may read which, what is
 # refused, and whether anything moves the blocks of one that is held.
-# lab-kernel: debian12 uml
+# lab-kernel: uml
 . "${0%/*}/lib.sh"
 
 load_weft

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Netlink messages that no tool of ours would send.
-# lab-kernel: debian12 uml
+# lab-kernel: uml
 . "${0%/*}/lib.sh"
 
 load_weft

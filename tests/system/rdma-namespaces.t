@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # weft's own NVMe/RDMA initiator: namespaces that grow and shrink under a
 # volume, controllers that a user resets and rescans, nvme-cli.
-# lab-kernel: debian12 uml
+# lab-kernel: uml
 . "${0%/*}/lib.sh"
 
 load_weft 1000
