@@ -479,8 +479,9 @@ void weft_rdma_free_sets(struct weft_rdma_ctrl *ctrl)
 }
 
 /*
- * A target may grant more queues than it then takes. Background I/O then shares
- * those of feed I/O. No request is sent meanwhile.
+ * A target may grant more queues than it then takes, and the RDMA device may have
+ * fewer queue pairs. Background I/O then shares those of feed I/O. No request is
+ * sent meanwhile.
  */
 static int weft_background_start(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 {
@@ -488,7 +489,8 @@ static int weft_background_start(struct weft_rdma_ctrl *ctrl, struct weft_why *w
 	int ret;
 
 	ret = weft_rdma_start_queues(ctrl, first, count, &made, why);
-	if (ret != -ECONNREFUSED)
+	/* Without a path to the target, the association begins anew. */
+	if (!ret || ret == -ETIMEDOUT || ret == -EHOSTUNREACH || READ_ONCE(ctrl->lost))
 		return ret;
 	weft_ctrl_warn(ctrl, "%u queues for background I/O of %u can be connected, so it shares those of feed I/O: %s\n",
 		       made, count, why->text);
