@@ -33,7 +33,7 @@ echo "$patience" >/sys/block/weft\!v/weft/no_path_timeout
 weftctl status v | indented
 ok "verified, nothing in its way" verify /dev/weft/v size="$(mib 24)" bsrange=4k-300k
 
-reads() { dd if=/dev/weft/v of=/dev/null bs=64k count=400 iflag=direct status=none; }
+reads() { dd if=/dev/weft/v of=/dev/null bs=64k count=100 iflag=direct status=none; }
 is "its packets have the type of service that was asked for" "$(roce_services 100 0 reads)" 104
 is "which the controller shows" "$(cat /sys/class/weft-rdma/weft-rdma0/tos)" 104
 
