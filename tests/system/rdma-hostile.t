@@ -88,18 +88,15 @@ ok "few: fio's verification ends well" verify /dev/weft-rdma0n1 size=1m
 ok "few: disconnected" weftctl disconnect --all
 gone
 
-if [ "$(nproc)" -ge 2 ]; then
-	hostile few --at 3
-	ok "few: connected, with queues for background I/O" \
-		weftctl connect "$uri" "${patience[@]}" --queues 2 --background-tos 32
-	is "few: of which it takes too few" "$(cat /sys/class/weft-rdma/weft-rdma*/background_queues)" 0
-	ok "few: the log says how many, and why" \
-		log_says '1 queues for background I/O of 2 can be connected, .*resources'
-	ok "few: class IDLE writes" ionice -c 3 dd if=/dev/zero of=/dev/weft-rdma0n1 bs=64k count=10 oflag=direct status=none
-	ok "few: fio's verification ends well" verify /dev/weft-rdma0n1 size=1m
-	ok "few: disconnected" weftctl disconnect --all
-	gone
-fi
+hostile few --at "$(nproc)"
+ok "few: connected, with queues for background I/O" weftctl connect "$uri" "${patience[@]}" --background-tos 32
+is "few: of which it takes none" "$(cat /sys/class/weft-rdma/weft-rdma*/background_queues)" 0
+ok "few: the log says so, and why" log_says "0 queues for background I/O of $(nproc) can be connected, .*resources"
+ok "few: class IDLE writes" \
+	ionice -c 3 dd if=/dev/zero of=/dev/weft-rdma0n1 bs=64k count=10 oflag=direct status=none
+ok "few: fio's verification ends well" verify /dev/weft-rdma0n1 size=1m
+ok "few: disconnected" weftctl disconnect --all
+gone
 
 hostile endless-list
 ok "endless-list: connected" weftctl connect "$uri" "${patience[@]}"
