@@ -12,7 +12,7 @@ import sys
 from . import Absent, LabError, cache, guest, image, kernel, machine, names, payload, topology
 
 # Debian packages that the lab itself needs on this machine.
-HOST_PACKAGES = ["qemu-system-x86", "qemu-utils", "mmdebstrap", "busybox-static", "cpio", "xz-utils", "e2fsprogs",
+HOST_PACKAGES = ["qemu-utils", "mmdebstrap", "busybox-static", "cpio", "xz-utils", "e2fsprogs",
                  "debian-archive-keyring", "python3-yaml", "python3-jsonschema"]
 
 
@@ -68,7 +68,8 @@ def _parser():
     verbs.add_parser("prepare", help="make what a kernel's guests need, and boot nothing").add_argument(
         "kernels", nargs="+", choices=names.KERNELS)
     verbs.add_parser("make", help="make one part of that, and what it needs itself: rootfs:RELEASE, fio:RELEASE, tools:RELEASE, "
-                     "kernel-source, kernel-tools, kernel:KERNEL, modules:KERNEL, modules-coverage:KERNEL").add_argument("part")
+                     "qemu, kernel-source, kernel-tools, kernel:KERNEL, modules:KERNEL, modules-coverage:KERNEL"
+                     ).add_argument("part")
     verbs.add_parser("kernel-tools", help="print a folder with the newest kernel's checkpatch and netlink generator")
     verbs.add_parser("topologies", help="what topologies there are")
     verbs.add_parser("packages", help="print the Debian packages that the lab needs on this machine")
@@ -112,7 +113,8 @@ def make(part):
     kind, _, name = part.partition(":")
     makers = {"rootfs": image.rootfs, "fio": payload.fio, "tools": payload.tools, "kernel": kernel.build,
               "modules": payload.modules, "modules-coverage": lambda name: payload.modules(name, coverage=True),
-              "kernel-source": lambda _: kernel.source(), "kernel-tools": lambda _: kernel.tools()}
+              "kernel-source": lambda _: kernel.source(), "kernel-tools": lambda _: kernel.tools(),
+              "qemu": lambda _: image.emulator()}
     if kind not in makers:
         raise LabError(f"the lab makes no {part}; it makes {', '.join(makers)}")
     return makers[kind](name)
@@ -153,7 +155,7 @@ def _main(options):
         return 0
     if os.geteuid():
         raise LabError("the lab makes root filesystems and mounts overlays: run it as root")
-    missing = [tool for tool in ("qemu-system-x86_64", "qemu-img", "mmdebstrap", "cpio", "mke2fs") if not shutil.which(tool)]
+    missing = [tool for tool in ("qemu-img", "mmdebstrap", "cpio", "mke2fs") if not shutil.which(tool)]
     if missing:
         raise LabError(f"{', '.join(missing)} not found; apt-get install {' '.join(HOST_PACKAGES)}")
     cache.private_mounts()

@@ -34,6 +34,7 @@ class Software:
         release = self.facts.release
         base = image.rootfs(release)
         self.disk, self.root = base / "root.img", base / "root"
+        self.emulator = None if self.facts.uml else image.emulator()
         boot = image.UML if self.facts.uml else image.QEMU
         tars = []
         if self.facts.built:
@@ -120,8 +121,7 @@ class Guest:
 
     def _before_exec(self):
         cache.die_with_parent()
-        if self.software.facts.uml:
-            cache.use_libraries(self.software.root)
+        cache.use_libraries(self.software.emulator or self.software.root)
 
     def _watch_boot(self, process, begun):
         """Kill a machine that hangs before its first process. The thread that waits for it boots it again."""

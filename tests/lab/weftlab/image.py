@@ -76,6 +76,11 @@ QEMU = Boot("/dev/vda", ("virtio_pci", "virtio_blk", "ext4", "9pnet_virtio", "9p
 UML = Boot("/dev/ubda", (), "-t hostfs -o \"$1\" none")
 
 
+def _sources(release):
+    return [f"deb {MIRROR} {release} main", f"deb {MIRROR} {release}-updates main",
+            f"deb {MIRROR}-security {release}-security main"]
+
+
 def rootfs(release):
     """The release's root filesystem: a folder with root/ (a tree) and root.img (ext4)."""
     recipe = cache.key("rootfs 8", _BACKPORTS_KERNELS, release, " ".join(PACKAGES))
@@ -91,8 +96,7 @@ def rootfs(release):
             "--setup-hook=chmod 755 $1/usr/local/sbin/update-initramfs",
             f"--customize-hook=echo {names.RELEASES[release][0]} $(ls $1/lib/modules) >$1/lab/kernels",
         ]
-        sources = [f"deb {MIRROR} {release} main", f"deb {MIRROR} {release}-updates main",
-                   f"deb {MIRROR}-security {release}-security main"]
+        sources = _sources(release)
         if names.RELEASES[release][1]:
             sources.append(f"deb {MIRROR} {release}-backports main")
             hooks.append(f"--customize-hook=chroot $1 sh -ec '{_BACKPORTS_KERNELS}' sh {release} /lab/kernels")
@@ -105,6 +109,19 @@ def rootfs(release):
         cache.call(["mke2fs", "-q", "-t", "ext4", "-J", "size=16", "-d", root, work / "root.img", "6G"], log)
 
     return cache.get(f"rootfs-{release}-{recipe}", make)
+
+
+def emulator():
+    """A tree with Debian 13's QEMU, which emulates a guest in three quarters of the time that Debian 12's needs. Its programs run
+    with cache.use_libraries()."""
+    packages = "qemu-system-x86,seabios,ipxe-qemu"
+
+    def make(work):
+        cache.say("unpacking QEMU from Debian's packages (about 20 s)")
+        cache.call(["mmdebstrap", "--mode=root", "--variant=extract", f"--include={packages}", "--aptopt=Acquire::Retries \"3\"",
+                    "trixie", work / "root", *_sources("trixie")], work / "log")
+
+    return cache.get(f"qemu-{cache.key('qemu 1', packages)}", make) / "root"
 
 
 def kernels(base):

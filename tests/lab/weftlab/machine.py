@@ -22,12 +22,8 @@ def qemu(guest, terminal):
     # The first process starts the other processors: the emulation hangs if one runs an instruction that another patches.
     append = ["maxcpus=1", "console=ttyS0", "loglevel=7", "panic=-1", "oops=panic", "net.ifnames=0", "random.trust_cpu=on",
               "rng_core.default_quality=0", "no_hash_pointers", "mitigations=off", "lab_ctl=ctl", *topo.cmdline, *options.append]
-    # QEMU 7.2 takes the flags of CMPXCHG16B from an old register. An interrupt right after it then stored flags with
-    # random bits, such as VM and a clear IF, and the guest crashed or hung. Without it the kernel's allocator locks,
-    # which takes more instructions, so guests that count them keep it.
-    cpu = "max" if icount else "max,-cx16"
-    argv = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-            "-machine", ",".join(["q35", *topo.machine]), "-cpu", cpu,
+    argv = [str(guest.software.emulator / "usr/bin/qemu-system-x86_64"), "-nodefaults", "-no-user-config", "-display", "none",
+            "-no-reboot", "-machine", ",".join(["q35", *topo.machine]), "-cpu", "max",
             "-accel", "tcg,thread=single" if icount else "tcg,thread=multi",
             "-smp", ("1" if icount else str(options.smp)) + topo.smp, "-m", options.memory + topo.memory,
             "-kernel", str(guest.software.kernel), "-initrd", str(guest.software.initrd),

@@ -43,6 +43,8 @@ def parts(name):
     facts = kernel(name)
     rootfs, fio = f"rootfs:{facts.release}", f"fio:{facts.release}"
     found = {rootfs: (), fio: (rootfs,), f"tools:{facts.release}": (fio,)}
+    if not facts.uml:
+        found["qemu"] = ()
     if facts.built:
         found |= {"kernel-source": (rootfs,), f"kernel:{name}": ("kernel-source",)}
     return found | {f"modules:{name}": (f"kernel:{name}" if facts.built else rootfs,)}
