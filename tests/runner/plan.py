@@ -12,10 +12,12 @@ from . import guests, host, memory, process
 from .job import Job
 from .result import FAILED, PASSED, Result
 
-# Seconds (by usual times) of one slot that `make check` spends on tests of check-all, chosen by the commit.
-SHARE_SECONDS, LONG_SHARE = 240, 4
-# Assumed seconds of a test that this machine has not run yet: in its own guest, and in a shared one.
-UNKNOWN_OWN_SECONDS, UNKNOWN_SECONDS = 300, 100
+# Seconds (by usual times) of one slot that `make check` spends on tests of check-all, chosen by the commit. With one commit
+# of LONG_SHARE, they are spent on one test of at most LONG_SECONDS.
+SHARE_SECONDS, LONG_SHARE, LONG_SECONDS = 240, 4, 600
+# Assumed seconds of a test that this machine has not run yet: in its own guest, and in a shared one; and so many times that on
+# an emulated kernel with checkers.
+UNKNOWN_OWN_SECONDS, UNKNOWN_SECONDS, CHECKERS_FACTOR = 300, 100, 5
 
 # The test that `make quick` runs in a kernel: a volume on NVMe/RDMA members with a filesystem, and registered memory.
 QUICK_TESTS, QUICK_KERNEL = ("first-volume.t",), "uml"
@@ -80,21 +82,26 @@ def part(text):
 
 
 def share(times):
-    """Cases of check-all that are not in `make check`: as many as fit in the time, in an order given by the commit. With one
-    commit of LONG_SHARE, one case that takes longer than that time instead."""
+    """Cases of check-all that are not in `make check`: as many as fit in the time, in an order given by the commit."""
     commit = process.run(["git", "rev-parse", "HEAD"]).stdout.strip()
     usual = set(cases(False))
     rest = [case for case in cases(True) if case not in usual and _is_built(case)]
     rest.sort(key=lambda case: _chance(commit, case.name))
     chosen, seconds = [], 0
     for case in rest:
-        takes = times.usual(case.name, UNKNOWN_OWN_SECONDS if case.own else UNKNOWN_SECONDS)
-        if takes > SHARE_SECONDS and not chosen and _chance(commit)[0] % LONG_SHARE == 0:
+        takes = times.usual(case.name, _unknown_seconds(case))
+        if SHARE_SECONDS < takes <= LONG_SECONDS and not chosen and _chance(commit)[0] % LONG_SHARE == 0:
             return [case]
         if seconds + takes <= SHARE_SECONDS:
             chosen.append(case)
             seconds += takes
     return chosen
+
+
+def _unknown_seconds(case):
+    facts = names.kernel(case.kernel) if case.kernel else None
+    factor = CHECKERS_FACTOR if facts and facts.checkers and not facts.uml else 1
+    return factor * (UNKNOWN_OWN_SECONDS if case.own else UNKNOWN_SECONDS)
 
 
 def _chance(*of):
