@@ -17,10 +17,10 @@ from .result import FAILED, SKIPPED, Result, counts
 
 # Jobs at one time by what they usually take, and what may be asked of the processors beyond what they have. With more jobs,
 # each takes longer, so that it seems to need less of a processor, and still more would run the next time.
-USUAL, SPARE = 3, 0.25
+USUAL, SPARE = 3, 0.4
 # Jobs at one time at all: those beyond USUAL begin one by one, when so many processors were idle for so many seconds, and so
 # much memory is free.
-MOST, IDLE, IDLE_SECONDS, FREE_BYTES = 4, 0.5, 15, 6 << 30
+MOST, IDLE, IDLE_SECONDS, FREE_BYTES = 5, 0.3, 10, 6 << 30
 
 
 class Idle:
@@ -70,6 +70,7 @@ class Job:
     times: dict = dataclasses.field(default_factory=dict)   # seconds of the tests in it
     boots_again: int = 0    # guests that hung before their first process
     stops: int = 0          # guests that stopped later
+    known: bool = False     # it passed with the same inputs before, and says so at once
 
     def state(self):
         return "done" if self.results is not None else "running" if self.begun else "waiting"
@@ -96,8 +97,11 @@ class Run:
         """Usual seconds of a job plus the longest chain of jobs that wait for it."""
         if job.name not in self._weights:
             after = [self._weight(other) for other in self.jobs.values() if job.name in other.needs]
-            self._weights[job.name] = self.times.usual(job.name) + max(after, default=0)
+            self._weights[job.name] = self._usual(job) + max(after, default=0)
         return self._weights[job.name]
+
+    def _usual(self, job):
+        return 0 if job.known else self.times.usual(job.name)
 
     def _ready(self):
         ready = [job for job in self.jobs.values() if job.state() == "waiting"
@@ -130,9 +134,9 @@ class Run:
             if job.state() == "done":
                 continue
             begun = now - job.begun if job.begun else 0
-            left = max(5.0, self.times.usual(job.name) - begun)
+            left = max(0 if job.known else 5.0, self._usual(job) - begun)
             work += left * min(self.times.processors(job.name), self.slots)
-            longest = max(longest, self._weights[job.name] - min(begun, self.times.usual(job.name)))
+            longest = max(longest, self._weights[job.name] - min(begun, self._usual(job)))
         return max(work / self.slots, longest)
 
     def _execute(self, job):
@@ -154,7 +158,7 @@ class Run:
             job.seconds = time.monotonic() - job.begun
             job.processor = process.processor_seconds()
             job.results = results
-            if results and not counts(results)[FAILED]:
+            if results and not job.known and not counts(results)[FAILED]:
                 self.times.took(job.name, job.seconds, job.processor)
             self._ended(job)
             self.screen.ended(self, job)

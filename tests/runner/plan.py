@@ -288,7 +288,7 @@ def _without_known(jobs):
             continue
         known_by = _known_by(job, patterns)
         if memory.passed(known_by):
-            job.run, job.arguments = _known, ()
+            job.run, job.arguments, job.known = _known, (), True
         else:
             job.run = _remembering(job.run, known_by)
 
