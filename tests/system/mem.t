@@ -73,6 +73,11 @@ given_back() {
 	    add_target()
 	for i in range(count if what == "memories" else 0):
 	    add_memory(i)
+	try:
+	    with open("/sys/fs/cgroup/targets/memory.stat") as stat:
+	        print("".join(line for line in stat if line.startswith("percpu ")))
+	except OSError:
+	    pass
 	begin = time.monotonic()
 	os.close(mem)
 	seconds = time.monotonic() - begin
@@ -81,6 +86,16 @@ given_back() {
 	PY
 }
 ok "4096 targets are given back in little time" given_back targets 4096 "$(slow 5)"
+if { mount -t cgroup2 none /sys/fs/cgroup || [ -e /sys/fs/cgroup/cgroup.procs ]; } 2>/dev/null &&
+	echo +memory >/sys/fs/cgroup/cgroup.subtree_control; then
+	mkdir /sys/fs/cgroup/targets
+	(echo $BASHPID >/sys/fs/cgroup/targets/cgroup.procs && given_back targets 4096 "$(slow 5)") >/tmp/paid
+	ok "their counters, one a processor, are the caller's memory" \
+		awk '/^percpu/ { paid = $2 } END { exit paid < 4096 * 8 }' /tmp/paid
+	rmdir /sys/fs/cgroup/targets
+else
+	skip "counters are the caller's memory" "this kernel has no cgroups"
+fi
 # Any user can open the device: that alone keeps no volume from being stopped.
 stop_under_file() {
 	python3 - <<-'PY'
