@@ -257,8 +257,9 @@ static int weft_peer_queues_start(struct weft_rdma_ctrl *ctrl, struct weft_why *
 				   "no direct route: the target of %s grants no queues for memory that is registered for good",
 				   dev_name(&ctrl->dev));
 	ret = weft_rdma_start_queues(ctrl, ctrl->mem_first, ctrl->mem_count, &made, why);
-	/* It takes fewer queues than it granted: background I/O shares those of feed I/O. */
-	if (ret == -ECONNREFUSED && ctrl->mem_count > io) {
+	/* Those for feed I/O were connected, so background I/O can share them. */
+	if (ret && made >= io && ctrl->mem_count > io &&
+	    weft_rdma_state(ctrl) == WEFT_RDMA_LIVE) {
 		weft_peer_queues_free(ctrl);
 		ctrl->mem_count = io;
 		ret = weft_rdma_start_queues(ctrl, ctrl->mem_first, io, &made, why);

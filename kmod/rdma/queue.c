@@ -68,7 +68,9 @@ static int weft_rdma_cm_handler(struct rdma_cm_id *id, struct rdma_cm_event *eve
 	case RDMA_CM_EVENT_DISCONNECTED:
 	case RDMA_CM_EVENT_ADDR_CHANGE:
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		queue->cm_status = -ECONNRESET;
+		WRITE_ONCE(queue->cm_status, -ECONNRESET);
+		/* Pairs with weft_queue_set_live(): one of the two sees the other. */
+		smp_mb();
 		if (weft_queue_aside(queue))
 			break;
 		/* Read when the association is up, where that is not the case yet. */

@@ -199,14 +199,14 @@ struct weft_rdma_queue {
 };
 
 /*
- * A queue for peer memory or for background I/O may be stopped while its
- * association lives. Its errors before it is connected, and while it is stopped,
- * do not end the association.
+ * An association can do without its queues for peer memory and for background I/O.
+ * Errors of such a queue before it is live, and while it is stopped, do not end the
+ * association: a target that refuses Connect may end the connection as well.
  */
 static inline bool weft_queue_aside(const struct weft_rdma_queue *queue)
 {
 	return (queue->mem || queue->for_background) &&
-	       !test_bit(WEFT_QUEUE_CONNECTED, &queue->flags);
+	       !test_bit(WEFT_QUEUE_LIVE, &queue->flags);
 }
 
 /**

@@ -291,16 +291,25 @@ static int weft_ctrl_count_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *
 /* A command of the setup that timed out has stopped the queue, even if it was answered after all. */
 static int weft_queue_set_live(struct weft_rdma_queue *queue, struct weft_why *why)
 {
-	bool connected;
+	bool connected, ended = false;
 
 	/* Under the lock of weft_rdma_queue_stop(), which may be running in the timeout handler. */
 	mutex_lock(&queue->lock);
 	connected = test_bit(WEFT_QUEUE_CONNECTED, &queue->flags);
-	if (connected)
+	if (connected) {
 		set_bit(WEFT_QUEUE_LIVE, &queue->flags);
+		/* Pairs with the CM's handler: from here on, it ends the association. */
+		smp_mb__after_atomic();
+		ended = READ_ONCE(queue->cm_status);
+		if (ended)
+			clear_bit(WEFT_QUEUE_LIVE, &queue->flags);
+	}
 	mutex_unlock(&queue->lock);
 	if (!connected)
 		return weft_refuse(why, -ETIMEDOUT, "queue %u: the target answers too late",
+				   queue->index);
+	if (ended)
+		return weft_refuse(why, -ECONNRESET, "queue %u: the target ended the connection",
 				   queue->index);
 	return 0;
 }
@@ -397,6 +406,10 @@ static int weft_queue_finish_io(struct weft_rdma_queue *queue, struct weft_why *
 		ret = weft_fabrics_connect(queue, why);
 	if (!ret)
 		ret = weft_queue_set_live(queue, why);
+	/* Connect timed out because its connection had ended. */
+	if (ret == -ETIMEDOUT && READ_ONCE(queue->cm_status) == -ECONNRESET)
+		ret = weft_refuse(why, -ECONNRESET, "queue %u: the target ended the connection",
+				  queue->index);
 	return ret;
 }
 
@@ -480,8 +493,8 @@ void weft_rdma_free_sets(struct weft_rdma_ctrl *ctrl)
 
 /*
  * A target may grant more queues than it then takes, and the RDMA device may have
- * fewer queue pairs. Background I/O then shares those of feed I/O. No request is
- * sent meanwhile.
+ * fewer queue pairs. Background I/O then shares those of feed I/O. No request of
+ * the disks is sent meanwhile.
  */
 static int weft_background_start(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 {
@@ -489,8 +502,13 @@ static int weft_background_start(struct weft_rdma_ctrl *ctrl, struct weft_why *w
 	int ret;
 
 	ret = weft_rdma_start_queues(ctrl, first, count, &made, why);
-	/* Without a path to the target, the association begins anew. */
-	if (!ret || ret == -ETIMEDOUT || ret == -EHOSTUNREACH || READ_ONCE(ctrl->lost))
+	if (!ret || READ_ONCE(ctrl->lost))
+		return ret;
+	/*
+	 * Without a path to the target, the association begins anew. But a fabric may
+	 * let nothing of this type of service through for as long as it likes.
+	 */
+	if ((ret == -ETIMEDOUT || ret == -EHOSTUNREACH) && ctrl->attempts < WEFT_RDMA_ALL_QUEUES)
 		return ret;
 	weft_ctrl_warn(ctrl, "%u queues for background I/O of %u can be connected, so it shares those of feed I/O: %s\n",
 		       made, count, why->text);

@@ -420,6 +420,10 @@ private:
         const auto& c = slots_[index].command;
         switch (c[4]) {
         case 0x01: // Connect: the one controller there is
+            if (told.fault == "drop-connect" && qid_ > told.at) {
+                rdma_disconnect(id_);
+                return;
+            }
             if (qid_ && (due("silent-connect") || (told.fault == "silent-connect" && fault_done))) {
                 receive(index);
                 return;
