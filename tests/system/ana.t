@@ -14,7 +14,7 @@ for n in 0 1; do
 	rails_serve "$nqn:d$n" "/dev/rb$n"
 done
 uri() { rails_uri "$nqn:d$1" "$2"; }
-quick="--keep-alive $(slow 2) --reconnect-delay 1"
+quick="--keep-alive $(slow 5) --reconnect-delay 1"
 # ana PORT STATE: of all namespaces on that port.
 ana() { echo "$2" >"$base/ports/$1/ana_groups/1/ana_state"; }
 # of_port PORT FIELD: of the paths to that port.
@@ -61,7 +61,7 @@ ok "and carries next to nothing" test "$(carried 4421 reads)" -le 2
 drop_best() { ana 4420 inaccessible; until_true 20 usable_is 4420 false; sleep 1; }
 verify_while "the optimized rail becomes inaccessible: no error" /dev/weft/v 12 1500 drop_best
 ok "the other one carries all" test "$(carried 4421 reads)" -ge 64
-ok "an event told of it" grep -q '"path-lost".*its ANA state' /tmp/events
+ok "an event told of it" until_true 10 grep -q '"path-lost".*its ANA state' /tmp/events
 is "no association has ended" "$(of_port 4420 .errors) $(of_port 4421 .errors)" "0 0 0 0"
 ana 4420 optimized
 ok "it is back" until_true 20 usable_is 4420 true
@@ -72,7 +72,8 @@ ana 4421 optimized
 blackout() { ana 4420 inaccessible; ana 4421 inaccessible; sleep "$(slow 4)"; ana 4420 optimized; ana 4421 optimized; }
 verify_while "both inaccessible and back: no error" /dev/weft/v 12 1500 blackout
 ok "both are usable" until_true 20 usable_is 4421 true
-transition() { ana 4420 change; ana 4421 change; sleep "$(slow 3)"; ana 4420 optimized; ana 4421 non-optimized; }
+# Shorter than the ANATT of the kernel's target, which is 10 s on any machine.
+transition() { ana 4420 change; ana 4421 change; sleep 3; ana 4420 optimized; ana 4421 non-optimized; }
 verify_while "both in transition and back: no error" /dev/weft/v 12 1500 transition
 ok "as the target says" until_true 20 state_is 4421 non-optimized
 ana 4421 optimized
@@ -81,7 +82,7 @@ ana 4421 optimized
 ana 4421 change
 ended_by_ana() { of_port 4421 '.ends.ana // 0' | grep -q '[1-9]'; }
 ok "the association of a transition that takes too long is ended" until_true 60 ended_by_ana
-is "no other one is" "$(of_port 4420 .errors)" "0 0"
+is "no other one is" "$(of_port 4420 '.ends.ana // 0')" "0 0"
 ana 4421 optimized
 ok "it is connected again" until_true 60 usable_is 4421 true
 

@@ -134,7 +134,7 @@ knob 0 dma_ns "$(slow 20)000000"
 # Not each moment has bytes on their way: at some, all commands have just been sent.
 break_on_the_way() {
 	local n
-	for n in 101 67 83 59 131 97; do
+	for n in 101 67 83 59 131 97 103 71 89 61; do
 		knob 1 break_at $n
 		sleep "$(slow 2)"
 		[ "$(knob 0 drained)" -eq "$drained" ] || break
@@ -142,12 +142,12 @@ break_on_the_way() {
 	knob 1 break_at 0
 }
 busy="--depth=64 --largest=65536 --move=2000"
-load_while "a connection breaks with bytes on their way: no error" 14 "exporter $busy" break_on_the_way
+load_while "a connection breaks with bytes on their way: no error" 22 "exporter $busy" break_on_the_way
 ok "they arrived after it broke" test "$(knob 0 drained)" -gt "$drained"
 drained=$(knob 0 drained)
 knob 0 dma_ns 1200000000
 # A volume is back 8 s after that, since Connect's data is on its way as long. So the memory moves less often.
-moving_slowly="--depth=4 --largest=65536 --move=$(slow 13000)"
+moving_slowly="--depth=4 --largest=65536 --move=$(slow 18000)"
 load_while "moved with bytes on their way: no error" 28 "exporter $moving_slowly" true
 load_while "registered for good, likewise" 28 "exporter --persistent $moving_slowly" true
 # shellcheck disable=SC2086
@@ -161,7 +161,7 @@ ok "it serves on" until_true 30 weft-memtest v verify exporter
 # keep-alive is unanswered first: in a slow guest it may be.
 before=$(ends memory)
 longest=0
-for try in 1 2 3; do
+for try in 1 2 3 4 5 6; do
 	until_true 30 weft-memtest v verify exporter --count=1
 	knob 0 latency_ns "$(slow 2)000000000"
 	start=$SECONDS

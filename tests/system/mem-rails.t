@@ -20,7 +20,7 @@ for n in 0 1; do
 	nvmet_serve "$nqn:d$n" "$(readlink -f "/dev/hb$n")" rdma 10.9.0.1
 done
 # The farther rail first: what comes first is not what is chosen.
-quick="--keep-alive $(slow 2) --reconnect-delay 1"
+quick="--keep-alive $(slow 5) --reconnect-delay 1"
 # shellcheck disable=SC2086
 ok "a volume by the farther rail" weftctl create v "rdma://10.9.0.1/$nqn:d0" "rdma://10.9.0.1/$nqn:d1" \
 	--chunk 64K --force --host-address 10.9.2.1 $quick
@@ -70,7 +70,7 @@ is "and by that alone" "$b2" 0
 away() { b2=$(bytes 2); pull_adapter 1 3; }
 load_while "the nearer rail is pulled: no error" 8 "bar=$near --depth=32 --largest=65536" away
 ok "the farther took over" test "$(($(bytes 2) - b2))" -gt 1000000
-is_back() { [ "$(status_of v '[.members[].paths[] | select(.state == "live")] | length')" = 4 ]; }
+is_back() { [ "$(status_of v '[.members[].paths[] | select(.usable)] | length')" = 4 ]; }
 ok "it is back" until_true 20 is_back
 verified "and is taken again"
 ok "which is the nearer" test "$b1" -gt 1000000

@@ -46,7 +46,7 @@ for n in 0 1; do remove_null "e$n"; done
 # families: modules that register one, as this kernel has them.
 families() { for name in nbd psample l2tp_netlink team; do modprobe -qn $name && echo $name; done; }
 make_null e0 32
-slow 4000 >/sys/module/weft/parameters/heartbeat_ms
+echo 30000 >/sys/module/weft/parameters/heartbeat_ms
 state() { weftctl list --json | json '.volumes[0].state'; }
 waits() { [ "$(state)" = assembling ]; }
 gone() { ! waits; }
@@ -54,7 +54,7 @@ weftctl create ev /dev/e0 --force >/dev/null 2>&1 & creator=$!
 ok "a volume is assembled, which waits for two heartbeats" until_true 10 waits
 family=$(families | head -n 1)
 if [ -n "$family" ]; then
-	ok "another family is registered meanwhile ($family)" timeout "$(slow 3)" modprobe "$family"
+	ok "another family is registered meanwhile ($family)" timeout "$(slow 10)" modprobe "$family"
 	ok "which the assembly has not waited for" waits
 	modprobe -r "$family"
 else
@@ -62,7 +62,7 @@ else
 fi
 kill -9 $creator
 wait $creator 2>/dev/null
-ok "its caller is killed: it is given up" until_true 3 gone
+ok "its caller is killed: it is given up" until_true 10 gone
 remove_null e0
 ok_unload
 done_testing

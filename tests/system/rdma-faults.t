@@ -15,7 +15,7 @@ for n in 0 1; do
 	rails_serve "$nqn:d$n" "/dev/rb$n"
 done
 uri() { rails_uri "$nqn:d$1" "$2"; }
-quick="--keep-alive $(slow 2) --reconnect-delay 1"
+quick="--keep-alive $(slow 5) --reconnect-delay 1"
 member() { status_of v ".members[$1]$2"; }
 usable() { member "$1" '.paths | map(select(.usable)) | length'; }
 all_usable() { [ "$(usable 0)$(usable 1)" = "$1" ]; }
@@ -59,8 +59,8 @@ restore_port() { for n in 0 1; do nvmet_offer "$nqn:d$n" "442$1"; done; }
 one_port() { drop_port 1; sleep "$(slow 3)"; restore_port 1; }
 verify_while "a target's port removed and restored: no error" /dev/weft/v 12 1500 one_port
 ok "the paths come back by themselves" until_true 30 all_usable 22
-ok "an event told of the loss" grep -q '"path-lost"' /tmp/events
-ok "and one of the return" grep -q '"path-restored"' /tmp/events
+ok "an event told of the loss" until_true 10 grep -q '"path-lost"' /tmp/events
+ok "and one of the return" until_true 10 grep -q '"path-restored"' /tmp/events
 weftctl status v | indented
 # The target's queue pair may be gone before the connection is.
 away='connection|queue-pair'
@@ -84,7 +84,7 @@ grep . /sys/class/weft-rdma/*/ends | indented
 both_ports() { drop_port 0; drop_port 1; sleep "$(slow 4)"; restore_port 0; restore_port 1; }
 verify_while "both rails lost and back: no error" /dev/weft/v 12 1500 both_ports
 ok "all paths come back" until_true 30 all_usable 22
-ok "an event told that I/O waits" grep -q '"stalled"' /tmp/events
+ok "an event told that I/O waits" until_true 10 grep -q '"stalled"' /tmp/events
 note "requests sent again: $(member 0 .retried) $(member 1 .retried)"
 
 # --- A processor is offline while connections are made anew
@@ -139,6 +139,7 @@ for disk in $(status_of v '.members[0].paths[].disk'); do echo 64 >"/sys/block/$
 one_usable() { [ "$(usable 0)" = 1 ]; }
 none_usable() { [ "$(usable 0)" = 0 ]; }
 rm -f /tmp/enough
+before=$(sectors_written /dev/weft/v)
 writers=()
 for n in 1 2 3 4; do
 	until [ -e /tmp/enough ]; do
@@ -146,7 +147,7 @@ for n in 1 2 3 4; do
 	done &
 	writers+=($!)
 done
-sleep "$(slow 1)"
+until_true 20 writes_since /dev/weft/v "$before"
 for n in 0 1; do nvmet_withdraw "$nqn:d0" "442$n"; done
 ok "both are lost under large writes" until_true 20 none_usable
 ok "and gave back what was in flight" test "$(member 0 .retried)" -gt 0

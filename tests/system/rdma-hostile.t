@@ -41,7 +41,8 @@ survives wrong-key 'protocol|queue-pair' "the target invalidated key\\|the queue
 survives early-response queue-pair "QP access error\\|the queue pair went into error\\|failed"
 survives long-data queue-pair "QP access error\\|the queue pair went into error\\|failed"
 survives vanish connection "the target ended the connection"
-survives silence timeout "timed out; recovering"
+# Not the Keep Alive, which may be late besides.
+survives silence timeout "queue [1-9][0-9]*: command .* timed out; recovering"
 
 # --- Statuses that a host has to tell from its own
 hostile host-abort
@@ -50,7 +51,7 @@ timeout "$(slow 20)" dd if=/dev/weft/v of=/dev/null bs=4k skip=256 count=1 iflag
 is "host-abort: a target that says so for ever gets an error, and no loop" $? 1
 timeout "$(slow 20)" weft-memtest v bench pages --largest=4096 --depth=1 --count=1 --size=4096 >/dev/null 2>&1
 is "host-abort: others are read" $? 0
-is "host-abort: no association ends" "$(losses | wc -l)" 0
+is "host-abort: no association ends, except by lateness" "$(losses | grep -vc "$late")" 0
 ok "host-abort: stopped" weftctl stop v
 ok "host-abort: disconnected" weftctl disconnect --all
 gone
@@ -150,7 +151,7 @@ ok "sick: the healthy one is read" until_true 60 reads 1
 ok "sick: while nothing is known of the other" log_says "namespace 2: Identify Namespace failed"
 ok "sick: which is read later" until_true 60 reads 2
 is "sick: it was asked until it answered" "$(grep -c sick: /tmp/hostile.out)" 3
-is "sick: one association ended, with the first target" "$(cat /sys/class/weft-rdma/weft-rdma0/errors)" 1
+is "sick: one association ended, with the first target" "$(ends 'connection|queue-pair')" 1
 ok "sick: disconnected" weftctl disconnect --all
 gone
 

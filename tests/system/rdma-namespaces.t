@@ -14,7 +14,7 @@ for n in 0 1; do
 	nvmet_serve "$nqn:d$n" "$(readlink -f "/dev/grow$n")" rdma 10.9.0.1
 done
 uri() { echo "rdma://10.9.0.1/$nqn:d$1"; }
-quick=(--keep-alive "$(slow 2)" --reconnect-delay 1)
+quick=(--keep-alive "$(slow 5)" --reconnect-delay 1)
 # resize N MIB: the target's disk has that size from now on, and the target tells its hosts.
 resize() {
 	truncate -s "$2M" "/tmp/grow$1.img"
@@ -45,7 +45,7 @@ is "the volume has the size that it had" "$(blockdev --getsize64 /dev/weft/v)" "
 ok "it carries I/O" dd if=/dev/weft/v of=/dev/null bs=64k count=16 iflag=direct status=none
 resize 0 32
 ok "a member that shrinks is refused" until_true 10 usable_is 0 false
-ok "an event says why" \
+ok "an event says why" until_true 10 \
 	grep -q '"path-lost".*it has 65536 blocks, but the volume needs 131072' /tmp/events
 ok "and that its I/O waits" until_true 10 grep -q '"stalled"' /tmp/events
 is "its disk does not lose what the volume counts on" "$(blockdev --getsize64 /dev/weft-rdma0n1)" $((96 << 20))

@@ -7,7 +7,7 @@
 # lab-not: lab
 . "${0%/*}/lib.sh"
 
-load_weft 500
+load_weft 2000
 nqn=nqn.2014-08.org.example
 modprobe rdma_rxe
 rails=()

@@ -108,7 +108,7 @@ result $? "ana: and goes on when it is accessible again"
 ok "ana: a path is added while it is inaccessible" weftctl path add v "$other" "${patience[@]}"
 swap
 ok "ana: it carries I/O when it is accessible" \
-	timeout "$(slow 10)" dd if=/dev/weft/v of=/dev/null bs=4k count=1 iflag=direct
+	timeout "$(slow 20)" dd if=/dev/weft/v of=/dev/null bs=4k count=1 iflag=direct
 none_ends ana
 ok "ana: stopped" weftctl stop v
 ended ana

@@ -47,9 +47,6 @@ slow_tenths=$(awk -v slow="$LAB_SLOW" 'BEGIN { print slow < 1 ? 10 : int(slow * 
 # slow N: N times LAB_SLOW, rounded up. N is a whole number of seconds, or of another unit of time.
 slow() { echo $((($1 * slow_tenths + 9) / 10)); }
 
-# quiet: true if the guest is about as fast as on a quiet machine.
-quiet() { [ "$slow_tenths" -le 15 ]; }
-
 # per_slow N: N divided by LAB_SLOW, for rates.
 per_slow() { echo $(($1 * 10 / slow_tenths)); }
 
