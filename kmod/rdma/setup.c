@@ -408,8 +408,7 @@ static int weft_queue_finish_io(struct weft_rdma_queue *queue, struct weft_why *
 		ret = weft_queue_set_live(queue, why);
 	/* Connect timed out because its connection had ended. */
 	if (ret == -ETIMEDOUT && READ_ONCE(queue->cm_status) == -ECONNRESET)
-		ret = weft_refuse(why, -ECONNRESET, "queue %u: the target ended the connection",
-				  queue->index);
+		ret = -ECONNRESET;
 	return ret;
 }
 

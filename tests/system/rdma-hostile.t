@@ -103,7 +103,7 @@ hostile drop-connect --at "$(nproc)"
 ok "drop-connect: connected, with queues for background I/O" weftctl connect "$uri" "${patience[@]}" --background-tos 32
 is "drop-connect: of which it has none" "$(cat /sys/class/weft-rdma/weft-rdma*/background_queues)" 0
 ok "drop-connect: the log says why" \
-	log_says "0 queues for background I/O of $(nproc) can be connected, .*ended the connection"
+	log_says "0 queues for background I/O of $(nproc) can be connected, .*does not answer Connect"
 ok "drop-connect: fio's verification ends well" verify /dev/weft-rdma0n1 size=1m
 is "drop-connect: the association goes on" "$(ends 'connection|queue-pair')" 0
 ok "drop-connect: disconnected" weftctl disconnect --all
