@@ -89,25 +89,21 @@ ok "few: fio's verification ends well" verify /dev/weft-rdma0n1 size=1m
 ok "few: disconnected" weftctl disconnect --all
 gone
 
-hostile few --at "$(nproc)"
-ok "few: connected, with queues for background I/O" weftctl connect "$uri" "${patience[@]}" --background-tos 32
-is "few: of which it takes none" "$(cat /sys/class/weft-rdma/weft-rdma*/background_queues)" 0
-ok "few: the log says so, and why" log_says "0 queues for background I/O of $(nproc) can be connected, .*resources"
-ok "few: class IDLE writes" \
-	ionice -c 3 dd if=/dev/zero of=/dev/weft-rdma0n1 bs=64k count=10 oflag=direct status=none
-ok "few: fio's verification ends well" verify /dev/weft-rdma0n1 size=1m
-ok "few: disconnected" weftctl disconnect --all
-gone
-
-hostile drop-connect --at "$(nproc)"
-ok "drop-connect: connected, with queues for background I/O" weftctl connect "$uri" "${patience[@]}" --background-tos 32
-is "drop-connect: of which it has none" "$(cat /sys/class/weft-rdma/weft-rdma*/background_queues)" 0
-ok "drop-connect: the log says why" \
-	log_says "0 queues for background I/O of $(nproc) can be connected, .*does not answer Connect"
-ok "drop-connect: fio's verification ends well" verify /dev/weft-rdma0n1 size=1m
-is "drop-connect: the association goes on" "$(ends 'connection|queue-pair')" 0
-ok "drop-connect: disconnected" weftctl disconnect --all
-gone
+# no_background FAULT WHY: the target has I/O queues, and none for background I/O. The log says why.
+no_background() {
+	hostile "$1" --at "$(nproc)"
+	ok "$1: connected, with queues for background I/O" weftctl connect "$uri" "${patience[@]}" --background-tos 32
+	is "$1: of which it has none" "$(cat /sys/class/weft-rdma/weft-rdma*/background_queues)" 0
+	ok "$1: the log says so, and why" log_says "0 queues for background I/O of $(nproc) can be connected, .*$2"
+	ok "$1: class IDLE writes" \
+		ionice -c 3 dd if=/dev/zero of=/dev/weft-rdma0n1 bs=64k count=10 oflag=direct status=none
+	ok "$1: fio's verification ends well" verify /dev/weft-rdma0n1 size=1m
+	is "$1: the association goes on" "$(ends 'connection|queue-pair')" 0
+	ok "$1: disconnected" weftctl disconnect --all
+	gone
+}
+no_background few resources
+no_background drop-connect "does not answer Connect"
 
 hostile endless-list
 ok "endless-list: connected" weftctl connect "$uri" "${patience[@]}"
