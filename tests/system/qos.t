@@ -50,7 +50,7 @@ is "a small one is not" "$(counts background 0 reads)" 1
 weftctl qos v --background-from off --writes feed >/dev/null
 is "writes may be feed" "$(counts feed 4 writes)" 1
 weftctl qos v --writes background >/dev/null
-if mount -t cgroup2 none /sys/fs/cgroup 2>/dev/null || [ -e /sys/fs/cgroup/cgroup.procs ]; then
+if has_cgroups; then
 	refused "no such cgroup" 4 "no cgroup is called /nix" weftctl qos v --feed-cgroup /nix
 	mkdir -p /sys/fs/cgroup/backup/below
 	ok "a cgroup" weftctl qos v --background-cgroup /backup
