@@ -61,7 +61,7 @@ ok "and carries next to nothing" test "$(carried 4421 reads)" -le 2
 drop_best() { ana 4420 inaccessible; until_true 20 usable_is 4420 false; sleep 1; }
 verify_while "the optimized rail becomes inaccessible: no error" /dev/weft/v 12 1500 drop_best
 ok "the other one carries all" test "$(carried 4421 reads)" -ge 64
-ok "an event told of it" until_true 10 grep -q '"path-lost".*its ANA state' /tmp/events
+ok "an event reports it" until_true 10 grep -q '"path-lost".*its ANA state' /tmp/events
 is "no association has ended" "$(of_port 4420 .errors) $(of_port 4421 .errors)" "0 0 0 0"
 ana 4420 optimized
 ok "it is back" until_true 20 usable_is 4420 true

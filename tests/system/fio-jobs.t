@@ -18,7 +18,7 @@ refused "what destroys is not run unasked" 1 "--destroy allows it" $jobs/run /de
 mkfs.xfs -q /dev/weft/data && mount /dev/weft/data /mnt
 refused "nor on a device in use" 1 "is in use" $jobs/run /dev/weft/data --destroy
 umount /mnt
-refused "a job that is none" 1 "no job is called nix" $jobs/run /dev/weft/data --jobs nix
+refused "an unknown job" 1 "no job is called nix" $jobs/run /dev/weft/data --jobs nix
 count=10 # All but those on registered memory.
 ok "jobs run, with plots" $jobs/run /dev/weft/data --destroy --runtime 1 --size 8m --output before --plots
 is "all are in the results" \
@@ -27,7 +27,7 @@ is "fio's own output is kept" "$(find before -name '*.json' | wc -l)" $((count +
 is "plots are SVG" "$(grep -l '<svg' before/*.svg | wc -l)" 3
 ok "a second set" $jobs/run /dev/weft/data --runtime 1 --size 8m --jobs feed-sequential,latency-qd1 --output after
 ok "two sets are compared, with plots" $jobs/run --compare before after --plots
-refused "a set that is none" 1 "holds no results" $jobs/run --compare before /mnt
+refused "a folder without results" 1 "holds no results" $jobs/run --compare before /mnt
 ok "verified" verify /dev/weft/data size=8m
 ok "stopped" weftctl stop data
 ok "assembled" weftctl assemble data /dev/e[1-4]

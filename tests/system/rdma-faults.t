@@ -59,8 +59,8 @@ restore_port() { for n in 0 1; do nvmet_offer "$nqn:d$n" "442$1"; done; }
 one_port() { drop_port 1; sleep "$(slow 3)"; restore_port 1; }
 verify_while "a target's port removed and restored: no error" /dev/weft/v 12 1500 one_port
 ok "the paths come back by themselves" until_true 30 all_usable 22
-ok "an event told of the loss" until_true 10 grep -q '"path-lost"' /tmp/events
-ok "and one of the return" until_true 10 grep -q '"path-restored"' /tmp/events
+ok "an event reports the loss" until_true 10 grep -q '"path-lost"' /tmp/events
+ok "an event reports the return" until_true 10 grep -q '"path-restored"' /tmp/events
 weftctl status v | indented
 # The target's queue pair may be gone before the connection is.
 away='connection|queue-pair'
@@ -84,7 +84,7 @@ grep . /sys/class/weft-rdma/*/ends | indented
 both_ports() { drop_port 0; drop_port 1; sleep "$(slow 4)"; restore_port 0; restore_port 1; }
 verify_while "both rails lost and back: no error" /dev/weft/v 12 1500 both_ports
 ok "all paths come back" until_true 30 all_usable 22
-ok "an event told that I/O waits" until_true 10 grep -q '"stalled"' /tmp/events
+ok "an event reports that I/O waits" until_true 10 grep -q '"stalled"' /tmp/events
 note "requests sent again: $(member 0 .retried) $(member 1 .retried)"
 
 # --- A processor is offline while connections are made anew

@@ -184,8 +184,8 @@ whole
 
 # --- The owner record: what of it a beat of an earlier assembly may overwrite
 ownership() { cat '/sys/block/weft!v/weft/ownership'; }
-# record WHERE: the host has the volume, and says so there, at a byte of member 0.
 is_now() { [ "$(ownership)" = "$1" ]; }
+# record WHERE: the host has the volume, and says so there, at a byte of member 0.
 record() { dd if=/dev/b0 bs=4096 skip=$(($1 / 4096)) count=1 iflag=direct status=none; }
 beats() { [ "$(record 4096 | sha256sum)" != "$1" ]; }
 weftctl assemble v >/dev/null
