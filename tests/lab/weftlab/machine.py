@@ -22,7 +22,10 @@ def qemu(guest, terminal):
     # The first process starts the other processors: the emulation hangs if one runs an instruction that another patches.
     append = ["maxcpus=1", "console=ttyS0", "loglevel=7", "panic=-1", "oops=panic", "net.ifnames=0", "random.trust_cpu=on",
               "rng_core.default_quality=0", "no_hash_pointers", "mitigations=off", "lab_ctl=ctl", *topo.cmdline, *options.append]
-    argv = [str(guest.software.emulator / "usr/bin/qemu-system-x86_64"), "-nodefaults", "-no-user-config", "-display", "none",
+    argv = [str(guest.software.emulator / "usr/bin/qemu-system-x86_64"),
+            # Its firmware; otherwise it looks for that in this machine's /usr/share as well.
+            "-L", str(guest.software.emulator / "usr/share/qemu"), "-L", str(guest.software.emulator / "usr/share/seabios"),
+            "-nodefaults", "-no-user-config", "-display", "none",
             "-no-reboot", "-machine", ",".join(["q35", *topo.machine]), "-cpu", "max",
             "-accel", "tcg,thread=single" if icount else "tcg,thread=multi",
             "-smp", ("1" if icount else str(options.smp)) + topo.smp, "-m", options.memory + topo.memory,
