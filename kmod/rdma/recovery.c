@@ -80,6 +80,13 @@ void weft_rdma_recover_work(struct work_struct *work)
 	weft_ctrl_connect_later(ctrl);
 }
 
+static bool weft_ctrl_is_connecting(struct weft_rdma_ctrl *ctrl)
+{
+	enum weft_rdma_state state = weft_rdma_state(ctrl);
+
+	return state == WEFT_RDMA_CONNECTING || state == WEFT_RDMA_AUTHENTICATING;
+}
+
 /* fast_io_fail_timeout is over: waiting I/O fails, and new I/O fails at once. */
 void weft_rdma_fail_fast_work(struct work_struct *work)
 {
@@ -88,7 +95,10 @@ void weft_rdma_fail_fast_work(struct work_struct *work)
 
 	/* Not while an attempt makes queues live: nothing may be sent before the scan. */
 	mutex_lock(&ctrl->attempt_lock);
-	if (weft_rdma_state(ctrl) != WEFT_RDMA_LIVE) {
+	/* If it was connected while this waited for the lock, and lost again, the time is new. */
+	if (weft_ctrl_is_connecting(ctrl) &&
+	    !time_before(jiffies, ctrl->lost_at +
+				  (unsigned long)ctrl->opts.fast_io_fail_timeout * HZ)) {
 		weft_ctrl_warn(ctrl, "still not connected after %d s, I/O fails\n",
 			       ctrl->opts.fast_io_fail_timeout);
 		ctrl->fail_fast = true;
@@ -143,15 +153,18 @@ void weft_rdma_connect_work(struct work_struct *work)
 	if (ret == -ECONNREFUSED && ctrl->queues_made && ctrl->attempts >= WEFT_RDMA_ALL_QUEUES)
 		ctrl->queues_limit = ctrl->queues_made;
 	ctrl->live_at = jiffies;
+	/* Before LIVE: a loss right after that queues it anew. */
+	if (!ret)
+		cancel_delayed_work(&ctrl->fail_fast_work);
 	live = !ret && weft_rdma_set_state(ctrl, WEFT_RDMA_LIVE);
-	if (!live) {
+	if (live) {
+		ctrl->fail_fast = false;
+	} else {
 		weft_rdma_teardown(ctrl, false);
 		weft_rdma_resume(ctrl, !ctrl->fail_fast);
 	}
 	mutex_unlock(&ctrl->attempt_lock);
 	if (live) {
-		cancel_delayed_work_sync(&ctrl->fail_fast_work);
-		ctrl->fail_fast = false;
 		ctrl->reconnects++;
 		weft_ctrl_info(ctrl, "connected again, attempt %u\n", ctrl->attempts);
 		weft_rdma_went_live(ctrl);
