@@ -43,6 +43,9 @@
 /* How long commands in flight may continue after an exporter revokes its memory. */
 #define WEFT_PEER_GRACE		HZ
 #define WEFT_PEER_REGISTER	(5 * HZ)
+/* Registration is tried again after so long. The delay doubles so often. */
+#define WEFT_MAPPING_AGAIN	(HZ / 20)
+#define WEFT_MAPPING_DELAYS	4U
 /* Limit of regions that are registered at once: a queue has room for one per command. */
 #define WEFT_REGION_BATCH	32U
 #define WEFT_REGION_TIME	(HZ / 10)
@@ -538,6 +541,15 @@ static int weft_mapping_start(struct weft_mapping *mapping, struct weft_why *why
 	return ret;
 }
 
+/* A queue that was in use is free soon. One that is not connected may never be. */
+static unsigned long weft_mapping_delay(struct weft_mapping *mapping)
+{
+	unsigned int delays = min(READ_ONCE(mapping->delays), WEFT_MAPPING_DELAYS);
+
+	WRITE_ONCE(mapping->delays, delays + 1);
+	return WEFT_MAPPING_AGAIN << delays;
+}
+
 /**
  * weft_mapping_try() - map and register a mapping, if it is not
  * @mapping: the mapping; after a failure its work tries again
@@ -568,9 +580,11 @@ int weft_mapping_try(struct weft_mapping *mapping, struct weft_why *why)
 		pr_warn_ratelimited("registered memory on %s is %s: %s\n",
 				    dev_name(&mapping->domain->ib->dev),
 				    lost ? "lost" : "tried again", why->text);
+	if (ret != -EAGAIN)
+		WRITE_ONCE(mapping->delays, 0);
 	if (ret && !lost && !mapping->closing)
 		queue_delayed_work(weft_peer_wq, &mapping->remap,
-				   ret == -EAGAIN ? HZ / 20 : HZ);
+				   ret == -EAGAIN ? weft_mapping_delay(mapping) : HZ);
 	weft_mapping_unlock(mapping);
 	return ret;
 }
@@ -590,6 +604,7 @@ static void weft_mapping_remap(struct work_struct *work)
  */
 void weft_mapping_kick(struct weft_mapping *mapping)
 {
+	WRITE_ONCE(mapping->delays, 0);
 	mod_delayed_work(weft_peer_wq, &mapping->remap, 0);
 }
 

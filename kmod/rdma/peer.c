@@ -287,6 +287,13 @@ static void weft_peer_queue_work(struct weft_rdma_ctrl *ctrl, unsigned long dela
 	spin_unlock_irqrestore(&ctrl->lock, flags);
 }
 
+/* Try again later. A target that grants no queues grants none before the next connect. */
+static void weft_peer_later(struct weft_rdma_ctrl *ctrl, int error)
+{
+	if (error != -ENOSPC)
+		weft_peer_queue_work(ctrl, WEFT_PEER_RETRY);
+}
+
 /* Set a controller up for I/O on the peer memories of its volume. */
 static int weft_peer_up(struct weft_rdma_ctrl *ctrl, struct weft_peer *wanted,
 			struct weft_why *why)
@@ -329,7 +336,7 @@ static int weft_peer_up(struct weft_rdma_ctrl *ctrl, struct weft_peer *wanted,
 		ctrl->mem_refused = again ? min(ctrl->mem_refused + 1, WEFT_PEER_REFUSED) : 0;
 	/* An error about other memory does not matter here; its work tries again. */
 	if (ret && ready && wanted && !wanted->req.persistent) {
-		weft_peer_queue_work(ctrl, WEFT_PEER_RETRY);
+		weft_peer_later(ctrl, ret);
 		ret = 0;
 	}
 out_noio:
@@ -357,7 +364,7 @@ void weft_rdma_peer_work(struct work_struct *work)
 	if (!ret || weft_rdma_state(ctrl) != WEFT_RDMA_LIVE)
 		return;
 	weft_ctrl_warn(ctrl, "queues for peer memory: %s\n", why.text);
-	weft_peer_queue_work(ctrl, WEFT_PEER_RETRY);
+	weft_peer_later(ctrl, ret);
 }
 
 /**
@@ -425,7 +432,7 @@ int weft_rdma_peer_prepare(struct weft_peer *peer, struct weft_path *path, struc
 	ret = weft_peer_up(ctrl, peer, why);
 	/* The other paths may suffice; this one follows when it can. */
 	if (ret)
-		weft_peer_queue_work(ctrl, WEFT_PEER_RETRY);
+		weft_peer_later(ctrl, ret);
 	return ret;
 }
 
