@@ -385,12 +385,16 @@ static void weft_send_held(struct weft_qos_item *item)
 		weft_mpath_submit(member, io->bio);
 }
 
+static const struct weft_qos_item_ops weft_bio_qos_ops = {
+	.send	= weft_send_held,
+};
+
 /* Returns true if the bio is held for its class. It may be gone then. */
 static noinline bool weft_is_held(struct weft_member *member, struct bio *bio, struct weft_io *io)
 {
 	io->flags |= WEFT_IO_QOS;
 	io->bio = bio;
-	io->item.send = weft_send_held;
+	io->item.ops = &weft_bio_qos_ops;
 	io->item.class = io->class;
 	io->item.bytes = weft_op_is_range(bio) ? min_t(u32, bio->bi_iter.bi_size, WEFT_QOS_PIECE) :
 						 bio->bi_iter.bi_size;

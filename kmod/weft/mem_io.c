@@ -30,7 +30,8 @@
  * associations have ended with it in flight, over at least WEFT_MEM_LOSING: such
  * a part breaks them itself, for example because the adapter cannot reach its
  * memory. An association that ended because an exporter took its memory away
- * does not count.
+ * does not count. A part that is held for its class (qos.c) fails as soon as
+ * io_uring cancels its command.
  */
 #include "mem.h"
 #include "multipath.h"
@@ -105,7 +106,7 @@ struct weft_mem_part {
  * @remaining: with bios: bios in flight, plus one while they are submitted.
  *	With parts: parts in flight, plus one while the last is not submitted
  * @error: one of the errors, as a negative errno
- * @mark: io_uring is told when a part of it is held
+ * @mark: io_uring is told when a part of it is held, here or for its class
  * @cancelled: when io_uring cancelled it because its submitter exits, in
  *	jiffies; 0 if it did not
  * @op: read or write; a flush is a write without a memory
@@ -560,21 +561,6 @@ static __always_inline void weft_mem_part_send(struct weft_mem_part *part)
 		weft_mem_part_unsent(part, ret);
 }
 
-static void weft_mem_part_send_held(struct weft_qos_item *item)
-{
-	weft_mem_part_send(container_of(item, struct weft_mem_part, qos));
-}
-
-/* Returns true if the part is held for its class. It may be gone then. */
-static noinline bool weft_mem_part_is_held(struct weft_mem_part *part)
-{
-	part->classed = true;
-	part->qos.send = weft_mem_part_send_held;
-	part->qos.class = part->io->class;
-	part->qos.bytes = part->op.length;
-	return weft_qos_begin(part->member, &part->qos);
-}
-
 static bool weft_mem_is_over(unsigned long since)
 {
 	return since && time_after(jiffies, since + WEFT_MEM_DYING);
@@ -586,6 +572,53 @@ static bool weft_mem_is_abandoned(const struct weft_mem_io *io)
 	return weft_mem_is_over(READ_ONCE(io->cancelled)) ||
 	       weft_mem_is_over(READ_ONCE(io->mf->dying)) ||
 	       weft_mem_is_over(READ_ONCE(io->mf->killed_at));
+}
+
+static struct weft_mem_part *weft_mem_part_of(const struct weft_qos_item *item)
+{
+	return container_of(item, struct weft_mem_part, qos);
+}
+
+/* So that io_uring cancels it when its submitter exits. */
+static void weft_mem_qos_held(struct weft_qos_item *item)
+{
+	struct weft_mem_io *io = weft_mem_part_of(item)->io;
+
+	weft_mem_mark(io->mf, &io->mark);
+}
+
+/* A part that was never sent does not get the minute that others get. */
+static bool weft_mem_qos_is_over(const struct weft_qos_item *item)
+{
+	const struct weft_mem_io *io = weft_mem_part_of(item)->io;
+
+	return READ_ONCE(io->cancelled) || weft_mem_is_abandoned(io);
+}
+
+static void weft_mem_qos_send(struct weft_qos_item *item)
+{
+	struct weft_mem_part *part = weft_mem_part_of(item);
+
+	if (weft_mem_qos_is_over(item))
+		weft_mem_part_fail(part, -ECANCELED);
+	else
+		weft_mem_part_send(part);
+}
+
+static const struct weft_qos_item_ops weft_mem_qos_ops = {
+	.send		= weft_mem_qos_send,
+	.held		= weft_mem_qos_held,
+	.is_over	= weft_mem_qos_is_over,
+};
+
+/* Returns true if the part is held for its class. It may be gone then. */
+static noinline bool weft_mem_part_is_held(struct weft_mem_part *part)
+{
+	part->classed = true;
+	part->qos.ops = &weft_mem_qos_ops;
+	part->qos.class = part->io->class;
+	part->qos.bytes = part->op.length;
+	return weft_qos_begin(part->member, &part->qos);
 }
 
 /* Returns the error if a held part must fail now, or 0. */

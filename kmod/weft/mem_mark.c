@@ -80,17 +80,22 @@ void weft_mem_mark_exit(struct weft_mem_file *mf)
  *
  * Only the first call has an effect.
  *
- * Context: process context; does not sleep.
+ * Context: any.
  */
 void weft_mem_mark(struct weft_mem_file *mf, struct weft_mem_mark *mark)
 {
-	if (mark->state != WEFT_MEM_MARK_NONE)
+	unsigned long flags;
+
+	if (READ_ONCE(mark->state) != WEFT_MEM_MARK_NONE)
 		return;
-	spin_lock_irq(&mf->marks_lock);
-	mark->state = WEFT_MEM_MARK_QUEUED;
-	list_add_tail(&mark->list, &mf->marks);
-	queue_work(weft_mem_mark_wq, &mf->mark_work);
-	spin_unlock_irq(&mf->marks_lock);
+	spin_lock_irqsave(&mf->marks_lock, flags);
+	/* Parts of one command can be held in several places. */
+	if (mark->state == WEFT_MEM_MARK_NONE) {
+		WRITE_ONCE(mark->state, WEFT_MEM_MARK_QUEUED);
+		list_add_tail(&mark->list, &mf->marks);
+		queue_work(weft_mem_mark_wq, &mf->mark_work);
+	}
+	spin_unlock_irqrestore(&mf->marks_lock, flags);
 }
 
 /**

@@ -34,7 +34,9 @@
  * DOC: held commands
  *
  * A work sends them. A timer queues the work when the next command is due, and so
- * does a completion. The timer runs only while a command is held.
+ * does a completion. The timer runs only while a command is held. Commands on
+ * registered memory whose process was killed are not sent: they fail when they are
+ * the oldest.
  */
 #include "qos.h"
 
@@ -267,7 +269,12 @@ static bool weft_qos_collect(struct weft_qos_member *qm, u8 class, u64 now,
 	u64 wait;
 
 	while ((item = list_first_entry_or_null(&queue->held, struct weft_qos_item, list))) {
-		wait = weft_qos_take(qm, item, now);
+		if (item->ops->is_over && item->ops->is_over(item)) {
+			queue->in_flight += item->bytes;
+			wait = 0;
+		} else {
+			wait = weft_qos_take(qm, item, now);
+		}
 		if (wait) {
 			weft_qos_arm(qm, now, wait);
 			return false;
@@ -300,20 +307,20 @@ static void weft_qos_work(struct work_struct *work)
 	spin_unlock_irq(&qm->lock);
 	blk_start_plug(&plug);
 	list_for_each_entry_safe(item, next, &ready, list)
-		item->send(item);
+		item->ops->send(item);
 	blk_finish_plug(&plug);
 }
 
 /**
  * weft_qos_begin() - a command that may be held is about to be sent to its member
  * @member: the member
- * @item: embedded in the command; @send, @bytes and @class are set, and the class
+ * @item: embedded in the command; @ops, @bytes and @class are set, and the class
  *	is not WEFT_IO_CLASS_NONE
  *
  * Undo with weft_qos_end().
  *
  * Context: process context.
- * Return: true if it is held: then @item->send will send it, and the command may
+ * Return: true if it is held: then @item->ops->send will send it, and the command may
  * be gone already.
  */
 bool weft_qos_begin(struct weft_member *member, struct weft_qos_item *item)
@@ -335,6 +342,8 @@ bool weft_qos_begin(struct weft_member *member, struct weft_qos_item *item)
 		list_add_tail(&item->list, &queue->held);
 		queue->count++;
 		queue->stalls++;
+		if (item->ops->held)
+			item->ops->held(item);
 		if (wait)
 			weft_qos_arm(qm, now, wait);
 	}

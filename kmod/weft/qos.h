@@ -26,20 +26,35 @@ struct cgroup;
 /* Larger feed commands are told apart by size: to 64 KiB, to 256 KiB, and larger. */
 #define WEFT_QOS_SIZES		3
 
+struct weft_qos_item;
+
+/**
+ * struct weft_qos_item_ops - what differs between commands on the two paths
+ * @send: sends a command that was held; process context
+ * @held: the command is held from now on; under the member's lock. May be NULL
+ * @is_over: nobody waits for the command any more, so it is not held further and
+ *	@send ends it; under the member's lock. May be NULL
+ */
+struct weft_qos_item_ops {
+	void (*send)(struct weft_qos_item *item);
+	void (*held)(struct weft_qos_item *item);
+	bool (*is_over)(const struct weft_qos_item *item);
+};
+
 /**
  * struct weft_qos_item - a command that may be held
  * @list: in a queue, while it is held
- * @send: sends it; process context
+ * @ops: of its path
  * @held_at: when it began to be held, in nanoseconds
  * @bytes: its size
  * @class: its class, enum weft_io_class
  */
 struct weft_qos_item {
-	struct list_head	list;
-	void			(*send)(struct weft_qos_item *item);
-	u64			held_at;
-	u32			bytes;
-	u8			class;
+	struct list_head		list;
+	const struct weft_qos_item_ops	*ops;
+	u64				held_at;
+	u32				bytes;
+	u8				class;
 };
 
 /**

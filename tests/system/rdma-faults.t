@@ -44,6 +44,23 @@ ok "both carry I/O" test "$d1" -ge 10 -a "$d2" -ge 10
 ok "a memory of many regions is registered for good" \
 	weft-memtest v verify pages --persistent --size=$((96 << 20))
 
+# --- A killed program: what QoS held of it, for half a minute, is not sent any more
+held() { [ "$(weftctl qos v --json | json '[.qos.members[].background.held] | add')" -gt 20 ]; }
+ok "background I/O is limited" weftctl qos v --background-max 1M/s
+weft-memtest v load pages --depth=512 --largest=262144 >/dev/null 2>&1 & loader=$!
+ok "commands on registered memory are held" until_true 20 held
+start=$SECONDS
+kill -9 $loader
+wait $loader 2>/dev/null
+took=$((SECONDS - start))
+if grep -q " io_uring_cmd_mark_cancelable" /proc/kallsyms; then
+	ok "a killed program is gone at once ($took s)" test "$took" -lt 8
+else
+	skip "a killed program is gone at once" "io_uring of this kernel does not cancel its commands (6.7)"
+fi
+ok "it is not limited any more" weftctl qos v --off
+ok "registered memory, verified" weft-memtest v verify pages --count=12
+
 # ended PORT REASON: of each path to that port, how many associations of its controller ended for it.
 ended() {
 	status_of v "[.members[].paths[] | select(.target | endswith(\":$1\")) |
