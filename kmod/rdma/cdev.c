@@ -170,6 +170,9 @@ WEFT_ATTR(model, "%s", ctrl->info.model);
 WEFT_ATTR(serial, "%s", ctrl->info.serial);
 WEFT_ATTR(firmware_rev, "%s", ctrl->info.firmware);
 WEFT_ATTR(queue_count, "%u", ctrl->queue_count);
+WEFT_ATTR(io_queues, "%u", ctrl->opts.io_queues);
+WEFT_ATTR(poll_queues, "%u", ctrl->opts.poll_queues);
+WEFT_ATTR(queue_size, "%u", ctrl->opts.queue_size);
 WEFT_ATTR(sqsize, "%u", ctrl->set.queue_depth);
 WEFT_ATTR(numa_node, "%d", ctrl->node);
 WEFT_ATTR(p2pdma, "%d", ctrl->p2pdma);
@@ -262,6 +265,9 @@ static struct attribute *weft_ctrl_attrs[] = {
 	&dev_attr_serial.attr,
 	&dev_attr_firmware_rev.attr,
 	&dev_attr_queue_count.attr,
+	&dev_attr_io_queues.attr,
+	&dev_attr_poll_queues.attr,
+	&dev_attr_queue_size.attr,
 	&dev_attr_sqsize.attr,
 	&dev_attr_numa_node.attr,
 	&dev_attr_p2pdma.attr,
