@@ -171,7 +171,7 @@ class Plan:
         self.add("unit", host.unit, "address,undefined", ("weft-unit", *host.LIBRARY_TESTS, "weft-examples-unit"))
         if not quick:
             self.add("unit, threads", host.unit, "thread", (*host.LIBRARY_TESTS, "weft-examples-unit"))
-            self.add("fuzz", host.fuzz, 300 if everything else 10)
+            self.add("fuzz", host.fuzz, 300 if everything else 4)
         if everything:  # beyond AddressSanitizer, it finds reads of uninitialized memory
             self.add("unit, valgrind", host.unit, "", ("weft-unit", *host.LIBRARY_TESTS), memcheck)
 
