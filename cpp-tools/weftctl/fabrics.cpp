@@ -89,9 +89,9 @@ nvme_fabrics_config config_of(const connect_options& options)
     nvme_fabrics_config config;
     nvmf_default_config(&config);
     if (options.queues)
-        config.nr_io_queues = options.queues;
+        config.nr_io_queues = *options.queues;
     if (options.queue_depth)
-        config.queue_size = options.queue_depth;
+        config.queue_size = *options.queue_depth;
     if (options.keep_alive)
         config.keep_alive_tmo = *options.keep_alive;
     if (options.reconnect_delay)
@@ -155,9 +155,9 @@ result<std::string> create_own(const nvme_address& at, const std::string& subnqn
     request.address = at.address;
     request.service = std::to_string(at.port);
     request.host_address = options.host_address;
-    request.io_queues = static_cast<std::uint32_t>(options.queues);
-    request.poll_queues = static_cast<std::uint32_t>(options.poll_queues);
-    request.queue_size = static_cast<std::uint32_t>(options.queue_depth);
+    request.io_queues = static_cast<std::uint32_t>(options.queues.value_or(0));
+    request.poll_queues = static_cast<std::uint32_t>(options.poll_queues.value_or(0));
+    request.queue_size = static_cast<std::uint32_t>(options.queue_depth.value_or(0));
     request.keep_alive = static_cast<std::uint32_t>(options.keep_alive.value_or(0));
     request.reconnect_delay = static_cast<std::uint32_t>(options.reconnect_delay.value_or(0));
     request.ctrl_loss_timeout = options.ctrl_loss_timeout;

@@ -19,9 +19,9 @@ struct connect_options {
     std::string host_address;
     std::string host_interface;
     std::string initiator;              ///< "weft" or "nvme"; empty: weft's own if it supports the transport
-    int queues = 0;                     ///< I/O queues, 0: one per processor
-    int poll_queues = 0;                ///< additional queues for polling; only weft's own initiator
-    int queue_depth = 0;                ///< entries of each
+    std::optional<int> queues;          ///< I/O queues; otherwise one per processor
+    std::optional<int> poll_queues;     ///< additional queues for polling; only weft's own initiator
+    std::optional<int> queue_depth;     ///< entries of each
     std::optional<int> keep_alive;      ///< seconds
     std::optional<int> reconnect_delay; ///< seconds
     std::optional<int> ctrl_loss_timeout; ///< seconds, -1: without limit

@@ -2,9 +2,60 @@
 #include "member_links.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 namespace weft
 {
+
+namespace
+{
+
+/// One queue pair per CPU, node and target would be too many for a fabric: at most 64 for a volume.
+int queues_for(std::size_t members)
+{
+    return std::max<int>(2, 64 / static_cast<int>(members));
+}
+
+} // namespace
+
+result<connection> member_links::link(const member_uri& uri, const connect_options& options)
+{
+    auto link = connect(uri.at, uri.subnqn, options);
+    if (link && link->made)
+        made_.push_back(*link);
+    return link;
+}
+
+std::vector<error> member_links::reach(const std::vector<member_path>& members)
+{
+    std::vector<error> absent;
+    devices_.clear();
+    const auto disk_of = [&](const member_path& member) -> result<std::string> {
+        std::error_code ignored;
+        if (!is_uri(member.at)) {
+            if (std::filesystem::is_block_file(member.at, ignored))
+                return std::filesystem::canonical(member.at, ignored);
+            return fail(exit_code::missing, "{} is not there", member.at);
+        }
+        const auto uri = parse_member_uri(member.at);
+        if (!uri)
+            return std::unexpected(uri.error());
+        auto options = member.options;
+        if (!options.queues)
+            options.queues = queues_for(members.size());
+        const auto link = this->link(*uri, options);
+        return link ? namespace_disk(*link, *uri) : std::unexpected(link.error());
+    };
+    for (const auto& member : members) {
+        auto disk = disk_of(member);
+        if (!disk)
+            absent.push_back(disk.error());
+        // The stock host has one disk for all paths to a namespace.
+        else if (std::ranges::find(devices_, *disk) == devices_.end())
+            devices_.push_back(std::move(*disk));
+    }
+    return absent;
+}
 
 result<member_links> member_links::resolve(const std::vector<std::string>& members,
                                            const connect_options& options)
@@ -20,20 +71,16 @@ result<member_links> member_links::resolve(const std::vector<std::string>& membe
         uris.push_back(std::move(*uri));
     }
 
-    // One queue pair per CPU, node and target would be too many for a fabric: at most 64 for a
-    // volume.
     auto limited = options;
     if (!limited.queues && !uris.empty())
-        limited.queues = std::max<int>(2, 64 / static_cast<int>(members.size()));
+        limited.queues = queues_for(members.size());
 
     member_links links;
     std::vector<connection> found;
     for (const auto& uri : uris) {
-        auto link = connect(uri.at, uri.subnqn, limited);
+        auto link = links.link(uri, limited);
         if (!link)
             return std::unexpected(link.error());
-        if (link->made)
-            links.made_.push_back(*link);
         found.push_back(std::move(*link));
     }
     auto uri = uris.begin();

@@ -2,7 +2,7 @@
 /// Converts members, which the user names by device or URI, to devices.
 #pragma once
 
-#include "fabrics.hpp"
+#include "volume_file.hpp"
 
 #include <string>
 #include <vector>
@@ -18,6 +18,10 @@ public:
     /// Connects the members that are not connected. Keeps their order.
     [[nodiscard]] static result<member_links> resolve(const std::vector<std::string>& members,
                                                       const connect_options& options = {});
+    member_links() = default;
+    /// Connects those that can be connected now; devices() are theirs. Returns why the others are not there.
+    /// May be called again.
+    [[nodiscard]] std::vector<error> reach(const std::vector<member_path>& members);
     member_links(member_links&& other) noexcept
         : devices_(std::move(other.devices_)), made_(std::exchange(other.made_, {}))
     {
@@ -31,7 +35,7 @@ public:
     void keep() { made_.clear(); }
 
 private:
-    member_links() = default;
+    [[nodiscard]] result<connection> link(const member_uri& uri, const connect_options& options);
 
     std::vector<std::string> devices_;
     std::vector<connection> made_;

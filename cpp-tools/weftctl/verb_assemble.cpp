@@ -4,6 +4,7 @@
 #include "members.hpp"
 #include "netlink.hpp"
 #include "verbs.hpp"
+#include "volume_file.hpp"
 #include "waiting.hpp"
 
 #include <chrono>
@@ -19,6 +20,7 @@ struct verb_options {
     std::string name;
     std::vector<std::string> devices;
     bool all = false;
+    bool saved = false;
     unsigned int wait = 0;
     bool dry_run = false;
     connect_options connecting;
@@ -144,10 +146,34 @@ result<exit_code> run_all(const verb_options& options, renderer& out)
     return worst;
 }
 
+/// Members and their options are in the files.
+result<exit_code> run_saved(const verb_options& options, renderer& out)
+{
+    if (!options.devices.empty())
+        return fail(exit_code::usage, "--saved takes the members from the file of the volume: name none");
+    std::vector<action> actions;
+    auto worst = exit_code::ok;
+    for (const auto& name : options.all ? saved_volumes() : std::vector{options.name}) {
+        const auto done = assemble_saved(name, options.assembly, options.wait, options.dry_run);
+        if (done) {
+            actions.insert(actions.end(), done->begin(), done->end());
+        } else {
+            out.failure(done.error());
+            worst = done.error().code;
+        }
+    }
+    if (actions.empty() && worst == exit_code::ok)
+        actions.push_back({"assemble", "", "no volume is saved", false, false});
+    out.actions(actions);
+    return worst;
+}
+
 result<exit_code> run_assemble(const verb_options& options, renderer& out)
 {
     if (options.all == !options.name.empty())
         return fail(exit_code::usage, "name a volume, or give --all");
+    if (options.saved)
+        return run_saved(options, out);
     return options.all ? run_all(options, out) : run_one(options, out);
 }
 
@@ -188,6 +214,8 @@ verb add_assemble(CLI::App& app)
         "block devices, or rdma://ADDRESS[:PORT]/SUBNQN[?ns=1] and tcp://..., in any order; all block "
         "devices are searched otherwise");
     command->add_flag("--all", options->all, "every volume that is complete");
+    command->add_flag("--saved", options->saved,
+                      "as weftctl save has written it; with --all every volume that is saved");
     command->add_option("--wait", options->wait, "seconds to wait for members that are not there yet")
         ->check(CLI::Range(0, 86400));
     command->add_flag("--read-only", options->assembly.read_only, "claim and write nothing");
@@ -202,12 +230,17 @@ verb add_assemble(CLI::App& app)
         R"(One host writes to a volume. While its heartbeat is seen, another host is refused; when it has
 stopped, another host needs --take-over.
 
+With --saved, members, options and settings are those of /etc/weft/volumes/NAME.toml (weftctl-save(8)). If the volume is
+assembled already, paths that it lacks are added, and the settings are set again. One path to each member is enough to
+assemble it; with --wait, the others are tried again for that time.
+
 Examples:
   weftctl assemble data
   weftctl assemble data /dev/nvme1n1 /dev/nvme2n1
   weftctl assemble data rdma://10.0.0.1/nqn.2014-08.org.example:a rdma://10.0.0.2/nqn.2014-08.org.example:b --wait 60
   weftctl assemble data --read-only
   weftctl assemble data --dry-run
+  weftctl assemble data --saved --wait 60
   weftctl assemble --all)");
     return {command, [options](renderer& out) {
                 options->assembly.host_nqn = options->connecting.host_nqn;

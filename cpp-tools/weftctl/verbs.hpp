@@ -38,6 +38,8 @@ struct verb {
 [[nodiscard]] verb add_disconnect(CLI::App& app);
 [[nodiscard]] verb add_path(CLI::App& app);
 [[nodiscard]] verb add_qos(CLI::App& app);
+[[nodiscard]] verb add_save(CLI::App& app);
+[[nodiscard]] verb add_config(CLI::App& app);
 [[nodiscard]] verb add_top(CLI::App& app);
 [[nodiscard]] verb add_doctor(CLI::App& app);
 [[nodiscard]] verb add_topology(CLI::App& app);
@@ -61,5 +63,10 @@ struct assemble_options {
 /// Assembles a volume of these devices.
 [[nodiscard]] result<void> assemble_volume(const std::string& name, const std::vector<std::string>& devices,
                                            const assemble_options& options);
+
+/// Assembles a saved volume and adds its paths. Tries again for `wait` seconds while a member, and then a
+/// path, is not there; tells systemd as soon as the volume is assembled. Returns what was done.
+[[nodiscard]] result<std::vector<action>>
+assemble_saved(const std::string& name, const assemble_options& options, unsigned int wait, bool dry_run);
 
 } // namespace weft

@@ -5,6 +5,7 @@
 #include "host.hpp"
 #include "members.hpp"
 #include "netlink.hpp"
+#include "volume_file.hpp"
 
 #include <algorithm>
 #include <ctime>
@@ -83,6 +84,20 @@ void diagnose_owner(diagnoses& found, const member_set& set)
              "only its owner writes to a volume", ""});
 }
 
+void diagnose_saved(diagnoses& found, const std::vector<volume_status>& assembled)
+{
+    for (const auto& name : saved_volumes())
+        if (const auto file = load_volume_file(name); !file)
+            found.push_back({severity::problem, "volumes", file.error().text,
+                             "the volume is not assembled at boot",
+                             fmt::format("correct the file; weftctl config check {}", name)});
+        else if (std::ranges::none_of(assembled, [&](const auto& one) { return one.name == name; }))
+            found.push_back(
+                {severity::warning, "volumes", fmt::format("volume {} is saved and not assembled", name),
+                 "its service does not run, or waits for a member",
+                 fmt::format("weftctl assemble {0} --saved; journalctl -u weft-assemble@{0}", name)});
+}
+
 void diagnose_exports(diagnoses& found)
 {
     const auto book = export_book::load();
@@ -125,6 +140,7 @@ void diagnose_volumes(diagnoses& found)
             if (std::none_of(assembled.begin(), assembled.end(),
                              [&](const auto& v) { return v.uuid == set.uuid; }))
                 diagnose_owner(found, set);
+    diagnose_saved(found, assembled);
     diagnose_exports(found);
 }
 

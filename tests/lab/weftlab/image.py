@@ -18,7 +18,7 @@ linux-image-amd64 linux-headers-amd64 dkms udev kmod iproute2 pciutils procps ut
 fio nvme-cli rdma-core ibverbs-utils xfsprogs e2fsprogs mdadm dmsetup python3 strace
 build-essential cmake pkg-config sparse uuid-dev libcli11-dev nlohmann-json3-dev libmnl-dev libblkid-dev libfmt-dev
 libexpected-dev libisal-dev liburing-dev libnvme-dev librdmacm-dev libibverbs-dev
-libarchive-dev libkmod-dev libmount-dev libsmartcols-dev
+libarchive-dev libkmod-dev libmount-dev libsmartcols-dev libtomlplusplus-dev
 flex bison bc libelf-dev libssl-dev xz-utils zstd rsync fdisk psmisc iputils-ping systemd-sysv dbus
 openssl jq man-db bash-completion ethtool xxd
 debhelper dh-dkms mokutil gnuplot-nox sysstat

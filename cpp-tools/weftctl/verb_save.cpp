@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "fabrics.hpp"
+#include "netlink.hpp"
+#include "sysfile.hpp"
+#include "verbs.hpp"
+#include "volume_file.hpp"
+
+#include <charconv>
+#include <filesystem>
+
+namespace weft
+{
+
+namespace
+{
+
+namespace fs = std::filesystem;
+
+struct save_options {
+    std::vector<std::string> names;
+    bool dry_run = false;
+};
+
+/// A whole number in an attribute; unset if it is missing, or a word as "off".
+std::optional<int> number_in(const fs::path& attribute)
+{
+    const auto text = read_text(attribute).value_or("");
+    int number = 0;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return problem == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
+std::optional<int> unless_negative(std::optional<int> number)
+{
+    return number && *number < 0 ? std::nullopt : number;
+}
+
+std::optional<int> unless_zero(std::optional<int> number)
+{
+    return number && *number == 0 ? std::nullopt : number;
+}
+
+/// The options that a controller was connected with, from its attributes. The stock host does not tell its
+/// numbers of queues.
+connect_options options_of(const connection& link)
+{
+    const bool own = link.initiator == "weft";
+    const fs::path folder = fs::path(own ? "/sys/class/weft-rdma" : "/sys/class/nvme") / link.controller;
+    connect_options options;
+    options.host_address = link.host_address;
+    options.keep_alive = unless_zero(number_in(folder / "kato"));
+    options.reconnect_delay = unless_zero(number_in(folder / "reconnect_delay"));
+    options.ctrl_loss_timeout = number_in(folder / "ctrl_loss_tmo").value_or(-1);
+    options.fast_io_fail_timeout = unless_negative(number_in(folder / "fast_io_fail_tmo"));
+    if (!own) {
+        options.host_interface = address_field(read_text(folder / "address").value_or(""), "host_iface");
+        if (link.at.transport == "rdma")
+            options.initiator = "nvme";
+        return options;
+    }
+    options.queues = number_in(folder / "io_queues");
+    options.poll_queues = unless_zero(number_in(folder / "poll_queues"));
+    options.queue_depth = number_in(folder / "queue_size");
+    options.tos = unless_negative(number_in(folder / "tos"));
+    options.background_tos = unless_negative(number_in(folder / "background_tos"));
+    return options;
+}
+
+member_path path_of(const path_status& path, const std::vector<connection>& links)
+{
+    const auto nsid = disk_nsid(path.disk);
+    for (const auto& link : links)
+        if (nsid && link.controller == path.controller)
+            return {member_uri{link.at, link.subnqn, *nsid}.text(), options_of(link)};
+    return {stable_path("/dev/" + path.disk), {}};
+}
+
+result<volume_file> describe(netlink& kernel, const std::string& name)
+{
+    const auto volume = kernel.volume(name);
+    if (!volume)
+        return std::unexpected(volume.error());
+    const auto qos = kernel.qos(name, 0);
+    if (!qos)
+        return std::unexpected(qos.error());
+    volume_file file;
+    file.name = name;
+    file.uuid = volume->uuid;
+    file.read_only = volume->read_only;
+    file.iostats = volume->iostats;
+    file.iopolicy = volume->iopolicy;
+    file.no_path_timeout = number_in("/sys/block/weft!" + name + "/weft/no_path_timeout");
+    if (qos->on)
+        file.qos = words_of(*qos);
+    const auto links = connections();
+    for (const auto& member : volume->members)
+        for (const auto& path : member.paths)
+            file.paths.push_back(path_of(path, links));
+    return file;
+}
+
+result<exit_code> run_save(const save_options& options, renderer& out)
+{
+    auto kernel = netlink::open();
+    if (!kernel)
+        return std::unexpected(kernel.error());
+    std::vector<action> actions;
+    for (const auto& name : options.names) {
+        const auto file = describe(*kernel, name);
+        if (!file)
+            return std::unexpected(file.error());
+        const auto path = volume_file_path(name);
+        if (!options.dry_run)
+            if (auto done = replace_file(path, format_volume_file(*file)); !done)
+                return std::unexpected(done.error());
+        actions.push_back({"save", name,
+                           fmt::format("saved volume {0} as {1}; 'systemctl enable weft-assemble@{0}' "
+                                       "assembles it at boot",
+                                       name, path.string()),
+                           options.dry_run});
+    }
+    out.actions(actions);
+    return exit_code::ok;
+}
+
+} // namespace
+
+verb add_save(CLI::App& app)
+{
+    auto options = std::make_shared<save_options>();
+    auto* command =
+        app.add_subcommand("save", "write how an assembled volume is made up to a file, for the next boot");
+    command->add_option("NAME", options->names, "of assembled volumes")->required();
+    command->add_flag("--dry-run", options->dry_run, "say what would be written, and write nothing");
+    command->footer(
+        R"(Writes /etc/weft/volumes/NAME.toml: all paths to all members with their connect options, whether the
+volume is read-only, iopolicy, no_path_timeout, and the QoS settings. 'weftctl assemble NAME --saved' assembles the volume
+from it, and so does weft-assemble@NAME.service at boot. A text editor can change the file; 'weftctl config check' checks it:
+
+  uuid = "2c9a6b6e-6c4e-4f0e-9d5b-0d6a4f0a7b11"
+  members = [
+      "rdma://10.0.0.1/nqn.2014-08.org.example:a",
+      { at = "rdma://10.1.0.1/nqn.2014-08.org.example:a", host_address = "10.1.0.9" },
+      "/dev/disk/by-id/nvme-eui.0025388b710116a1",
+  ]
+  no_path_timeout = 600
+
+  [connect]
+  keep_alive = 5
+
+  [qos]
+  feed_latency = "500us"
+
+The keys of [connect] are the connect options of weftctl-assemble(8) and those of [qos] the options of weftctl-qos(8), with '_'
+for '-'. A member with options of its own is a table.
+
+A mount of the volume in /etc/fstab waits for the volume:
+
+  /dev/weft/data /data xfs _netdev,nofail,x-systemd.requires=weft-assemble@data.service 0 0
+
+Examples:
+  weftctl save data
+  systemctl enable weft-assemble@data)");
+    return {command, [options](renderer& out) { return run_save(*options, out); }};
+}
+
+} // namespace weft

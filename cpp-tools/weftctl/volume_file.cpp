@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "volume_file.hpp"
+
+#include "superblock.hpp"
+#include "sysfile.hpp"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <toml++/toml.h>
+#include <uuid/uuid.h>
+
+namespace weft
+{
+
+namespace
+{
+
+const std::filesystem::path folder = "/etc/weft/volumes";
+
+struct number_key {
+    const char* key;
+    std::optional<int> connect_options::*value;
+    int least, most;
+};
+
+constexpr std::array number_keys{
+    number_key{"queues", &connect_options::queues, 1, 65535},
+    number_key{"poll_queues", &connect_options::poll_queues, 1, 65535},
+    number_key{"queue_depth", &connect_options::queue_depth, 16, 1024},
+    number_key{"keep_alive", &connect_options::keep_alive, 1, 86400},
+    number_key{"reconnect_delay", &connect_options::reconnect_delay, 1, 86400},
+    number_key{"ctrl_loss_timeout", &connect_options::ctrl_loss_timeout, -1, 86400},
+    number_key{"fast_io_fail_timeout", &connect_options::fast_io_fail_timeout, 0, 86400},
+    number_key{"tos", &connect_options::tos, 0, 255},
+    number_key{"background_tos", &connect_options::background_tos, 0, 255},
+};
+
+struct text_key {
+    const char* key;
+    std::string connect_options::*value;
+};
+
+constexpr std::array text_keys{
+    text_key{"host_nqn", &connect_options::host_nqn},
+    text_key{"host_id", &connect_options::host_id},
+    text_key{"host_address", &connect_options::host_address},
+    text_key{"host_interface", &connect_options::host_interface},
+    text_key{"transport", &connect_options::initiator},
+};
+
+/// A setting of QoS: text, or a number without a unit.
+struct qos_key {
+    std::string key;
+    std::string& value;
+};
+
+std::vector<qos_key> qos_keys(qos_words& words)
+{
+    std::vector<qos_key> keys{{"feed_latency", words.feed_latency},
+                              {"background_floor", words.floor},
+                              {"background_latency", words.background_latency},
+                              {"background_weight", words.weight},
+                              {"background_from", words.background_from},
+                              {"reads", words.reads},
+                              {"writes", words.writes}};
+    for (std::size_t i = 0; i < io_classes.size(); i++) {
+        const std::string name = io_classes[i];
+        keys.push_back({name + "_max", words.max_rate[i]});
+        keys.push_back({name + "_max_iops", words.max_ios[i]});
+    }
+    return keys;
+}
+
+/// Reads the keys of one table. Keeps the first error; what was not asked for is an error, too.
+class table_reader
+{
+public:
+    table_reader(const toml::table& table, std::string where) : table_(table), where_(std::move(where)) {}
+
+    [[nodiscard]] const toml::node* take(std::string_view key)
+    {
+        known_.emplace(key);
+        return table_.get(key);
+    }
+
+    void text(std::string_view key, std::string& to)
+    {
+        if (const auto* node = take(key)) {
+            if (const auto value = node->value_exact<std::string>(); value && !value->empty())
+                to = *value;
+            else
+                refuse(*node, fmt::format("{} is a text in quotes", key));
+        }
+    }
+
+    void boolean(std::string_view key, bool& to)
+    {
+        if (const auto* node = take(key)) {
+            if (const auto value = node->value_exact<bool>())
+                to = *value;
+            else
+                refuse(*node, fmt::format("{} is true or false", key));
+        }
+    }
+
+    void number(std::string_view key, std::optional<int>& to, int least, int most)
+    {
+        if (const auto* node = take(key)) {
+            if (const auto value = node->value_exact<std::int64_t>();
+                value && *value >= least && *value <= most)
+                to = static_cast<int>(*value);
+            else
+                refuse(*node, fmt::format("{} is a whole number from {} to {}", key, least, most));
+        }
+    }
+
+    void words(std::string_view key, std::string& to)
+    {
+        if (const auto* node = take(key); node && node->is_integer())
+            to = std::to_string(*node->value<std::int64_t>());
+        else
+            text(key, to);
+    }
+
+    void refuse(const toml::node& node, const std::string& why) { refuse(node.source(), why); }
+    void refuse(const toml::source_region& at, const std::string& why)
+    {
+        if (!problem_)
+            problem_ = error{exit_code::usage,
+                             fmt::format("{}:{}:{}: {}", where_, at.begin.line, at.begin.column, why)};
+    }
+
+    /// Call it last.
+    [[nodiscard]] result<void> done()
+    {
+        for (const auto& [key, node] : table_)
+            if (!known_.contains(std::string(key.str())))
+                refuse(key.source(), fmt::format("{} is not a key here; these are: {}", key.str(),
+                                                 fmt::join(known_, ", ")));
+        return problem_ ? result<void>(std::unexpected(*problem_)) : result<void>();
+    }
+
+private:
+    const toml::table& table_;
+    std::string where_;
+    std::set<std::string> known_;
+    std::optional<error> problem_;
+};
+
+void read_options(table_reader& in, connect_options& options)
+{
+    for (const auto& [key, value, least, most] : number_keys)
+        in.number(key, options.*value, least, most);
+    for (const auto& [key, value] : text_keys)
+        in.text(key, options.*value);
+    if (!options.initiator.empty() && options.initiator != "weft" && options.initiator != "nvme")
+        in.refuse(*in.take("transport"), "transport is \"weft\" or \"nvme\"");
+}
+
+result<void> check_path(const member_path& path)
+{
+    if (!is_uri(path.at))
+        return path.at.starts_with("/")
+                   ? result<void>()
+                   : fail(exit_code::usage,
+                          "'{}' is neither a URI, as rdma://10.0.0.1/nqn.2014-08.org.example:a, "
+                          "nor the full name of a device",
+                          path.at);
+    const auto uri = parse_member_uri(path.at);
+    return uri ? result<void>() : result<void>(std::unexpected(uri.error()));
+}
+
+/// A string, or a table with options of its own beyond `common`.
+result<member_path> read_path(const toml::node& node, const connect_options& common, const std::string& where)
+{
+    const toml::table none;
+    const auto* table = node.as_table();
+    table_reader in(table ? *table : none, where);
+    member_path path{{}, common};
+    if (const auto text = node.value_exact<std::string>())
+        path.at = *text;
+    else if (!table)
+        in.refuse(node, "a member is a text in quotes, or a table { at = \"...\" } with its own options");
+    else {
+        in.text("at", path.at);
+        read_options(in, path.options);
+        if (path.at.empty())
+            in.refuse(node, "the table of a member has at = \"URI or device\"");
+    }
+    if (!path.at.empty())
+        if (const auto good = check_path(path); !good)
+            in.refuse(node, good.error().text);
+    if (const auto good = in.done(); !good)
+        return std::unexpected(good.error());
+    return path;
+}
+
+result<void> read_members(table_reader& in, const connect_options& common, volume_file& file,
+                          const std::string& where)
+{
+    const auto* node = in.take("members");
+    const auto* array = node ? node->as_array() : nullptr;
+    if (!array || array->empty())
+        return fail(
+            exit_code::usage,
+            "{}: the file names no members: members = [ \"URI or device\", ... ] lists all paths to them",
+            where);
+    for (const auto& element : *array) {
+        auto path = read_path(element, common, where);
+        if (!path)
+            return std::unexpected(path.error());
+        const bool known = std::ranges::any_of(file.paths, [&](const member_path& other) {
+            return other.at == path->at && other.options.host_address == path->options.host_address;
+        });
+        if (known)
+            in.refuse(element, fmt::format("{} is there twice", path->at));
+        file.paths.push_back(std::move(*path));
+    }
+    return {};
+}
+
+/// The table of that name; an empty one if the file has none.
+const toml::table& sub_table(table_reader& in, std::string_view key, const toml::table& none)
+{
+    const auto* node = in.take(key);
+    if (!node)
+        return none;
+    if (!node->is_table())
+        in.refuse(*node, fmt::format("{0} is a table, which begins with a line [{0}]", key));
+    return node->is_table() ? *node->as_table() : none;
+}
+
+result<qos_words> read_qos(const toml::table& table, const std::string& where)
+{
+    qos_words words;
+    table_reader in(table, where);
+    for (const auto& [key, value] : qos_keys(words))
+        in.words(key, value);
+    for (std::size_t i = 0; i < io_classes.size(); i++) {
+        std::string path;
+        in.text(std::string(io_classes[i]) + "_cgroup", path);
+        words.cgroup[i] = path;
+    }
+    if (const auto valid = parse_qos(words, {}); !valid)
+        in.refuse(table, valid.error().text);
+    if (const auto good = in.done(); !good)
+        return std::unexpected(good.error());
+    return words;
+}
+
+result<volume_file> read_file(const toml::table& table, const std::string& name, const std::string& where)
+{
+    const toml::table none;
+    volume_file file;
+    file.name = name;
+    table_reader in(table, where);
+    in.text("uuid", file.uuid);
+    uuid_t parsed;
+    if (!file.uuid.empty() && uuid_parse(file.uuid.c_str(), parsed))
+        in.refuse(*in.take("uuid"), fmt::format("'{}' is not a UUID", file.uuid));
+    in.boolean("read_only", file.read_only);
+    in.boolean("iostats", file.iostats);
+    in.text("iopolicy", file.iopolicy);
+    if (!file.iopolicy.empty() && file.iopolicy != "round-robin" && file.iopolicy != "numa")
+        in.refuse(*in.take("iopolicy"), "iopolicy is \"round-robin\" or \"numa\"");
+    in.number("no_path_timeout", file.no_path_timeout, -1, INT_MAX);
+
+    connect_options common;
+    table_reader connect(sub_table(in, "connect", none), where);
+    read_options(connect, common);
+    if (const auto good = connect.done(); !good)
+        return std::unexpected(good.error());
+    if (const auto* node = in.take("qos"); node && node->is_table()) {
+        auto words = read_qos(*node->as_table(), where);
+        if (!words)
+            return std::unexpected(words.error());
+        file.qos = std::move(*words);
+    } else if (node) {
+        in.refuse(*node, "qos is a table, which begins with a line [qos]");
+    }
+    if (const auto good = read_members(in, common, file, where); !good)
+        return std::unexpected(good.error());
+    if (const auto good = in.done(); !good)
+        return std::unexpected(good.error());
+    return file;
+}
+
+/// What all paths by URI have in common: an option that one of them has differently, or lacks, is not part of
+/// it.
+connect_options common_options(const std::vector<member_path>& paths)
+{
+    connect_options common;
+    bool first = true;
+    for (const auto& path : paths) {
+        if (!is_uri(path.at))
+            continue;
+        if (std::exchange(first, false)) {
+            common = path.options;
+            continue;
+        }
+        for (const auto& one : number_keys)
+            if (common.*one.value != path.options.*one.value)
+                (common.*one.value).reset();
+        for (const auto& one : text_keys)
+            if (common.*one.value != path.options.*one.value)
+                (common.*one.value).clear();
+    }
+    return common;
+}
+
+toml::table options_table(const connect_options& options, const connect_options& without)
+{
+    toml::table table;
+    for (const auto& one : number_keys)
+        if (options.*one.value && options.*one.value != without.*one.value)
+            table.insert(one.key, *(options.*one.value));
+    for (const auto& one : text_keys)
+        if (!(options.*one.value).empty() && options.*one.value != without.*one.value)
+            table.insert(one.key, options.*one.value);
+    return table;
+}
+
+/// A value as TOML writes it, text in double quotes.
+std::string text_of(const toml::node& node)
+{
+    std::ostringstream out;
+    out << toml::toml_formatter(node, toml::format_flags::none);
+    return out.str();
+}
+
+std::string quoted(const std::string& text)
+{
+    return text_of(toml::value<std::string>(text));
+}
+
+/// "key = value" lines.
+std::string lines_of(const toml::table& table)
+{
+    std::string text;
+    for (const auto& [key, node] : table)
+        text += fmt::format("{} = {}\n", key.str(), text_of(node));
+    return text;
+}
+
+std::string path_line(const member_path& path, const connect_options& common)
+{
+    auto own = is_uri(path.at) ? options_table(path.options, common) : toml::table();
+    if (own.empty())
+        return fmt::format("    {},\n", quoted(path.at));
+    std::string text = fmt::format("    {{ at = {}", quoted(path.at));
+    for (const auto& [key, node] : own)
+        text += fmt::format(", {} = {}", key.str(), text_of(node));
+    return text + " },\n";
+}
+
+toml::table qos_table(qos_words words)
+{
+    toml::table table;
+    for (const auto& [key, value] : qos_keys(words))
+        if (!value.empty())
+            table.insert(key, value);
+    for (std::size_t i = 0; i < io_classes.size(); i++)
+        if (words.cgroup[i] && !words.cgroup[i]->empty())
+            table.insert(std::string(io_classes[i]) + "_cgroup", *words.cgroup[i]);
+    return table;
+}
+
+} // namespace
+
+std::filesystem::path volume_file_path(const std::string& name)
+{
+    return folder / (name + ".toml");
+}
+
+result<volume_file> parse_volume_file(std::string_view text, const std::string& name,
+                                      const std::string& where)
+{
+    try {
+        return read_file(toml::parse(text), name, where);
+    } catch (const toml::parse_error& problem) {
+        return fail(exit_code::usage, "{}:{}:{}: {}", where, problem.source().begin.line,
+                    problem.source().begin.column, problem.description());
+    }
+}
+
+std::string format_volume_file(const volume_file& file)
+{
+    const auto common = common_options(file.paths);
+    std::string text = fmt::format("# Volume {0}, for 'weftctl assemble {0} --saved' and "
+                                   "weft-assemble@{0}.service.\n",
+                                   file.name);
+    if (!file.uuid.empty())
+        text += fmt::format("uuid = {}\n", quoted(file.uuid));
+    text += "members = [\n";
+    for (const auto& path : file.paths)
+        text += path_line(path, common);
+    text += fmt::format("]\nread_only = {}\niostats = {}\n", file.read_only, file.iostats);
+    if (!file.iopolicy.empty())
+        text += fmt::format("iopolicy = {}\n", quoted(file.iopolicy));
+    if (file.no_path_timeout)
+        text += fmt::format("no_path_timeout = {}\n", *file.no_path_timeout);
+    if (const auto table = options_table(common, {}); !table.empty())
+        text += "\n[connect]\n" + lines_of(table);
+    if (file.qos)
+        text += "\n[qos]\n" + lines_of(qos_table(*file.qos));
+    return text;
+}
+
+result<volume_file> load_volume_file(const std::string& name)
+{
+    weft_why why{};
+    if (weft_name_check(name.c_str(), &why))
+        return fail(exit_code::usage, "{}", why.text);
+    const auto path = volume_file_path(name);
+    std::error_code ignored;
+    if (!std::filesystem::exists(path, ignored))
+        return fail(exit_code::missing,
+                    "volume {0} is not saved: {1} is not there; 'weftctl save {0}' makes it", name,
+                    path.string());
+    const auto text = read_text(path);
+    if (!text)
+        return fail(exit_code::permission, "{} cannot be read", path.string());
+    return parse_volume_file(*text, name, path.string());
+}
+
+std::vector<std::string> saved_volumes()
+{
+    std::vector<std::string> names;
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
+        if (entry.path().extension() == ".toml")
+            names.push_back(entry.path().stem());
+    std::ranges::sort(names);
+    return names;
+}
+
+} // namespace weft

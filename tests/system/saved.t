@@ -1,0 +1,144 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# A volume is saved and comes back from its file: members by two rails with their options, a block device, settings and
+# QoS; members and paths that come late; files that are wrong.
+# lab-kernel: uml
+. "${0%/*}/lib.sh"
+
+load_weft 500
+nqn=nqn.2014-08.org.example
+rails_up
+for n in 0 1; do
+	make_null "sv$n" 64
+	rails_serve "$nqn:d$n" "/dev/sv$n"
+done
+make_null here 64
+uri() { rails_uri "$nqn:d$1" "$2"; }
+file=/etc/weft/volumes/v.toml
+usable() { status_of v '[.members[].paths | map(select(.usable)) | length] | join(" ")'; }
+# gone: as after a reboot: the volume and its connections are not there.
+gone() { weftctl stop v && weftctl disconnect --all; } >/dev/null
+
+# --- Save
+ok "a volume of two targets and a disk" weftctl create v "$(uri 0 0)" "$(uri 1 0)" /dev/here --chunk 64K --force \
+	--keep-alive 7 --reconnect-delay 1 --queue-depth 64 --tos 104
+ok "the second rail" weftctl path add v "$(uri 0 1)" "$(uri 1 1)" --keep-alive 9 --reconnect-delay 1
+echo 33 >'/sys/block/weft!v/weft/no_path_timeout'
+ok "numa" weftctl path iopolicy v numa
+ok "QoS" weftctl qos v --feed-latency 700us --background-max 100M/s --background-from 1M
+refused "another volume is not saved" 4 "no volume is called nix" weftctl save nix
+refused "one that is not saved is not assembled" 4 "weftctl save v" weftctl assemble v --saved
+ok "a dry run" weftctl save v --dry-run
+ok "writes nothing" test ! -e $file
+ok "saved" weftctl save v
+indented <$file
+is "root alone reads the file" "$(stat -c %a $file)" 600
+is "config check finds it good" "$(weftctl config check)" "$file is good: 5 paths"
+facts() {
+	status_of v '[.uuid, .chunk_size, .iopolicy, ([.members[].paths | length] | join(" "))] | join(", ")'
+	cat '/sys/block/weft!v/weft/no_path_timeout'
+	weftctl qos v --json | json '.qos | del(.members)'
+	for at in 0,0 1,0 0,1 1,1; do
+		for controller in /sys/class/weft-rdma/*; do
+			grep -q "10.9.${at#*,}.1,trsvcid=442${at#*,}" "$controller/address" &&
+				grep -q ":d${at%,*}$" "$controller/subsysnqn" || continue
+			echo "$at: $(cat "$controller"/{kato,reconnect_delay,queue_size,io_queues,tos} | tr '\n' ' ')"
+		done
+	done
+}
+facts >/tmp/before
+indented </tmp/before
+before=$(sha256sum <$file)
+ok "data on it" verify /dev/weft/v size=1m
+ok "stopped and disconnected" gone
+ok "assembled from the file" weftctl assemble v --saved
+facts >/tmp/after
+ok "all is as it was" diff /tmp/before /tmp/after
+ok "and is saved" weftctl save v
+is "as the same file" "$(sha256sum <$file)" "$before"
+is "once more changes nothing" "$(weftctl assemble v --saved)" "volume v is assembled already"
+is "nor do all that are saved" "$(weftctl assemble --all --saved)" "volume v is assembled already"
+
+# --- A setting is changed in the file
+sed -i 's/^feed_latency = .*/feed_latency = "900us"/' $file
+ok "it is set again" weftctl assemble v --saved
+is "QoS has it" "$(weftctl qos v --json | json .qos.feed_latency_us)" 900
+
+# --- Paths and members that come late
+drop_port() { for n in 0 1; do nvmet_withdraw "$nqn:d$n" "442$1"; done; }
+restore_port() { for n in 0 1; do nvmet_offer "$nqn:d$n" "442$1"; done; }
+ok "gone" gone
+drop_port 0
+ok "one rail suffices" weftctl assemble v --saved
+is "its paths are there" "$(usable)" "1 1 1"
+ok "gone" gone
+weftctl assemble v --saved --wait "$(slow 60)" >/tmp/late & late=$!
+volume_is_up() { [ -e '/sys/block/weft!v/weft/uuid' ] && [ "$(usable)" = "1 1 1" ]; }
+ok "assembled by one rail" until_true 30 volume_is_up
+restore_port 0
+wait $late
+result $? "the command ends when the other is back"
+is "with all paths" "$(usable)" "2 2 1"
+ok "gone" gone
+drop_port 0
+drop_port 1
+refused "without a member it is not assembled" 4 "member 0 of 3 is missing; rdma://10.9.0.1:4420/" \
+	weftctl assemble v --saved
+is "and nothing is left connected" "$(weftctl connect --json | json '.connections | length')" 0
+weftctl assemble v --saved --wait "$(slow 60)" >/tmp/late 2>&1 & late=$!
+sleep 1
+restore_port 1
+restore_port 0
+wait $late
+result $? "it waits for its members"
+ok "and says so once" grep -q "weftctl: volume v is awaited: .*member 0 of 3 is missing" /tmp/late
+is "and has all paths" "$(usable)" "2 2 1"
+python3 - <<-'PY' & listener=$!
+import os, socket
+at = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+at.bind("/tmp/notify")
+open("/tmp/notified", "w").write(at.recv(100).decode())
+PY
+until_true 10 test -S /tmp/notify
+ok "systemd is told" env NOTIFY_SOCKET=/tmp/notify weftctl assemble v --saved
+wait $listener
+is "that it is ready" "$(cat /tmp/notified)" "READY=1"
+
+# --- Files that are wrong
+wrong() { # wrong SENTENCE SED WORDS: the file, changed by sed, is refused.
+	sed "$2" $file >/etc/weft/volumes/w.toml
+	refused "$1" 2 "/etc/weft/volumes/w.toml:$3" weftctl config check w
+	refused "$1: assemble says so, too" 2 "w.toml:$3" weftctl assemble w --saved
+}
+wrong "a key that is not known" "1i colour = 3" "1:1: colour is not a key here"
+wrong "a value of another kind" 's/^uuid.*/uuid = 12/' "2:8: uuid is a text in quotes"
+wrong "no TOML" "1i members" "1:"
+is "the other file is still good" "$(weftctl config check v)" "$file is good: 5 paths"
+ok "all are checked" grep -q "w.toml:1:" <<<"$(weftctl config check 2>&1)"
+rm /etc/weft/volumes/w.toml
+uuid=$(status_of v .uuid)
+cp $file /etc/weft/volumes/w.toml
+refused "a volume of another name is not assembled" 2 "is called v, not w" weftctl assemble w --saved
+sed -i "s/$uuid/00000000-0000-4000-8000-000000000000/" /etc/weft/volumes/w.toml
+refused "nor one with another UUID" 4 "no volume called 00000000" weftctl assemble w --saved
+rm /etc/weft/volumes/w.toml
+is "the volume is as it was" "$(usable)" "2 2 1"
+
+ok "gone" gone
+is "the doctor names a saved volume that is not assembled" \
+	"$(weftctl doctor | grep -c 'volume v is saved and not assembled')" 1
+ok "a dry run" weftctl assemble v --saved --dry-run
+is "assembles nothing" "$(weftctl list --json | json '[.assembled[]?] | length')" 0
+is "and leaves nothing connected" "$(weftctl connect --json | json '.connections | length')" 0
+base=/sys/kernel/config/nvmet
+for n in 0 1; do rm -f $base/ports/442$n/subsystems/*; rmdir $base/ports/442$n; done
+for n in 0 1; do
+	echo 0 >"$base/subsystems/$nqn:d$n/namespaces/1/enable"
+	rmdir "$base/subsystems/$nqn:d$n/namespaces/1" "$base/subsystems/$nqn:d$n"
+	remove_null "sv$n"
+done
+remove_null here
+ok "the rails are taken away" rails_down
+ok "weft_rdma.ko unloads, so nothing holds it" rmmod weft_rdma
+ok_unload
+done_testing
