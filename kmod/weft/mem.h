@@ -254,6 +254,7 @@ bool weft_mem_close(struct weft_volume *vol, bool close);
 int weft_mem_use(struct weft_mem_file *mf);
 void weft_mem_unuse(struct weft_mem_file *mf);
 void weft_mem_kick(struct weft_mem_file *mf);
+void weft_mem_drop_held(struct weft_mem_file *mf);
 void weft_mem_sum(struct weft_mem_bytes __percpu *bytes, u64 *sum);
 int weft_mem_ref_init(struct weft_mem_ref *ref);
 void weft_mem_ref_kill(struct weft_mem_ref *ref);

@@ -30,8 +30,8 @@
  * associations have ended with it in flight, over at least WEFT_MEM_LOSING: such
  * a part breaks them itself, for example because the adapter cannot reach its
  * memory. An association that ended because an exporter took its memory away
- * does not count. A part that is held for its class (qos.c) fails as soon as
- * io_uring cancels its command.
+ * does not count. A part that is held for its class (qos.c) fails when io_uring
+ * cancels its command.
  */
 #include "mem.h"
 #include "multipath.h"
@@ -945,6 +945,8 @@ static void weft_mem_cancel(struct io_uring_cmd *cmd)
 
 	if (!io->cancelled) {
 		WRITE_ONCE(io->cancelled, jiffies | 1);
+		if (weft_qos_is_used() && io->class != WEFT_IO_CLASS_NONE)
+			weft_mem_drop_held(io->mf);
 	} else if (time_before(READ_ONCE(io->mf->cancelled_at), jiffies)) {
 		schedule_timeout_uninterruptible(1);
 		WRITE_ONCE(io->mf->cancelled_at, jiffies);

@@ -4,6 +4,7 @@
  * their volume; and the counters of moved bytes.
  */
 #include "mem.h"
+#include "qos.h"
 
 /**
  * weft_mem_use() - keep a file's volume from being stopped
@@ -45,6 +46,23 @@ void weft_mem_kick(struct weft_mem_file *mf)
 {
 	if (!mf->node->closed)
 		mod_delayed_work(weft_mem_wq, &mf->node->held_work, 0);
+}
+
+/**
+ * weft_mem_drop_held() - end cancelled commands that QoS holds
+ * @mf: their file
+ *
+ * Context: process context; takes the node's lock.
+ */
+void weft_mem_drop_held(struct weft_mem_file *mf)
+{
+	struct weft_mem_node *node = mf->node;
+
+	/* The last command of the file may have ended since, and its volume may be gone. */
+	mutex_lock(&node->lock);
+	if (!node->closed)
+		weft_qos_sweep(node->vol);
+	mutex_unlock(&node->lock);
 }
 
 /* While killed tasks wait for commands, held parts wait at most a minute. */

@@ -35,8 +35,9 @@
  *
  * A work sends them. A timer queues the work when the next command is due, and so
  * does a completion. The timer runs only while a command is held. Commands on
- * registered memory whose process was killed are not sent: they fail when they are
- * the oldest.
+ * registered memory that go out in parts do not outlive their program: when it is
+ * killed, the work takes its parts off the queue, and they fail. Bios stay until they
+ * are sent, as in the block layer, also those of commands on registered memory.
  */
 #include "qos.h"
 
@@ -269,12 +270,7 @@ static bool weft_qos_collect(struct weft_qos_member *qm, u8 class, u64 now,
 	u64 wait;
 
 	while ((item = list_first_entry_or_null(&queue->held, struct weft_qos_item, list))) {
-		if (item->ops->is_over && item->ops->is_over(item)) {
-			queue->in_flight += item->bytes;
-			wait = 0;
-		} else {
-			wait = weft_qos_take(qm, item, now);
-		}
+		wait = weft_qos_take(qm, item, now);
 		if (wait) {
 			weft_qos_arm(qm, now, wait);
 			return false;
@@ -290,6 +286,36 @@ static bool weft_qos_collect(struct weft_qos_member *qm, u8 class, u64 now,
 	return false;
 }
 
+/*
+ * Take commands off the queue that nobody waits for. There may be very many: the
+ * lock is not held while they are looked at. New ones may pass them meanwhile.
+ */
+static void weft_qos_drop(struct weft_qos_member *qm, u8 class, struct list_head *ready)
+{
+	struct weft_qos_queue *queue = &qm->queue[class];
+	struct weft_qos_item *item, *next;
+	LIST_HEAD(held);
+	u64 bytes = 0;
+	u32 count = 0;
+
+	spin_lock_irq(&qm->lock);
+	list_splice_init(&queue->held, &held);
+	spin_unlock_irq(&qm->lock);
+	list_for_each_entry_safe(item, next, &held, list) {
+		if (!item->ops->is_over || !item->ops->is_over(item))
+			continue;
+		list_move_tail(&item->list, ready);
+		bytes += item->bytes;
+		count++;
+	}
+	spin_lock_irq(&qm->lock);
+	list_splice(&held, &queue->held);
+	queue->count -= count;
+	/* weft_qos_end() counts them back. */
+	queue->in_flight += bytes;
+	spin_unlock_irq(&qm->lock);
+}
+
 static void weft_qos_work(struct work_struct *work)
 {
 	struct weft_qos_member *qm = container_of(work, struct weft_qos_member, work);
@@ -299,6 +325,10 @@ static void weft_qos_work(struct work_struct *work)
 	u8 class;
 	u64 now;
 
+	/* Pairs with weft_qos_sweep(). */
+	if (unlikely(xchg(&qm->sweep, 0)))
+		for (class = 0; class < WEFT_CLASSES; class++)
+			weft_qos_drop(qm, class, &ready);
 	spin_lock_irq(&qm->lock);
 	now = ktime_get_ns();
 	for (class = 0; class < WEFT_CLASSES; class++)
@@ -505,6 +535,29 @@ static void weft_qos_kick(struct weft_qos *qos)
 
 	for (i = 0; i < qos->vol->member_count; i++)
 		queue_work(qos->wq, &qos->member[i].work);
+}
+
+/**
+ * weft_qos_sweep() - have the held commands looked at that nobody waits for
+ * @vol: the volume
+ *
+ * What weft_qos_item_ops.is_over() says of them has changed.
+ *
+ * Context: process context.
+ */
+void weft_qos_sweep(struct weft_volume *vol)
+{
+	/* Pairs with weft_qos_make(). */
+	struct weft_qos *qos = smp_load_acquire(&vol->qos);
+	u32 i;
+
+	if (!qos)
+		return;
+	for (i = 0; i < vol->member_count; i++) {
+		/* A full barrier: the work sees the change, or is queued again. */
+		xchg(&qos->member[i].sweep, 1);
+		queue_work(qos->wq, &qos->member[i].work);
+	}
 }
 
 /* Can weft_qos_class() find most classes? */

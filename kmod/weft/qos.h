@@ -32,8 +32,8 @@ struct weft_qos_item;
  * struct weft_qos_item_ops - what differs between commands on the two paths
  * @send: sends a command that was held; process context
  * @held: the command is held from now on; under the member's lock. May be NULL
- * @is_over: nobody waits for the command any more, so it is not held further and
- *	@send ends it; under the member's lock. May be NULL
+ * @is_over: nobody waits for the command any more, so weft_qos_sweep() takes it off
+ *	the queue, and @send ends it. May be NULL
  */
 struct weft_qos_item_ops {
 	void (*send)(struct weft_qos_item *item);
@@ -103,6 +103,7 @@ struct weft_qos_queue {
  * @pace: the rate
  * @share: the window, for members that several hosts use
  * @queue: by class
+ * @sweep: weft_qos_sweep() was called
  * @limited: a background command was held for the rate since it was judged
  * @judged_at: when that was, in nanoseconds
  * @sent: bytes of background commands that completed since @counted_at
@@ -127,6 +128,7 @@ struct weft_qos_member {
 	struct weft_pace		pace;
 	struct weft_share		share;
 	struct weft_qos_queue		queue[WEFT_CLASSES];
+	u32				sweep;
 	bool				limited;
 	u64				judged_at;
 	u64				sent;
@@ -212,6 +214,7 @@ bool weft_qos_begin(struct weft_member *member, struct weft_qos_item *item);
 void weft_qos_end(struct weft_member *member, const struct weft_qos_item *item, u64 nsecs);
 u64 weft_qos_beyond_usual(struct weft_qos_member *qm, u32 bytes, u64 nsecs);
 void weft_qos_judge(struct weft_qos_member *qm);
+void weft_qos_sweep(struct weft_volume *vol);
 int weft_qos_make(struct weft_volume *vol);
 void weft_qos_set(struct weft_qos *qos, const struct weft_qos_settings *set);
 void weft_qos_set_cgroup(struct weft_qos *qos, enum weft_io_class class, struct cgroup *cgroup);
