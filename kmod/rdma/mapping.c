@@ -541,15 +541,6 @@ static int weft_mapping_start(struct weft_mapping *mapping, struct weft_why *why
 	return ret;
 }
 
-/* A queue that was in use is free soon. One that is not connected may never be. */
-static unsigned long weft_mapping_delay(struct weft_mapping *mapping)
-{
-	unsigned int delays = min(READ_ONCE(mapping->delays), WEFT_MAPPING_DELAYS);
-
-	WRITE_ONCE(mapping->delays, delays + 1);
-	return WEFT_MAPPING_AGAIN << delays;
-}
-
 /**
  * weft_mapping_try() - map and register a mapping, if it is not
  * @mapping: the mapping; after a failure its work tries again
@@ -580,20 +571,27 @@ int weft_mapping_try(struct weft_mapping *mapping, struct weft_why *why)
 		pr_warn_ratelimited("registered memory on %s is %s: %s\n",
 				    dev_name(&mapping->domain->ib->dev),
 				    lost ? "lost" : "tried again", why->text);
-	if (ret != -EAGAIN)
-		WRITE_ONCE(mapping->delays, 0);
 	if (ret && !lost && !mapping->closing)
 		queue_delayed_work(weft_peer_wq, &mapping->remap,
-				   ret == -EAGAIN ? weft_mapping_delay(mapping) : HZ);
+				   ret == -EAGAIN ?
+				   WEFT_MAPPING_AGAIN << READ_ONCE(mapping->delays) : HZ);
 	weft_mapping_unlock(mapping);
 	return ret;
 }
 
 static void weft_mapping_remap(struct work_struct *work)
 {
+	struct weft_mapping *mapping = container_of(to_delayed_work(work), struct weft_mapping,
+						    remap);
+	u32 registered = READ_ONCE(mapping->region_count), delays = READ_ONCE(mapping->delays);
 	struct weft_why why = {};
 
-	weft_mapping_try(container_of(to_delayed_work(work), struct weft_mapping, remap), &why);
+	/* A queue that is in use is free soon. One that is not connected may never be. */
+	if (weft_mapping_try(mapping, &why) == -EAGAIN &&
+	    READ_ONCE(mapping->region_count) == registered)
+		WRITE_ONCE(mapping->delays, min(delays + 1, WEFT_MAPPING_DELAYS));
+	else
+		WRITE_ONCE(mapping->delays, 0);
 }
 
 /**

@@ -71,8 +71,7 @@ enum weft_mapping_state {
  * @distance: from the memory's last place to the RDMA device
  * @key_lost: bit 0: it has to be registered again
  * @remap: maps it again
- * @delays: how often that found no queue for the registration, one time after the
- *	other
+ * @delays: how often that registered nothing, one time after the other
  * @free_work: frees it after all lookups under RCU have ended
  */
 struct weft_mapping {
@@ -98,7 +97,7 @@ struct weft_mapping {
 	int				distance;
 	unsigned long			key_lost;
 	struct delayed_work		remap;
-	unsigned int			delays;
+	u32				delays;
 	struct rcu_work			free_work;
 };
 

@@ -290,7 +290,7 @@ static void weft_peer_queue_work(struct weft_rdma_ctrl *ctrl, unsigned long dela
 /* Try again later. A target that grants no queues grants none before the next connect. */
 static void weft_peer_later(struct weft_rdma_ctrl *ctrl, int error)
 {
-	if (error != -ENOSPC)
+	if (error != -ENOSPC || READ_ONCE(ctrl->mem_count))
 		weft_peer_queue_work(ctrl, WEFT_PEER_RETRY);
 }
 
