@@ -31,19 +31,19 @@ queues() { on_target "rdma resource show qp" | grep -c 'type RC state RTS'; }
 before=$(queues)
 
 # --- What is sent on which
-reads() { dd if=/dev/weft/v of=/dev/null bs=64k count=200 iflag=direct; }
-writes() { dd if=/dev/zero of=/dev/weft/v bs=64k count=150 oflag=direct; }
-memory() { weft-memtest v verify pages --largest=65536 --count=150 "$@"; }
-is "without QoS reads are not background" "$(roce_services 200 0 reads)" 104
-is "nor are writes" "$(roce_services 200 0 writes)" 104
-is "those of class IDLE are" "$(roce_services 200 10 ionice -c 3 bash -c "$(declare -f writes); writes")" 32
+reads() { dd if=/dev/weft/v of=/dev/null bs=64k count=70 iflag=direct; }
+writes() { dd if=/dev/zero of=/dev/weft/v bs=64k count=50 oflag=direct; }
+memory() { weft-memtest v verify pages --largest=65536 --count=60 "$@"; }
+is "without QoS reads are not background" "$(roce_services 70 0 reads)" 104
+is "nor are writes" "$(roce_services 70 0 writes)" 104
+is "those of class IDLE are" "$(roce_services 70 10 ionice -c 3 bash -c "$(declare -f writes); writes")" 32
 ok "QoS" weftctl qos v --feed-latency 5ms
-is "with QoS reads are not" "$(roce_services 200 0 reads)" 104
-is "and writes are" "$(roce_services 200 10 writes)" 32
-is "registered memory is written as background and read as feed" "$(roce_services 300 10 memory)" "32 104"
-is "also if it is registered for good" "$(roce_services 300 10 memory --persistent)" "32 104"
+is "with QoS reads are not" "$(roce_services 70 0 reads)" 104
+is "and writes are" "$(roce_services 70 10 writes)" 32
+is "registered memory is written as background and read as feed" "$(roce_services 100 10 memory)" "32 104"
+is "also if it is registered for good" "$(roce_services 100 10 memory --persistent)" "32 104"
 weftctl qos v --writes feed >/dev/null
-is "writes may be feed" "$(roce_services 200 0 memory)" 104
+is "writes may be feed" "$(roce_services 70 0 memory)" 104
 weftctl qos v --writes background >/dev/null
 
 # --- Data, also after a lost link
@@ -51,11 +51,11 @@ ok "verified" verify /dev/weft/v size="$(mib 16)" bsrange=4k-300k
 verify_while "nothing gets through for longer than the keep-alive: no error" /dev/weft/v 12 1500 cable
 ok "both controllers connect again" connect_again
 is "with queues for background I/O" "$(shown 0 background_queues)" "$io"
-is "on which it is sent" "$(roce_services 200 10 writes)" 32
+is "on which it is sent" "$(roce_services 70 10 writes)" 32
 load="pages --persistent --depth=16 --largest=65536"
 load_while "nothing gets through: no error on registered memory" 12 "$load" cable
 ok "both controllers connect again" connect_again
-is "memory that is registered for good is written as background" "$(roce_services 300 10 memory --persistent)" "32 104"
+is "memory that is registered for good is written as background" "$(roce_services 100 10 memory --persistent)" "32 104"
 ok "stopped" weftctl stop v
 ok "disconnected" weftctl disconnect --all
 no_queues() { [ "$(queues)" = 0 ]; }
