@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /// weftctl assemble --saved: a volume as its file describes it.
+#include "device.hpp"
 #include "member_links.hpp"
 #include "members.hpp"
 #include "netlink.hpp"
@@ -20,29 +21,44 @@ namespace weft
 namespace
 {
 
+/// The disk of a device as in /sys/block: of a partition, the whole disk.
+std::string disk_name(const std::string& device)
+{
+    std::error_code ignored;
+    const auto folder = std::filesystem::canonical(
+        std::filesystem::path("/sys/class/block") / std::filesystem::path(device).filename(), ignored);
+    return std::filesystem::exists(folder / "partition", ignored) ? folder.parent_path().filename()
+                                                                  : folder.filename();
+}
+
 /// One try after the other to bring a volume up as its file says.
 class saved_assembly
 {
 public:
     saved_assembly(volume_file file, const assemble_options& options, bool dry_run)
-        : file_(std::move(file)), options_(options), dry_run_(dry_run)
+        : file_(std::move(file)), options_(options), dry_run_(dry_run), wanted_(file_.paths)
     {
         options_.read_only |= file_.read_only;
         options_.no_iostats |= !file_.iostats;
+        // The name that claims the volume is the one that its targets know.
+        for (const auto& path : file_.paths)
+            if (options_.host_nqn.empty())
+                options_.host_nqn = path.options.host_nqn;
     }
 
-    /// Assembles the volume if it is not, and adds the paths that it lacks.
+    /// Assembles the volume if it is not, sets it up, and adds the paths that it lacks. Once it is assembled,
+    /// what is not possible is no error: lack() says it.
     [[nodiscard]] result<void> attempt();
     [[nodiscard]] bool is_up() const { return up_; }
-    /// Whether all paths of the file were there in the last attempt.
-    [[nodiscard]] bool is_whole() const { return absent_.empty(); }
-    /// Why it was not whole, in one sentence for each path.
+    [[nodiscard]] bool is_set_up() const { return set_up_; }
+    /// What the last attempt did not reach: sentences, or nothing.
     [[nodiscard]] std::string lack() const;
-    /// What was done, and which paths are not there.
+    /// What was done, and what is lacking.
     [[nodiscard]] std::vector<action> actions() const;
 
 private:
-    [[nodiscard]] result<member_set> find(const std::vector<std::string>& devices) const;
+    [[nodiscard]] result<void> try_once();
+    [[nodiscard]] result<member_set> find(const volume_status* assembled);
     [[nodiscard]] result<void> assemble(const member_set& set);
     [[nodiscard]] result<void> apply_settings(netlink& kernel) const;
     void add_paths(netlink& kernel, const volume_status& volume, const member_set& set);
@@ -55,15 +71,18 @@ private:
     assemble_options options_;
     bool dry_run_;
     bool up_ = false;
+    bool set_up_ = false;
+    std::vector<member_path> wanted_; ///< those of the file that were not part of the volume yet
+    std::vector<reached_path> reached_;
     member_links links_;
     std::vector<action> done_;
-    std::vector<error> absent_;
+    std::vector<error> lacking_;
 };
 
 std::string saved_assembly::lack() const
 {
     std::string reasons;
-    for (const auto& one : absent_)
+    for (const auto& one : lacking_)
         reasons += (reasons.empty() ? "" : "; ") + one.text;
     return reasons;
 }
@@ -74,23 +93,56 @@ std::vector<action> saved_assembly::actions() const
     if (all.empty())
         all.push_back({"assemble", file_.name, fmt::format("volume {} is assembled already", file_.name),
                        dry_run_, false});
-    for (const auto& one : absent_)
-        all.push_back(
-            {"path add", file_.name, fmt::format("a path is not there: {}", one.text), dry_run_, false});
+    for (const auto& one : lacking_)
+        all.push_back({"assemble", file_.name, fmt::format("volume {} lacks: {}", file_.name, one.text),
+                       dry_run_, false});
     return all;
 }
 
-result<member_set> saved_assembly::find(const std::vector<std::string>& devices) const
+/// The members on the devices that were reached. A device that cannot be read, or is no member, is lacking;
+/// the volume may have another path to that member.
+result<member_set> saved_assembly::find(const volume_status* assembled)
 {
-    // Without a device, find_members() would look at all devices of this host.
-    const auto sets = devices.empty() ? result<std::vector<member_set>>() : find_members(devices);
+    std::vector<std::string> devices;
+    for (auto& one : reached_) {
+        if (!one.device)
+            continue;
+        // Without a device, find_members() would look at all devices of this host.
+        if (auto found = find_members({*one.device}); !found)
+            if (const auto opened = block_device::open(*one.device, block_device::access::read);
+                !opened || standby_wwid(opened->number()).empty())
+                one.device = std::unexpected(found.error());
+        if (one.device && std::ranges::find(devices, *one.device) == devices.end())
+            devices.push_back(*one.device);
+    }
+    for (const auto& one : reached_)
+        if (!one.device)
+            lacking_.push_back(one.device.error());
+    // The disks that it has tell which member a disk is a path to that cannot be read now.
+    if (assembled && !devices.empty())
+        for (const auto& member : assembled->members)
+            for (const auto& path : member.paths)
+                if (path.usable && is_own_disk(path.disk) &&
+                    std::ranges::find(devices, "/dev/" + path.disk) == devices.end())
+                    devices.push_back("/dev/" + path.disk);
+    if (devices.empty())
+        return fail(exit_code::missing, "no member of volume {} is there", file_.name);
+    const auto sets = find_members(devices);
     if (!sets)
         return std::unexpected(sets.error());
-    auto set = sets->empty() ? fail(exit_code::missing, "no member of volume {} is there", file_.name)
-                             : pick_volume(*sets, file_.uuid.empty() ? file_.name : file_.uuid);
-    if (set && set->name != file_.name)
+    auto set = pick_volume(*sets, file_.uuid.empty() ? file_.name : file_.uuid);
+    if (!set)
+        return set;
+    if (set->name != file_.name)
         return fail(exit_code::usage, "the volume with the UUID {} is called {}, not {}", file_.uuid,
                     set->name, file_.name);
+    const auto leads_to = [&](const std::string& device) {
+        const auto is_it = [&](const auto& one) { return one.path == device; };
+        return std::ranges::any_of(set->members, is_it) || std::ranges::any_of(set->standby, is_it);
+    };
+    for (const auto& one : reached_)
+        if (one.device && !leads_to(*one.device))
+            lacking_.push_back({exit_code::damaged, fmt::format("{} leads to another volume", one.path.at)});
     return set;
 }
 
@@ -130,30 +182,42 @@ result<void> saved_assembly::apply_settings(netlink& kernel) const
     return {};
 }
 
-/// A path that cannot be added is one that is not there.
 void saved_assembly::add_paths(netlink& kernel, const volume_status& volume, const member_set& set)
 {
+    const auto forget = [&](const std::string& device) {
+        for (const auto& one : reached_)
+            if (one.device && *one.device == device)
+                std::erase_if(wanted_, [&](const member_path& path) {
+                    return path.at == one.path.at &&
+                           path.options.host_address == one.path.options.host_address;
+                });
+    };
     const auto add = [&](std::uint32_t index, const std::string& device) {
-        const auto disk = std::filesystem::path(device).filename();
-        const auto& member = volume.members.at(index);
-        if (std::ranges::any_of(member.paths, [&](const path_status& path) { return path.disk == disk; }))
+        if (index >= volume.members.size())
             return;
-        if (auto done = kernel.add_path(file_.name, index, device); !done)
-            absent_.push_back(done.error());
-        else
+        const auto disk = disk_name(device);
+        const bool known = std::ranges::any_of(volume.members[index].paths,
+                                               [&](const path_status& path) { return path.disk == disk; });
+        const auto done = known ? result<void>() : kernel.add_path(file_.name, index, device);
+        if (!done) {
+            lacking_.push_back(done.error());
+            return;
+        }
+        if (!known)
             note("path add",
                  fmt::format("member {} of {} is reached by {} as well", index, file_.name, device));
+        // Whoever removes it later wants it to stay away.
+        forget(device);
     };
     for (const auto& member : set.members)
-        if (member.sb.member_index < volume.members.size())
-            add(member.sb.member_index, member.path);
+        add(member.sb.member_index, member.path);
     for (const auto& disk : set.standby)
-        if (disk.member < volume.members.size())
-            add(disk.member, disk.path);
+        add(disk.member, disk.path);
 }
 
-result<void> saved_assembly::attempt()
+result<void> saved_assembly::try_once()
 {
+    lacking_.clear();
     auto kernel = netlink::open();
     if (!kernel)
         return std::unexpected(kernel.error());
@@ -162,27 +226,56 @@ result<void> saved_assembly::attempt()
         return std::unexpected(volumes.error());
     const bool assembled =
         std::ranges::any_of(*volumes, [&](const volume_status& one) { return one.name == file_.name; });
-    absent_.clear();
-    // The user has stopped it since.
-    if (up_ && !assembled)
+    if (up_ && !assembled) {
+        wanted_.clear(); // the user has stopped it
+        set_up_ = true;
         return {};
-    absent_ = links_.reach(file_.paths);
-    const auto set = find(links_.devices());
-    auto done = set ? result<void>() : result<void>(std::unexpected(set.error()));
-    if (done && !assembled)
-        done = assemble(*set);
-    if (!done)
-        return fail(done.error().code, "{}{}{}", done.error().text, absent_.empty() ? "" : "; ", lack());
-    if (dry_run_)
+    }
+    const auto before = assembled ? kernel->volume(file_.name) : result<volume_status>();
+    if (!before)
+        return std::unexpected(before.error());
+    if (assembled && !file_.uuid.empty() && before->uuid != file_.uuid)
+        return fail(exit_code::busy, "another volume called {} is assembled, {}", file_.name, before->uuid);
+    up_ |= assembled && !dry_run_;
+    if (!wanted_.empty()) {
+        reached_ = links_.reach(wanted_);
+        const auto set = find(assembled ? &*before : nullptr);
+        if (!set)
+            return std::unexpected(set.error());
+        if (!assembled)
+            if (auto done = assemble(*set); !done)
+                return done;
+        if (dry_run_)
+            return {};
+        up_ = true;
+        links_.keep();
+        const auto volume = kernel->volume(file_.name);
+        if (!volume)
+            return std::unexpected(volume.error());
+        add_paths(*kernel, *volume, *set);
+    }
+    if (set_up_)
         return {};
-    links_.keep();
-    const auto volume = kernel->volume(file_.name);
-    if (!volume)
-        return std::unexpected(volume.error());
-    if (volume->uuid != set->uuid)
-        return fail(exit_code::busy, "another volume called {} is assembled, {}", file_.name, volume->uuid);
-    add_paths(*kernel, *volume, *set);
-    return std::exchange(up_, true) ? result<void>() : apply_settings(*kernel);
+    auto done = apply_settings(*kernel);
+    set_up_ = done.has_value();
+    return done;
+}
+
+result<void> saved_assembly::attempt()
+{
+    result<void> done;
+    try {
+        done = try_once();
+    } catch (const std::exception& problem) { // as for a folder that vanishes while it is listed
+        done = fail(exit_code::failure, "{}", problem.what());
+    }
+    if (done)
+        return done;
+    if (up_) {
+        lacking_.push_back(done.error());
+        return {};
+    }
+    return fail(done.error().code, "{}{}{}", done.error().text, lacking_.empty() ? "" : "; ", lack());
 }
 
 /// Errors that may go away: a target or a disk is not there yet.
@@ -206,15 +299,17 @@ result<std::vector<action>> assemble_saved(const std::string& name, const assemb
     std::string told;
     for (;;) {
         const auto done = assembly.attempt();
-        if (done)
+        if (assembly.is_up())
             notify_ready();
-        const bool over = clock::now() >= deadline;
-        if (!done && (over || !may_mend_itself(done.error())))
+        const auto reason = done ? assembly.lack() : done.error().text;
+        const bool over = clock::now() >= deadline || (!done && !may_mend_itself(done.error()));
+        if (over && !done)
             return std::unexpected(done.error());
-        if (done && (over || assembly.is_whole()))
+        if (over && assembly.is_up() && !assembly.is_set_up())
+            return fail(exit_code::failure, "{}", reason);
+        if (over || reason.empty())
             return assembly.actions();
         // Once for each reason: a service waits for hours, and its journal has to say for what.
-        const auto reason = done ? assembly.lack() : done.error().text;
         if (reason != told)
             fmt::print(stderr, "weftctl: volume {} is {}: {}\n", name,
                        assembly.is_up() ? "assembled, but not whole" : "awaited", reason);

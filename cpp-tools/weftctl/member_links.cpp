@@ -2,7 +2,9 @@
 #include "member_links.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
+#include <thread>
 
 namespace weft
 {
@@ -10,51 +12,102 @@ namespace weft
 namespace
 {
 
+/// So many controllers are connected at a time.
+constexpr std::size_t at_once = 16;
+
 /// One queue pair per CPU, node and target would be too many for a fabric: at most 64 for a volume.
 int queues_for(std::size_t members)
 {
     return std::max<int>(2, 64 / static_cast<int>(members));
 }
 
-} // namespace
+/// Paths over one controller, which is connected once.
+struct controller_group {
+    member_uri uri;
+    connect_options options;
+    std::vector<std::size_t> members; ///< indices
+};
 
-result<connection> member_links::link(const member_uri& uri, const connect_options& options)
+/// Connects the controller, and finds the disks of its paths. Returns it if this made it.
+std::optional<connection> reach_group(const controller_group& group, std::vector<reached_path>& paths)
 {
-    auto link = connect(uri.at, uri.subnqn, options);
-    if (link && link->made)
-        made_.push_back(*link);
-    return link;
+    const auto link = connect(group.uri.at, group.uri.subnqn, group.options);
+    for (const auto index : group.members) {
+        auto& device = paths[index].device;
+        const auto uri = parse_member_uri(paths[index].path.at);
+        if (!link)
+            device = std::unexpected(link.error());
+        // Nothing can be read from its disks now: whoever tries waits for the target.
+        else if (link->state != "live")
+            device = fail(exit_code::missing, "{} is {}, the controller of {}", link->controller, link->state,
+                          paths[index].path.at);
+        else
+            device = namespace_disk(*link, *uri);
+    }
+    return link && link->made ? std::optional(*link) : std::nullopt;
 }
 
-std::vector<error> member_links::reach(const std::vector<member_path>& members)
+result<std::string> local_disk(const std::string& path)
 {
-    std::vector<error> absent;
-    devices_.clear();
-    const auto disk_of = [&](const member_path& member) -> result<std::string> {
-        std::error_code ignored;
-        if (!is_uri(member.at)) {
-            if (std::filesystem::is_block_file(member.at, ignored))
-                return std::filesystem::canonical(member.at, ignored);
-            return fail(exit_code::missing, "{} is not there", member.at);
-        }
-        const auto uri = parse_member_uri(member.at);
-        if (!uri)
-            return std::unexpected(uri.error());
-        auto options = member.options;
-        if (!options.queues)
-            options.queues = queues_for(members.size());
-        const auto link = this->link(*uri, options);
-        return link ? namespace_disk(*link, *uri) : std::unexpected(link.error());
-    };
+    std::error_code ignored;
+    if (!std::filesystem::is_block_file(path, ignored))
+        return fail(exit_code::missing, "{} is not there", path);
+    return std::filesystem::canonical(path, ignored);
+}
+
+} // namespace
+
+std::vector<reached_path> member_links::reach(const std::vector<member_path>& members)
+{
+    std::vector<reached_path> paths;
+    std::vector<controller_group> groups;
     for (const auto& member : members) {
-        auto disk = disk_of(member);
-        if (!disk)
-            absent.push_back(disk.error());
-        // The stock host has one disk for all paths to a namespace.
-        else if (std::ranges::find(devices_, *disk) == devices_.end())
-            devices_.push_back(std::move(*disk));
+        paths.push_back({member, {}});
+        const auto uri = is_uri(member.at) ? parse_member_uri(member.at) : result<member_uri>();
+        if (!uri)
+            paths.back().device = std::unexpected(uri.error());
+        else if (!is_uri(member.at))
+            paths.back().device = local_disk(member.at);
+        if (!uri || !is_uri(member.at))
+            continue;
+        auto known = std::ranges::find_if(groups, [&](const controller_group& group) {
+            return group.uri.at == uri->at && group.uri.subnqn == uri->subnqn &&
+                   group.options.host_address == member.options.host_address &&
+                   group.options.host_interface == member.options.host_interface;
+        });
+        if (known == groups.end()) {
+            known = groups.insert(groups.end(), {*uri, member.options, {}});
+            if (!known->options.queues)
+                known->options.queues = queues_for(members.size());
+        }
+        known->members.push_back(paths.size() - 1);
     }
-    return absent;
+    // A target that is down takes seconds, and there may be many of them.
+    std::atomic<std::size_t> next = 0;
+    std::vector<std::optional<connection>> made(groups.size());
+    {
+        std::vector<std::jthread> threads;
+        for (std::size_t i = 0; i < std::min<std::size_t>(groups.size(), at_once); i++)
+            threads.emplace_back([&] {
+                for (auto at = next++; at < groups.size(); at = next++)
+                    try {
+                        made[at] = reach_group(groups[at], paths);
+                    } catch (
+                        const std::exception& problem) { // as for a folder that vanishes while it is listed
+                        for (const auto index : groups[at].members)
+                            paths[index].device =
+                                fail(exit_code::failure, "{}: {}", paths[index].path.at, problem.what());
+                    }
+            });
+    }
+    for (auto& link : made)
+        if (link)
+            made_.push_back(std::move(*link));
+    devices_.clear();
+    for (const auto& path : paths)
+        if (path.device && std::ranges::find(devices_, *path.device) == devices_.end())
+            devices_.push_back(*path.device);
+    return paths;
 }
 
 result<member_links> member_links::resolve(const std::vector<std::string>& members,
@@ -78,9 +131,11 @@ result<member_links> member_links::resolve(const std::vector<std::string>& membe
     member_links links;
     std::vector<connection> found;
     for (const auto& uri : uris) {
-        auto link = links.link(uri, limited);
+        auto link = connect(uri.at, uri.subnqn, limited);
         if (!link)
             return std::unexpected(link.error());
+        if (link->made)
+            links.made_.push_back(*link);
         found.push_back(std::move(*link));
     }
     auto uri = uris.begin();

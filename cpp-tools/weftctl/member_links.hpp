@@ -10,6 +10,12 @@
 namespace weft
 {
 
+/// A path that was looked for: its device, or the reason why it is not there.
+struct reached_path {
+    member_path path;
+    result<std::string> device;
+};
+
 /// Devices of members. Members named by a URI are connected. The destructor disconnects
 /// them again unless they are kept, so that a failed command undoes its connections.
 class member_links
@@ -19,9 +25,9 @@ public:
     [[nodiscard]] static result<member_links> resolve(const std::vector<std::string>& members,
                                                       const connect_options& options = {});
     member_links() = default;
-    /// Connects those that can be connected now; devices() are theirs. Returns why the others are not there.
-    /// May be called again.
-    [[nodiscard]] std::vector<error> reach(const std::vector<member_path>& members);
+    /// Connects those that can be connected now, several at a time. May be called again. devices() are those
+    /// of the last call; a disk of several paths, as the stock host has them, is there once.
+    [[nodiscard]] std::vector<reached_path> reach(const std::vector<member_path>& members);
     member_links(member_links&& other) noexcept
         : devices_(std::move(other.devices_)), made_(std::exchange(other.made_, {}))
     {
@@ -35,8 +41,6 @@ public:
     void keep() { made_.clear(); }
 
 private:
-    [[nodiscard]] result<connection> link(const member_uri& uri, const connect_options& options);
-
     std::vector<std::string> devices_;
     std::vector<connection> made_;
 };

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "exports.hpp"
 #include "fabrics.hpp"
+#include "host.hpp"
 #include "netlink.hpp"
 #include "sysfile.hpp"
 #include "verbs.hpp"
 #include "volume_file.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 
@@ -47,6 +50,12 @@ connect_options options_of(const connection& link)
     const bool own = link.initiator == "weft";
     const fs::path folder = fs::path(own ? "/sys/class/weft-rdma" : "/sys/class/nvme") / link.controller;
     connect_options options;
+    // A target may let in this name alone. A name that this host has anyway stays out of the file.
+    const auto nqn = read_text(folder / "hostnqn").value_or("");
+    if (nqn != host_nqn().value_or("")) {
+        options.host_nqn = nqn;
+        options.host_id = read_text(folder / "hostid").value_or("");
+    }
     options.host_address = link.host_address;
     options.keep_alive = unless_zero(number_in(folder / "kato"));
     options.reconnect_delay = unless_zero(number_in(folder / "reconnect_delay"));
@@ -66,13 +75,28 @@ connect_options options_of(const connection& link)
     return options;
 }
 
-member_path path_of(const path_status& path, const std::vector<connection>& links)
+/// The device that the kernel was given, if it still is that disk or a partition of it; otherwise the disk.
+std::string device_of(const path_status& path)
 {
+    std::error_code ignored;
+    const auto given = fs::canonical(path.address, ignored);
+    const auto folder = fs::canonical(fs::path("/sys/class/block") / given.filename(), ignored);
+    const bool is_it = !given.empty() && fs::is_block_file(given, ignored) &&
+                       (given.filename() == path.disk || folder.parent_path().filename() == path.disk);
+    return stable_path(is_it ? given.string() : "/dev/" + path.disk);
+}
+
+/// A path by URI for each controller that leads to the disk: the stock host has several below one disk.
+std::vector<member_path> paths_of(const path_status& path, const std::vector<connection>& links)
+{
+    std::vector<member_path> found;
     const auto nsid = disk_nsid(path.disk);
     for (const auto& link : links)
-        if (nsid && link.controller == path.controller)
-            return {member_uri{link.at, link.subnqn, *nsid}.text(), options_of(link)};
-    return {stable_path("/dev/" + path.disk), {}};
+        if (nsid && std::ranges::find(link.disks, "/dev/" + path.disk) != link.disks.end())
+            found.push_back({member_uri{link.at, link.subnqn, *nsid}.text(), options_of(link)});
+    if (found.empty())
+        found.push_back({device_of(path), {}});
+    return found;
 }
 
 result<volume_file> describe(netlink& kernel, const std::string& name)
@@ -95,7 +119,8 @@ result<volume_file> describe(netlink& kernel, const std::string& name)
     const auto links = connections();
     for (const auto& member : volume->members)
         for (const auto& path : member.paths)
-            file.paths.push_back(path_of(path, links));
+            for (auto& one : paths_of(path, links))
+                file.paths.push_back(std::move(one));
     return file;
 }
 
@@ -154,9 +179,10 @@ from it, and so does weft-assemble@NAME.service at boot. A text editor can chang
 The keys of [connect] are the connect options of weftctl-assemble(8) and those of [qos] the options of weftctl-qos(8), with '_'
 for '-'. A member with options of its own is a table.
 
-A mount of the volume in /etc/fstab waits for the volume:
+A mount with these options in /etc/fstab begins when the service has assembled the volume, however late, and ends before
+the service stops it:
 
-  /dev/weft/data /data xfs _netdev,nofail,x-systemd.requires=weft-assemble@data.service 0 0
+  _netdev,nofail,x-systemd.requires=weft-assemble@data.service,x-systemd.wanted-by=weft-assemble@data.service
 
 Examples:
   weftctl save data

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <set>
 #include <toml++/toml.h>
 #include <uuid/uuid.h>
@@ -17,6 +18,9 @@ namespace
 {
 
 const std::filesystem::path folder = "/etc/weft/volumes";
+
+/// The kernel's limit, in seconds.
+constexpr int no_path_timeout_most = 30 * 86400;
 
 struct number_key {
     const char* key;
@@ -211,7 +215,8 @@ result<void> read_members(table_reader& in, const connect_options& common, volum
         if (!path)
             return std::unexpected(path.error());
         const bool known = std::ranges::any_of(file.paths, [&](const member_path& other) {
-            return other.at == path->at && other.options.host_address == path->options.host_address;
+            return other.at == path->at && other.options.host_address == path->options.host_address &&
+                   other.options.host_interface == path->options.host_interface;
         });
         if (known)
             in.refuse(element, fmt::format("{} is there twice", path->at));
@@ -220,15 +225,13 @@ result<void> read_members(table_reader& in, const connect_options& common, volum
     return {};
 }
 
-/// The table of that name; an empty one if the file has none.
-const toml::table& sub_table(table_reader& in, std::string_view key, const toml::table& none)
+/// The table of that name; null if the file has none.
+const toml::table* sub_table(table_reader& in, std::string_view key)
 {
     const auto* node = in.take(key);
-    if (!node)
-        return none;
-    if (!node->is_table())
+    if (node && !node->is_table())
         in.refuse(*node, fmt::format("{0} is a table, which begins with a line [{0}]", key));
-    return node->is_table() ? *node->as_table() : none;
+    return node ? node->as_table() : nullptr;
 }
 
 result<qos_words> read_qos(const toml::table& table, const std::string& where)
@@ -251,7 +254,6 @@ result<qos_words> read_qos(const toml::table& table, const std::string& where)
 
 result<volume_file> read_file(const toml::table& table, const std::string& name, const std::string& where)
 {
-    const toml::table none;
     volume_file file;
     file.name = name;
     table_reader in(table, where);
@@ -259,25 +261,27 @@ result<volume_file> read_file(const toml::table& table, const std::string& name,
     uuid_t parsed;
     if (!file.uuid.empty() && uuid_parse(file.uuid.c_str(), parsed))
         in.refuse(*in.take("uuid"), fmt::format("'{}' is not a UUID", file.uuid));
+    // As weftctl writes it everywhere else.
+    std::ranges::transform(file.uuid, file.uuid.begin(), [](unsigned char c) { return std::tolower(c); });
     in.boolean("read_only", file.read_only);
     in.boolean("iostats", file.iostats);
     in.text("iopolicy", file.iopolicy);
     if (!file.iopolicy.empty() && file.iopolicy != "round-robin" && file.iopolicy != "numa")
         in.refuse(*in.take("iopolicy"), "iopolicy is \"round-robin\" or \"numa\"");
-    in.number("no_path_timeout", file.no_path_timeout, -1, INT_MAX);
+    in.number("no_path_timeout", file.no_path_timeout, -1, no_path_timeout_most);
 
     connect_options common;
-    table_reader connect(sub_table(in, "connect", none), where);
-    read_options(connect, common);
-    if (const auto good = connect.done(); !good)
-        return std::unexpected(good.error());
-    if (const auto* node = in.take("qos"); node && node->is_table()) {
-        auto words = read_qos(*node->as_table(), where);
+    if (const auto* options = sub_table(in, "connect")) {
+        table_reader connect(*options, where);
+        read_options(connect, common);
+        if (const auto good = connect.done(); !good)
+            return std::unexpected(good.error());
+    }
+    if (const auto* qos = sub_table(in, "qos")) {
+        auto words = read_qos(*qos, where);
         if (!words)
             return std::unexpected(words.error());
         file.qos = std::move(*words);
-    } else if (node) {
-        in.refuse(*node, "qos is a table, which begins with a line [qos]");
     }
     if (const auto good = read_members(in, common, file, where); !good)
         return std::unexpected(good.error());

@@ -15,6 +15,7 @@ done
 make_null here 64
 uri() { rails_uri "$nqn:d$1" "$2"; }
 file=/etc/weft/volumes/v.toml
+base=/sys/kernel/config/nvmet
 usable() { status_of v '[.members[].paths | map(select(.usable)) | length] | join(" ")'; }
 # gone: as after a reboot: the volume and its connections are not there.
 gone() { weftctl stop v && weftctl disconnect --all; } >/dev/null
@@ -104,6 +105,38 @@ ok "systemd is told" env NOTIFY_SOCKET=/tmp/notify weftctl assemble v --saved
 wait $listener
 is "that it is ready" "$(cat /tmp/notified)" "READY=1"
 
+# --- Members by the stock host, partitions, and paths that lead to something else
+make_null served 64
+make_null parted 200
+make_null other 64
+rails_serve "$nqn:t" /dev/served
+printf 'size=80M\nsize=80M\n' | sfdisk -q /dev/parted
+part=$(lsblk -lnpo NAME,TYPE "$(readlink -f /dev/parted)" | awk '$2 == "part" { print $1; exit }')
+by_stock=(--transport nvme --keep-alive 9)
+ok "a volume of a member by the stock host and a partition" \
+	weftctl create p "$(rails_uri "$nqn:t" 0)" "$part" --force "${by_stock[@]}"
+ok "with two controllers below its disk" weftctl connect "$(rails_uri "$nqn:t" 1)" "${by_stock[@]}"
+ok "saved" weftctl save p
+indented </etc/weft/volumes/p.toml
+ok "stopped" weftctl stop p
+stock() { find /sys/class/nvme -mindepth 1 | wc -l; }
+for controller in /sys/class/nvme/nvme*; do echo 1 >"$controller/delete_controller"; done
+no_stock() { [ "$(stock)" = 0 ]; }
+ok "the stock host has no connection" until_true 20 no_stock
+sed -i 's|^members = \[|&"/dev/other", "/dev/sv0", |' /etc/weft/volumes/p.toml
+weftctl assemble p --saved >/tmp/lacks
+result $? "assembled"
+is "the partition and both controllers are there" "$(status_of p '.members | length') $(stock)" "2 2"
+is "with their options" "$(cat /sys/class/nvme/nvme*/kato | uniq)" 9
+ok "a disk without a superblock is named" grep -q "lacks: /dev/other: no weft superblock" /tmp/lacks
+ok "and a member of another volume" grep -q "lacks: /dev/sv0 leads to another volume" /tmp/lacks
+ok "stopped" weftctl stop p
+rm /etc/weft/volumes/p.toml
+for n in 0 1; do weftctl disconnect "$(rails_uri "$nqn:t" $n)" >/dev/null; nvmet_withdraw "$nqn:t" "442$n"; done
+echo 0 >"$base/subsystems/$nqn:t/namespaces/1/enable"
+rmdir "$base/subsystems/$nqn:t/namespaces/1" "$base/subsystems/$nqn:t"
+for disk in served parted other; do remove_null $disk; done
+
 # --- Files that are wrong
 wrong() { # wrong SENTENCE SED WORDS: the file, changed by sed, is refused.
 	sed "$2" $file >/etc/weft/volumes/w.toml
@@ -128,9 +161,8 @@ ok "gone" gone
 is "the doctor names a saved volume that is not assembled" \
 	"$(weftctl doctor | grep -c 'volume v is saved and not assembled')" 1
 ok "a dry run" weftctl assemble v --saved --dry-run
-is "assembles nothing" "$(weftctl list --json | json '[.assembled[]?] | length')" 0
+is "assembles nothing" "$(ls -d /sys/block/weft!* 2>/dev/null)" ""
 is "and leaves nothing connected" "$(weftctl connect --json | json '.connections | length')" 0
-base=/sys/kernel/config/nvmet
 for n in 0 1; do rm -f $base/ports/442$n/subsystems/*; rmdir $base/ports/442$n; done
 for n in 0 1; do
 	echo 0 >"$base/subsystems/$nqn:d$n/namespaces/1/enable"

@@ -79,8 +79,10 @@ compute sync
 lab-peer host1 kill
 lab-peer host1 boot
 compute "$rail; $greeting" >/dev/null
-ok "it has its volume back" compute "$assemble && mount /dev/weft/data /mnt && sha256sum -c /root/sum"
-compute "umount /mnt; weftctl stop data; weftctl disconnect --all" >/dev/null
+ok "it has its volume and its mount back by itself" \
+	until_true 200 compute "mountpoint -q /mnt && sha256sum -c /root/sum"
+ok "the service unmounts and stops it" compute "systemctl disable --now weft-assemble@data && ! weftctl status data"
+compute "weftctl disconnect --all" >/dev/null
 
 # --- Exports that come up late, in the wrong order, one missing, one with other data
 u0=$(exports '.[0].uri')

@@ -98,6 +98,14 @@ TEST(volume_file, of_two_lines_is_enough)
     EXPECT_TRUE(file->uuid.empty());
 }
 
+TEST(volume_file, takes_a_uuid_in_capitals)
+{
+    const auto file =
+        parse("uuid = \"2C9A6B6E-6C4E-4F0E-9D5B-0D6A4F0A7B11\"\nmembers = [ \"/dev/nvme1n1\" ]\n");
+    ASSERT_TRUE(file) << file.error().text;
+    EXPECT_EQ(file->uuid, "2c9a6b6e-6c4e-4f0e-9d5b-0d6a4f0a7b11");
+}
+
 TEST(volume_file, keeps_a_name_with_quotes)
 {
     volume_file file;

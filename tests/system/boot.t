@@ -1,0 +1,82 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# A storage node (host2) and a compute node (host1), set up as README says and booted by systemd. Their power is cut, in
+# turn and together, while a file is written; each time the volume and its mount are back by themselves, with all data
+# that was synced.
+# lab-own: --hosts 3 --systemd --memory 1536M --peer-topology nvme
+# lab-kernel: none
+. "${0%/*}/lib.sh"
+
+rounds=3
+[ -n "${LAB_LONG:-}" ] && rounds=20
+compute() { on_host host1 "$@"; }
+storage() { on_host host2 "$@"; }
+commands() { awk -v head="$1" '/^#/ { on = ($0 ~ head) } on && /^    / { print substr($0, 5) }' /weft/README.md; }
+# The README's, less those that install packages.
+readme() { commands "$1" | grep -v '^apt-get'; }
+
+# --- What nodes have: an RDMA adapter that is there after each boot
+adapter() { # adapter ADDRESS
+	cat <<-END
+	cat >/usr/local/sbin/lab-rail <<'RAIL'
+	#!/bin/sh
+	netdev=\$(ip -br link | awk '/52:54:00/ { print \$1; exit }')
+	modprobe rdma_rxe && rdma link add rxe0 type rxe netdev \$netdev
+	ip link set \$netdev up && ip address add $1/24 dev \$netdev
+	RAIL
+	chmod 755 /usr/local/sbin/lab-rail
+	cat >/etc/systemd/system/lab-rail.service <<'UNIT'
+	[Unit]
+	DefaultDependencies=no
+	After=sysinit.target
+	Before=network-online.target
+	[Service]
+	Type=oneshot
+	RemainAfterExit=yes
+	ExecStart=/usr/local/sbin/lab-rail
+	[Install]
+	WantedBy=network-online.target multi-user.target
+	UNIT
+	systemctl daemon-reload && systemctl enable --now lab-rail.service
+	END
+}
+ok "the storage node has an adapter" storage "$(adapter 10.0.0.1)"
+ok "the compute node has one" compute "$(adapter 10.0.0.2)"
+# Loss of the first packet to a new neighbour is seconds to RDMA CM.
+compute "ping -c 3 -i 0.3 10.0.0.1" >/dev/null
+COMPUTE_NQN=$(compute weftctl host-nqn)
+
+# --- As README says
+while IFS= read -r line; do
+	ok "storage: $line" storage "COMPUTE_NQN=$COMPUTE_NQN; $line"
+done < <(readme "On the storage node")
+ok "storage: its exports are served after a boot" storage "systemctl enable weft-exports"
+# In one shell: a line sets what the next one uses.
+compute "set -e; $(readme "On the compute node")" >/tmp/readme 2>&1
+result $? "compute: a volume, its mount, saved for the next boot"
+indented </tmp/readme
+ok "compute: a file" compute "head -c 20000000 /dev/urandom >/mnt/file; sync; sha256sum /mnt/file >/root/sum"
+
+# --- Power is cut
+back() { compute "mountpoint -q /mnt && sha256sum --quiet -c /root/sum"; }
+busy="while mountpoint -q /mnt; do dd if=/dev/zero of=/mnt/busy bs=1M count=4 conv=fsync; done"
+writes() { compute "($busy) >/dev/null 2>&1 &"; }
+cut() {
+	local host
+	for host in "$@"; do lab-peer "$host" kill; done
+	sleep 2
+	for host in "$@"; do lab-peer "$host" boot; done
+}
+for ((round = 1; round <= rounds; round++)); do
+	for hosts in host1 host2 "host2 host1"; do
+		writes
+		sleep 3
+		# shellcheck disable=SC2086
+		cut $hosts
+		ok "round $round: the power of $hosts is cut, and the mount is back" until_true 300 back
+	done
+done
+is "no unit of weft has failed" "$(compute "systemctl list-units --failed --no-legend 'weft-*'")" ""
+ok "the compute node is shut down in order" compute "systemctl stop weft-assemble@data"
+is "and nothing is assembled" "$(compute "ls -d /sys/block/weft!* 2>/dev/null")" ""
+done_testing
