@@ -179,10 +179,10 @@ from it, and so does weft-assemble@NAME.service at boot. A text editor can chang
 The keys of [connect] are the connect options of weftctl-assemble(8) and those of [qos] the options of weftctl-qos(8), with '_'
 for '-'. A member with options of its own is a table.
 
-A mount with these options in /etc/fstab begins when the service has assembled the volume, however late, and ends before
-the service stops it:
+A mount with these options in /etc/fstab begins when the volume is there, however late, and ends before the service stops
+the volume. 'systemd-escape --path /dev/weft/NAME' prints the name of its device unit:
 
-  _netdev,nofail,x-systemd.requires=weft-assemble@data.service,x-systemd.wanted-by=weft-assemble@data.service
+  _netdev,nofail,x-systemd.requires=weft-assemble@data.service,x-systemd.wanted-by=dev-weft-data.device
 
 Examples:
   weftctl save data

@@ -7,8 +7,9 @@
 # lab-kernel: none
 . "${0%/*}/lib.sh"
 
-rounds=3
-[ -n "${LAB_LONG:-}" ] && rounds=20
+# Three cuts each.
+rounds=1
+[ -n "${LAB_LONG:-}" ] && rounds=7
 compute() { on_host host1 "$@"; }
 storage() { on_host host2 "$@"; }
 commands() { awk -v head="$1" '/^#/ { on = ($0 ~ head) } on && /^    / { print substr($0, 5) }' /weft/README.md; }
@@ -20,7 +21,7 @@ adapter() { # adapter ADDRESS
 	cat <<-END
 	cat >/usr/local/sbin/lab-rail <<'RAIL'
 	#!/bin/sh
-	netdev=\$(ip -br link | awk '/52:54:00/ { print \$1; exit }')
+	netdev=\$(ip -br link | awk '/52:54:00:00:03/ { print \$1 }') # the link of host1 and host2
 	modprobe rdma_rxe && rdma link add rxe0 type rxe netdev \$netdev
 	ip link set \$netdev up && ip address add $1/24 dev \$netdev
 	RAIL
@@ -55,7 +56,7 @@ ok "storage: its exports are served after a boot" storage "systemctl enable weft
 compute "set -e; $(readme "On the compute node")" >/tmp/readme 2>&1
 result $? "compute: a volume, its mount, saved for the next boot"
 indented </tmp/readme
-ok "compute: a file" compute "head -c 20000000 /dev/urandom >/mnt/file; sync; sha256sum /mnt/file >/root/sum"
+ok "compute: a file" compute "head -c 20000000 /dev/urandom >/mnt/file; sha256sum /mnt/file >/root/sum; sync"
 
 # --- Power is cut
 back() { compute "mountpoint -q /mnt && sha256sum --quiet -c /root/sum"; }
