@@ -25,13 +25,17 @@ assemble='weftctl assemble data $(weftctl discover rdma://10.0.0.1)'
 exports() { weftctl exports --json | json ".exports | $1"; }
 # The README's, less those that install packages (the packages' own test has those).
 readme() { commands README.md "$1" | grep -v '^apt-get'; }
+# The disks of a document, by their serial numbers: the kernel numbers disks in the order in which they answer.
+by_serial() {
+	sed "s,/dev/nvme0n1,@0@,; s,/dev/nvme1n1,@1@,; s,@0@,$(nvme_local nvme0),; s,@1@,$(nvme_local nvme1),"
+}
 run_readme() { # NODE HEADING
 	local node=$1 line
 	while IFS= read -r line; do
 		if [ "$node" = compute ]; then
 			ok "compute: $line" compute "$line"
 		else
-			ok "storage: $line" bash -c "$line"
+			ok "storage: $line" bash -c "$(by_serial <<<"$line")"
 		fi
 	done < <(readme "$2")
 }
@@ -82,6 +86,8 @@ compute "$rail; $greeting" >/dev/null
 ok "it has its volume and its mount back by itself" \
 	until_true 200 compute "mountpoint -q /mnt && sha256sum -c /root/sum"
 ok "the service unmounts and stops it" compute "systemctl disable --now weft-assemble@data && ! weftctl status data"
+# From here on it is assembled by hand, and would be mounted.
+compute "sed -i /weft/d /etc/fstab; systemctl daemon-reload"
 compute "weftctl disconnect --all" >/dev/null
 
 # --- Exports that come up late, in the wrong order, one missing, one with other data
@@ -98,12 +104,13 @@ refused "one missing is named" 4 "member 1 of 2 is missing" compute "weftctl ass
 is "and nothing stays connected" "$(compute "weftctl connect")" "nothing is connected"
 d1=$(exports '.[1].device')
 weftctl unexport "$d1" >/dev/null
-weftctl create foreign /dev/nvme2n1 --no-assemble >/dev/null
+foreign=$(nvme_local nvme2)
+weftctl create foreign "$foreign" --no-assemble >/dev/null
 ok "another volume's member is exported under the old name" \
-	weftctl export /dev/nvme2n1 --address 10.0.0.1 --host "$COMPUTE_NQN" --subnqn "${u1##*/}"
+	weftctl export "$foreign" --address 10.0.0.1 --host "$COMPUTE_NQN" --subnqn "${u1##*/}"
 refused "it is refused by name" 5 "is member 0 of volume foreign" compute "weftctl assemble data $u0 $u1"
 is "and nothing stays connected of that" "$(compute "weftctl connect")" "nothing is connected"
-weftctl unexport /dev/nvme2n1 >/dev/null
+weftctl unexport "$foreign" >/dev/null
 weftctl export "$d1" --address 10.0.0.1 --host "$COMPUTE_NQN" >/dev/null
 ok "the volume is whole again" compute "$assemble && weftctl stop data && weftctl disconnect --all"
 ok "all is unexported" weftctl unexport --all
