@@ -1,51 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "fabrics.hpp"
+#include "connect_keys.hpp"
 #include "identity.hpp"
 #include "verbs.hpp"
+
+#include <algorithm>
 
 namespace weft
 {
 
 void add_connect_options(CLI::App& command, connect_options& options)
 {
-    command.add_option("--host-nqn", options.host_nqn, "this host's NVMe name, instead of /etc/nvme/hostnqn");
-    command.add_option("--host-id", options.host_id, "its UUID, instead of /etc/nvme/hostid");
-    command.add_option("--host-address", options.host_address, "of this host, to connect from");
-    command.add_option("--host-interface", options.host_interface, "of this host, to connect from (tcp)");
-    command
-        .add_option("--transport", options.initiator,
-                    "who connects: weft's own initiator (for rdma, the default there) or the stock nvme host")
-        ->check(CLI::IsMember({"weft", "nvme"}));
-    command.add_option("--queues", options.queues, "I/O queues; one per processor otherwise")
-        ->check(CLI::Range(1, 65535));
-    command
-        .add_option("--poll-queues", options.poll_queues,
-                    "queues without interrupts beside them, for io_uring's IOPOLL (weft's own initiator)")
-        ->check(CLI::Range(1, 65535));
-    command.add_option("--queue-depth", options.queue_depth, "entries of each queue")
-        ->check(CLI::Range(16, 1024));
-    command.add_option("--keep-alive", options.keep_alive, "keep-alive timeout in seconds")
-        ->check(CLI::Range(1, 86400));
-    command.add_option("--reconnect-delay", options.reconnect_delay, "seconds between attempts to reconnect")
-        ->check(CLI::Range(1, 86400));
-    command
-        .add_option("--ctrl-loss-timeout", options.ctrl_loss_timeout,
-                    "seconds after which a lost controller is given up, -1 for never")
-        ->check(CLI::Range(-1, 86400));
-    command
-        .add_option("--fast-io-fail-timeout", options.fast_io_fail_timeout,
-                    "seconds after which I/O to a lost controller fails")
-        ->check(CLI::Range(0, 86400));
-    command
-        .add_option(
-            "--tos", options.tos,
-            "type of service of the connections, 0 to 255: 4 x DSCP; InfiniBand maps it to a service level")
-        ->check(CLI::Range(0, 255));
-    command
-        .add_option("--background-tos", options.background_tos,
-                    "type of service of connections that background I/O has for itself, see weftctl-qos(8) "
-                    "(weft's own initiator); without it, it shares the others")
-        ->check(CLI::Range(0, 255));
+    const auto option = [](std::string key) {
+        std::ranges::replace(key, '_', '-');
+        return "--" + key;
+    };
+    for (const auto& [key, value, help] : connect_text_keys) {
+        auto* added = command.add_option(option(key), options.*value, help);
+        if (value == &connect_options::initiator)
+            added->check(CLI::IsMember(
+                std::vector<std::string>(connect_transports.begin(), connect_transports.end())));
+    }
+    for (const auto& [key, value, least, most, help] : connect_number_keys)
+        command.add_option(option(key), options.*value, help)->check(CLI::Range(least, most));
 }
 
 namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "volume_file.hpp"
 
+#include "connect_keys.hpp"
 #include "superblock.hpp"
 #include "sysfile.hpp"
 
@@ -21,37 +22,6 @@ const std::filesystem::path folder = "/etc/weft/volumes";
 
 /// The kernel's limit, in seconds.
 constexpr int no_path_timeout_most = 30 * 86400;
-
-struct number_key {
-    const char* key;
-    std::optional<int> connect_options::*value;
-    int least, most;
-};
-
-constexpr std::array number_keys{
-    number_key{"queues", &connect_options::queues, 1, 65535},
-    number_key{"poll_queues", &connect_options::poll_queues, 1, 65535},
-    number_key{"queue_depth", &connect_options::queue_depth, 16, 1024},
-    number_key{"keep_alive", &connect_options::keep_alive, 1, 86400},
-    number_key{"reconnect_delay", &connect_options::reconnect_delay, 1, 86400},
-    number_key{"ctrl_loss_timeout", &connect_options::ctrl_loss_timeout, -1, 86400},
-    number_key{"fast_io_fail_timeout", &connect_options::fast_io_fail_timeout, 0, 86400},
-    number_key{"tos", &connect_options::tos, 0, 255},
-    number_key{"background_tos", &connect_options::background_tos, 0, 255},
-};
-
-struct text_key {
-    const char* key;
-    std::string connect_options::*value;
-};
-
-constexpr std::array text_keys{
-    text_key{"host_nqn", &connect_options::host_nqn},
-    text_key{"host_id", &connect_options::host_id},
-    text_key{"host_address", &connect_options::host_address},
-    text_key{"host_interface", &connect_options::host_interface},
-    text_key{"transport", &connect_options::initiator},
-};
 
 /// A setting of QoS: text, or a number without a unit.
 struct qos_key {
@@ -154,11 +124,12 @@ private:
 
 void read_options(table_reader& in, connect_options& options)
 {
-    for (const auto& [key, value, least, most] : number_keys)
+    for (const auto& [key, value, least, most, help] : connect_number_keys)
         in.number(key, options.*value, least, most);
-    for (const auto& [key, value] : text_keys)
+    for (const auto& [key, value, help] : connect_text_keys)
         in.text(key, options.*value);
-    if (!options.initiator.empty() && options.initiator != "weft" && options.initiator != "nvme")
+    if (!options.initiator.empty() &&
+        std::ranges::find(connect_transports, options.initiator) == connect_transports.end())
         in.refuse(*in.take("transport"), "transport is \"weft\" or \"nvme\"");
 }
 
@@ -214,11 +185,8 @@ result<void> read_members(table_reader& in, const connect_options& common, volum
         auto path = read_path(element, common, where);
         if (!path)
             return std::unexpected(path.error());
-        const bool known = std::ranges::any_of(file.paths, [&](const member_path& other) {
-            return other.at == path->at && other.options.host_address == path->options.host_address &&
-                   other.options.host_interface == path->options.host_interface;
-        });
-        if (known)
+        if (std::ranges::any_of(file.paths,
+                                [&](const member_path& other) { return is_same_path(other, *path); }))
             in.refuse(element, fmt::format("{} is there twice", path->at));
         file.paths.push_back(std::move(*path));
     }
@@ -303,10 +271,10 @@ connect_options common_options(const std::vector<member_path>& paths)
             common = path.options;
             continue;
         }
-        for (const auto& one : number_keys)
+        for (const auto& one : connect_number_keys)
             if (common.*one.value != path.options.*one.value)
                 (common.*one.value).reset();
-        for (const auto& one : text_keys)
+        for (const auto& one : connect_text_keys)
             if (common.*one.value != path.options.*one.value)
                 (common.*one.value).clear();
     }
@@ -316,10 +284,10 @@ connect_options common_options(const std::vector<member_path>& paths)
 toml::table options_table(const connect_options& options, const connect_options& without)
 {
     toml::table table;
-    for (const auto& one : number_keys)
+    for (const auto& one : connect_number_keys)
         if (options.*one.value && options.*one.value != without.*one.value)
             table.insert(one.key, *(options.*one.value));
-    for (const auto& one : text_keys)
+    for (const auto& one : connect_text_keys)
         if (!(options.*one.value).empty() && options.*one.value != without.*one.value)
             table.insert(one.key, options.*one.value);
     return table;
@@ -371,6 +339,12 @@ toml::table qos_table(qos_words words)
 }
 
 } // namespace
+
+bool is_same_path(const member_path& one, const member_path& other)
+{
+    return one.at == other.at && one.options.host_address == other.options.host_address &&
+           one.options.host_interface == other.options.host_interface;
+}
 
 std::filesystem::path volume_file_path(const std::string& name)
 {

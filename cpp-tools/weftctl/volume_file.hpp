@@ -19,6 +19,9 @@ struct member_path {
     connect_options options;
 };
 
+/// Whether both lead to the same place from the same place of this host.
+[[nodiscard]] bool is_same_path(const member_path& one, const member_path& other);
+
 struct volume_file {
     std::string name;
     std::string uuid;               ///< empty: the volume is found by its name

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/// The options of a connection, by the names that they have on the command line and in the file of a volume.
+/// On the command line a name has '-' for '_'.
+#pragma once
+
+#include "fabrics.hpp"
+
+#include <array>
+
+namespace weft
+{
+
+struct connect_text_key {
+    const char* key;
+    std::string connect_options::*value;
+    const char* help;
+};
+
+inline constexpr std::array connect_text_keys{
+    connect_text_key{"host_nqn", &connect_options::host_nqn,
+                     "this host's NVMe name, instead of /etc/nvme/hostnqn"},
+    connect_text_key{"host_id", &connect_options::host_id, "its UUID, instead of /etc/nvme/hostid"},
+    connect_text_key{"host_address", &connect_options::host_address, "of this host, to connect from"},
+    connect_text_key{"host_interface", &connect_options::host_interface,
+                     "of this host, to connect from (tcp)"},
+    connect_text_key{
+        "transport", &connect_options::initiator,
+        "who connects: weft's own initiator (for rdma, the default there) or the stock nvme host"},
+};
+
+struct connect_number_key {
+    const char* key;
+    std::optional<int> connect_options::*value;
+    int least, most;
+    const char* help;
+};
+
+inline constexpr std::array connect_number_keys{
+    connect_number_key{"queues", &connect_options::queues, 1, 65535,
+                       "I/O queues; one per processor otherwise"},
+    connect_number_key{"poll_queues", &connect_options::poll_queues, 1, 65535,
+                       "queues without interrupts beside them, for io_uring's IOPOLL (weft's own initiator)"},
+    connect_number_key{"queue_depth", &connect_options::queue_depth, 16, 1024, "entries of each queue"},
+    connect_number_key{"keep_alive", &connect_options::keep_alive, 1, 86400, "keep-alive timeout in seconds"},
+    connect_number_key{"reconnect_delay", &connect_options::reconnect_delay, 1, 86400,
+                       "seconds between attempts to reconnect"},
+    connect_number_key{"ctrl_loss_timeout", &connect_options::ctrl_loss_timeout, -1, 86400,
+                       "seconds after which a lost controller is given up, -1 for never"},
+    connect_number_key{"fast_io_fail_timeout", &connect_options::fast_io_fail_timeout, 0, 86400,
+                       "seconds after which I/O to a lost controller fails"},
+    connect_number_key{
+        "tos", &connect_options::tos, 0, 255,
+        "type of service of the connections, 0 to 255: 4 x DSCP; InfiniBand maps it to a service level"},
+    connect_number_key{
+        "background_tos", &connect_options::background_tos, 0, 255,
+        "type of service of connections that background I/O has for itself, see weftctl-qos(8) "
+        "(weft's own initiator); without it, it shares the others"},
+};
+
+/// The values of "transport".
+inline constexpr std::array connect_transports{"weft", "nvme"};
+
+} // namespace weft
