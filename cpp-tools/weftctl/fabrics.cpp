@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -377,10 +376,7 @@ bool is_reached_by(const connection& link, const std::string& uri)
 
 std::optional<std::uint32_t> disk_nsid(const std::string& name)
 {
-    const auto text = read_text(fs::path("/sys/class/block") / name / "nsid").value_or("");
-    std::uint32_t nsid = 0;
-    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), nsid);
-    return problem == std::errc() && end == text.data() + text.size() ? std::optional(nsid) : std::nullopt;
+    return read_number<std::uint32_t>(fs::path("/sys/class/block") / name / "nsid");
 }
 
 std::optional<std::string> claimed_disk(const connection& link)

@@ -4,6 +4,7 @@
 
 #include "result.hpp"
 
+#include <charconv>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -14,6 +15,16 @@ namespace weft
 
 /// A file's content without trailing white space; unset if it cannot be read.
 [[nodiscard]] std::optional<std::string> read_text(const std::filesystem::path& path);
+
+/// A file that holds one decimal number and nothing else; unset otherwise, as for a word such as "off".
+template <typename Number>
+[[nodiscard]] std::optional<Number> read_number(const std::filesystem::path& path)
+{
+    const auto text = read_text(path).value_or("");
+    Number number = 0;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return problem == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
 
 /// Writes an attribute of sysfs or configfs in one write(2). Returns a negative errno on failure; the caller
 /// makes the sentence.

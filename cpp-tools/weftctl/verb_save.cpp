@@ -8,7 +8,6 @@
 #include "volume_file.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 
 namespace weft
@@ -23,15 +22,6 @@ struct save_options {
     std::vector<std::string> names;
     bool dry_run = false;
 };
-
-/// A whole number in an attribute; unset if it is missing, or a word as "off".
-std::optional<int> number_in(const fs::path& attribute)
-{
-    const auto text = read_text(attribute).value_or("");
-    int number = 0;
-    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-    return problem == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
-}
 
 std::optional<int> unless_negative(std::optional<int> number)
 {
@@ -57,21 +47,21 @@ connect_options options_of(const connection& link)
         options.host_id = read_text(folder / "hostid").value_or("");
     }
     options.host_address = link.host_address;
-    options.keep_alive = unless_zero(number_in(folder / "kato"));
-    options.reconnect_delay = unless_zero(number_in(folder / "reconnect_delay"));
-    options.ctrl_loss_timeout = number_in(folder / "ctrl_loss_tmo").value_or(-1);
-    options.fast_io_fail_timeout = unless_negative(number_in(folder / "fast_io_fail_tmo"));
+    options.keep_alive = unless_zero(read_number<int>(folder / "kato"));
+    options.reconnect_delay = unless_zero(read_number<int>(folder / "reconnect_delay"));
+    options.ctrl_loss_timeout = read_number<int>(folder / "ctrl_loss_tmo").value_or(-1);
+    options.fast_io_fail_timeout = unless_negative(read_number<int>(folder / "fast_io_fail_tmo"));
     if (!own) {
         options.host_interface = address_field(read_text(folder / "address").value_or(""), "host_iface");
         if (link.at.transport == "rdma")
             options.initiator = "nvme";
         return options;
     }
-    options.queues = number_in(folder / "io_queues");
-    options.poll_queues = unless_zero(number_in(folder / "poll_queues"));
-    options.queue_depth = number_in(folder / "queue_size");
-    options.tos = unless_negative(number_in(folder / "tos"));
-    options.background_tos = unless_negative(number_in(folder / "background_tos"));
+    options.queues = read_number<int>(folder / "io_queues");
+    options.poll_queues = unless_zero(read_number<int>(folder / "poll_queues"));
+    options.queue_depth = read_number<int>(folder / "queue_size");
+    options.tos = unless_negative(read_number<int>(folder / "tos"));
+    options.background_tos = unless_negative(read_number<int>(folder / "background_tos"));
     return options;
 }
 
@@ -113,7 +103,7 @@ result<volume_file> describe(netlink& kernel, const std::string& name)
     file.read_only = volume->read_only;
     file.iostats = volume->iostats;
     file.iopolicy = volume->iopolicy;
-    file.no_path_timeout = number_in("/sys/block/weft!" + name + "/weft/no_path_timeout");
+    file.no_path_timeout = read_number<int>("/sys/block/weft!" + name + "/weft/no_path_timeout");
     if (qos->on)
         file.qos = words_of(*qos);
     const auto links = connections();
