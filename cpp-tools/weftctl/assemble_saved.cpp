@@ -46,8 +46,8 @@ public:
                 options_.host_nqn = path.options.host_nqn;
     }
 
-    /// Assembles the volume if it is not, sets it up, and adds the paths that it lacks. Once it is assembled,
-    /// what is not possible is no error: lack() says it.
+    /// Assembles the volume if it is not, sets it up, and adds the paths that it lacks. While it is not
+    /// assembled, a failure is an error. Afterwards, lack() tells the failure.
     [[nodiscard]] result<void> attempt();
     [[nodiscard]] bool is_up() const { return up_; }
     [[nodiscard]] bool is_set_up() const { return set_up_; }
@@ -59,13 +59,8 @@ public:
 private:
     [[nodiscard]] result<void> try_once();
     [[nodiscard]] result<member_set> find(const volume_status* assembled);
-    [[nodiscard]] result<void> assemble(const member_set& set);
     [[nodiscard]] result<void> apply_settings(netlink& kernel) const;
     void add_paths(netlink& kernel, const volume_status& volume, const member_set& set);
-    void note(const std::string& verb, std::string text)
-    {
-        done_.push_back({verb, file_.name, std::move(text), dry_run_});
-    }
 
     volume_file file_;
     assemble_options options_;
@@ -99,25 +94,11 @@ std::vector<action> saved_assembly::actions() const
     return all;
 }
 
-/// The members on the devices that were reached. A device that cannot be read, or is no member, is lacking;
-/// the volume may have another path to that member.
+/// The members on the devices that were reached. The volume lacks a device that fails, and may have another
+/// path to that member.
 result<member_set> saved_assembly::find(const volume_status* assembled)
 {
-    std::vector<std::string> devices;
-    for (auto& one : reached_) {
-        if (!one.device)
-            continue;
-        // Without a device, find_members() would look at all devices of this host.
-        if (auto found = find_members({*one.device}); !found)
-            if (const auto opened = block_device::open(*one.device, block_device::access::read);
-                !opened || standby_wwid(opened->number()).empty())
-                one.device = std::unexpected(found.error());
-        if (one.device && std::ranges::find(devices, *one.device) == devices.end())
-            devices.push_back(*one.device);
-    }
-    for (const auto& one : reached_)
-        if (!one.device)
-            lacking_.push_back(one.device.error());
+    auto devices = links_.devices();
     // The disks that it has tell which member a disk is a path to that cannot be read now.
     if (assembled && !devices.empty())
         for (const auto& member : assembled->members)
@@ -125,12 +106,17 @@ result<member_set> saved_assembly::find(const volume_status* assembled)
                 if (path.usable && is_own_disk(path.disk) &&
                     std::ranges::find(devices, "/dev/" + path.disk) == devices.end())
                     devices.push_back("/dev/" + path.disk);
-    if (devices.empty())
+    const auto search = search_members(devices);
+    for (auto& one : reached_) {
+        for (const auto& failed : search.failed)
+            if (one.device && *one.device == failed.path)
+                one.device = std::unexpected(failed.why);
+        if (!one.device)
+            lacking_.push_back(one.device.error());
+    }
+    if (search.sets.empty())
         return fail(exit_code::missing, "no member of volume {} is there", file_.name);
-    const auto sets = find_members(devices);
-    if (!sets)
-        return std::unexpected(sets.error());
-    auto set = pick_volume(*sets, file_.uuid.empty() ? file_.name : file_.uuid);
+    auto set = pick_volume(search.sets, file_.uuid.empty() ? file_.name : file_.uuid);
     if (!set)
         return set;
     if (set->name != file_.name)
@@ -144,19 +130,6 @@ result<member_set> saved_assembly::find(const volume_status* assembled)
         if (one.device && !leads_to(*one.device))
             lacking_.push_back({exit_code::damaged, fmt::format("{} leads to another volume", one.path.at)});
     return set;
-}
-
-result<void> saved_assembly::assemble(const member_set& set)
-{
-    const auto devices = set.complete();
-    if (!devices)
-        return std::unexpected(devices.error());
-    if (!dry_run_)
-        if (auto done = assemble_volume(set.name, *devices, options_); !done)
-            return done;
-    note("assemble", fmt::format("assembled volume {} {}of {} members as /dev/weft/{}", set.name,
-                                 options_.read_only ? "read-only " : "", devices->size(), set.name));
-    return {};
 }
 
 result<void> saved_assembly::apply_settings(netlink& kernel) const
@@ -187,10 +160,7 @@ void saved_assembly::add_paths(netlink& kernel, const volume_status& volume, con
     const auto forget = [&](const std::string& device) {
         for (const auto& one : reached_)
             if (one.device && *one.device == device)
-                std::erase_if(wanted_, [&](const member_path& path) {
-                    return path.at == one.path.at &&
-                           path.options.host_address == one.path.options.host_address;
-                });
+                std::erase_if(wanted_, [&](const member_path& path) { return is_same_path(path, one.path); });
     };
     const auto add = [&](std::uint32_t index, const std::string& device) {
         if (index >= volume.members.size())
@@ -204,9 +174,8 @@ void saved_assembly::add_paths(netlink& kernel, const volume_status& volume, con
             return;
         }
         if (!known)
-            note("path add",
-                 fmt::format("member {} of {} is reached by {} as well", index, file_.name, device));
-        // Whoever removes it later wants it to stay away.
+            done_.push_back(path_added(file_.name, index, device, false));
+        // If the user removes it later, it stays away.
         forget(device);
     };
     for (const auto& member : set.members)
@@ -243,7 +212,7 @@ result<void> saved_assembly::try_once()
         if (!set)
             return std::unexpected(set.error());
         if (!assembled)
-            if (auto done = assemble(*set); !done)
+            if (auto done = assemble_members(*set, options_, dry_run_, done_); !done)
                 return done;
         if (dry_run_)
             return {};
@@ -276,12 +245,6 @@ result<void> saved_assembly::attempt()
         return {};
     }
     return fail(done.error().code, "{}{}{}", done.error().text, lacking_.empty() ? "" : "; ", lack());
-}
-
-/// Errors that may go away: a target or a disk is not there yet.
-bool may_mend_itself(const error& problem)
-{
-    return problem.code == exit_code::missing || problem.code == exit_code::failure;
 }
 
 } // namespace

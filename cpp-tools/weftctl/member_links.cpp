@@ -37,7 +37,7 @@ std::optional<connection> reach_group(const controller_group& group, std::vector
         const auto uri = parse_member_uri(paths[index].path.at);
         if (!link)
             device = std::unexpected(link.error());
-        // Nothing can be read from its disks now: whoever tries waits for the target.
+        // A read of its disks would wait for the target.
         else if (link->state != "live")
             device = fail(exit_code::missing, "{} is {}, the controller of {}", link->controller, link->state,
                           paths[index].path.at);

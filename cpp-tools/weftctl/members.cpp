@@ -83,45 +83,55 @@ error unreadable_error(unsigned int count)
                         count)};
 }
 
-result<std::vector<member_set>> find_members(const std::vector<std::string>& devices,
-                                             unsigned int* unreadable)
+member_search search_members(const std::vector<std::string>& devices)
 {
-    std::vector<member_set> sets;
+    member_search search;
     std::vector<standby_disk> standbys;
-    unsigned int refused = 0;
-    for (const auto& path : devices.empty() ? all_block_devices() : devices) {
+    for (const auto& path : devices) {
         auto device = block_device::open(path, block_device::access::read);
         if (!device) {
-            refused += device.error().code == exit_code::permission;
-            if (devices.empty())
-                continue; // for example a card reader without a card
-            return std::unexpected(device.error());
+            search.failed.push_back({path, device.error()});
+            continue;
         }
         auto copies = read_superblocks(*device);
         if (!copies) {
-            if (auto wwid = standby_wwid(device->number()); !wwid.empty()) {
+            if (auto wwid = standby_wwid(device->number()); !wwid.empty())
                 standbys.push_back({path, std::move(wwid), copies.error()});
-                continue;
-            }
-            if (devices.empty())
-                continue;
-            return std::unexpected(copies.error());
+            else
+                search.failed.push_back({path, copies.error()});
+            continue;
         }
         if (const auto* sb = copies->best())
-            set_of(sets, *sb).members.push_back({path, *sb, has_holders(device->number()),
-                                                 path_wwid(device->number()), copies->first.absent()});
-        else if (!devices.empty())
-            return fail(copies->absent() ? exit_code::missing : exit_code::damaged, "{}: {}", path,
-                        copies->absent() ? "no weft superblock" : copies->first.why);
+            set_of(search.sets, *sb)
+                .members.push_back({path, *sb, has_holders(device->number()), path_wwid(device->number()),
+                                    copies->first.absent()});
+        else
+            search.failed.push_back(
+                {path,
+                 {copies->absent() ? exit_code::missing : exit_code::damaged,
+                  fmt::format("{}: {}", path, copies->absent() ? "no weft superblock" : copies->first.why)}});
     }
     for (const auto& disk : standbys)
-        if (!add_standby(sets, disk) && !devices.empty())
-            return std::unexpected(disk.problem);
+        if (!add_standby(search.sets, disk))
+            search.failed.push_back({disk.path, disk.problem});
+    return search;
+}
+
+result<std::vector<member_set>> find_members(const std::vector<std::string>& devices,
+                                             unsigned int* unreadable)
+{
+    auto search = search_members(devices.empty() ? all_block_devices() : devices);
+    if (!devices.empty() && !search.failed.empty())
+        return std::unexpected(search.failed.front().why);
+    // Devices of this host that nobody named may well be no members, for example a card reader without a
+    // card.
+    const auto refused = static_cast<unsigned int>(std::ranges::count_if(
+        search.failed, [](const failed_device& one) { return one.why.code == exit_code::permission; }));
     if (unreadable)
         *unreadable = refused;
-    else if (refused && sets.empty())
+    else if (refused && search.sets.empty())
         return std::unexpected(unreadable_error(refused));
-    return sets;
+    return std::move(search.sets);
 }
 
 // Was this member found already on another device that leads to the same namespace?

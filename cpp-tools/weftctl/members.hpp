@@ -47,8 +47,24 @@ private:
     [[nodiscard]] bool is_path(const found_member& member, const std::string& device) const;
 };
 
+/// A named device that is no member, or cannot be read.
+struct failed_device {
+    std::string path;
+    error why;
+};
+
+/// What named devices lead to.
+struct member_search {
+    std::vector<member_set> sets;
+    std::vector<failed_device> failed;
+};
+
+/// Reads the named devices, all of them.
+[[nodiscard]] member_search search_members(const std::vector<std::string>& devices);
+
 /// Reads the named devices, or all devices of this host. Devices that this user may not read are counted in
 /// `unreadable`. Without that argument they are an error if no member was found.
+/// A named device that fails is an error.
 [[nodiscard]] result<std::vector<member_set>> find_members(const std::vector<std::string>& devices = {},
                                                            unsigned int* unreadable = nullptr);
 

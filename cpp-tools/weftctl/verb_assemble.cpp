@@ -37,16 +37,8 @@ bool is_assembled(const std::vector<volume_status>& volumes, const std::string& 
 
 result<void> assemble_set(const member_set& set, const verb_options& options, std::vector<action>& actions)
 {
-    auto devices = set.complete();
-    if (!devices)
-        return std::unexpected(devices.error());
-    if (!options.dry_run)
-        if (auto done = assemble_volume(set.name, *devices, options.assembly); !done)
-            return done;
-    actions.push_back({"assemble", set.name,
-                       fmt::format("assembled volume {} {}of {} members as /dev/weft/{}", set.name,
-                                   options.assembly.read_only ? "read-only " : "", devices->size(), set.name),
-                       options.dry_run});
+    if (auto done = assemble_members(set, options.assembly, options.dry_run, actions); !done)
+        return done;
     const auto further = set.further_paths();
     if (further.empty() || options.dry_run)
         return {};
@@ -57,9 +49,7 @@ result<void> assemble_set(const member_set& set, const verb_options& options, st
         if (auto done = kernel->add_path(set.name, member, device); !done)
             return fail(done.error().code, "volume {} is assembled, but {} is not one of its paths: {}",
                         set.name, device, done.error().text);
-        actions.push_back(
-            {"path add", set.name,
-             fmt::format("member {} of {} is reached by {} as well", member, set.name, device)});
+        actions.push_back(path_added(set.name, member, device, false));
     }
     return {};
 }
@@ -94,12 +84,6 @@ result<void> assemble_one(const verb_options& options, std::vector<action>& acti
     if (done && !options.dry_run)
         links->keep();
     return done;
-}
-
-// Waits for targets and disks that appear later. Errors that do not go away by waiting are reported at once.
-bool may_mend_itself(const error& problem)
-{
-    return problem.code == exit_code::missing || problem.code == exit_code::failure;
 }
 
 result<exit_code> run_one(const verb_options& options, renderer& out)
@@ -178,6 +162,34 @@ result<exit_code> run_assemble(const verb_options& options, renderer& out)
 }
 
 } // namespace
+
+// Waiting mends what appears later: a target, a disk.
+bool may_mend_itself(const error& problem)
+{
+    return problem.code == exit_code::missing || problem.code == exit_code::failure;
+}
+
+action path_added(const std::string& volume, std::uint32_t member, const std::string& path, bool dry_run)
+{
+    return {"path add", volume, fmt::format("member {} of {} is reached by {} as well", member, volume, path),
+            dry_run};
+}
+
+result<void> assemble_members(const member_set& set, const assemble_options& options, bool dry_run,
+                              std::vector<action>& actions)
+{
+    const auto devices = set.complete();
+    if (!devices)
+        return std::unexpected(devices.error());
+    if (!dry_run)
+        if (auto done = assemble_volume(set.name, *devices, options); !done)
+            return done;
+    actions.push_back({"assemble", set.name,
+                       fmt::format("assembled volume {} {}of {} members as /dev/weft/{}", set.name,
+                                   options.read_only ? "read-only " : "", devices->size(), set.name),
+                       dry_run});
+    return {};
+}
 
 result<void> assemble_volume(const std::string& name, const std::vector<std::string>& devices,
                              const assemble_options& options)

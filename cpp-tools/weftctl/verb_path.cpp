@@ -71,10 +71,7 @@ result<void> add_paths(netlink& kernel, const volume_status& volume, const path_
         if (!options.dry_run)
             if (auto done = kernel.add_path(options.volume, *member, device); !done)
                 return done;
-        actions.push_back({"path add", options.volume,
-                           fmt::format("member {} of {} is reached by {} as well", *member, options.volume,
-                                       options.paths[i]),
-                           options.dry_run});
+        actions.push_back(path_added(options.volume, *member, options.paths[i], options.dry_run));
     }
     if (!options.dry_run)
         links->keep();

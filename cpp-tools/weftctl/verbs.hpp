@@ -2,6 +2,7 @@
 /// One file for each verb. It declares the command line and returns the function that runs it.
 #pragma once
 
+#include "members.hpp"
 #include "render.hpp"
 #include "result.hpp"
 
@@ -63,6 +64,17 @@ struct assemble_options {
 /// Assembles a volume of these devices.
 [[nodiscard]] result<void> assemble_volume(const std::string& name, const std::vector<std::string>& devices,
                                            const assemble_options& options);
+
+/// The same for a complete set of members. Adds what was done to `actions`.
+[[nodiscard]] result<void> assemble_members(const member_set& set, const assemble_options& options,
+                                            bool dry_run, std::vector<action>& actions);
+
+/// That a path was added to a member.
+[[nodiscard]] action path_added(const std::string& volume, std::uint32_t member, const std::string& path,
+                                bool dry_run);
+
+/// Whether an error may go away by waiting.
+[[nodiscard]] bool may_mend_itself(const error& problem);
 
 /// Assembles a saved volume and adds its paths. Tries again for `wait` seconds while a member, and then a
 /// path, is not there; tells systemd as soon as the volume is assembled. Returns what was done.
