@@ -287,8 +287,8 @@ static bool weft_qos_collect(struct weft_qos_member *qm, u8 class, u64 now,
 }
 
 /*
- * Take commands off the queue that nobody waits for. There may be very many: the
- * lock is not held while they are looked at. New ones may pass them meanwhile.
+ * Take the commands off the queue whose program was killed. The queue may be long, so
+ * the lock is released during the search. New commands may pass the others meanwhile.
  */
 static void weft_qos_drop(struct weft_qos_member *qm, u8 class, struct list_head *ready)
 {
@@ -538,10 +538,10 @@ static void weft_qos_kick(struct weft_qos *qos)
 }
 
 /**
- * weft_qos_sweep() - have the held commands looked at that nobody waits for
+ * weft_qos_sweep() - end held commands whose program was killed
  * @vol: the volume
  *
- * What weft_qos_item_ops.is_over() says of them has changed.
+ * The members' works call weft_qos_item_ops.is_over() for each held command.
  *
  * Context: process context.
  */
@@ -553,11 +553,10 @@ void weft_qos_sweep(struct weft_volume *vol)
 
 	if (!qos)
 		return;
-	for (i = 0; i < vol->member_count; i++) {
-		/* A full barrier: the work sees the change, or is queued again. */
+	/* A full barrier: the work sees the change, or is queued again. */
+	for (i = 0; i < vol->member_count; i++)
 		xchg(&qos->member[i].sweep, 1);
-		queue_work(qos->wq, &qos->member[i].work);
-	}
+	weft_qos_kick(qos);
 }
 
 /* Can weft_qos_class() find most classes? */

@@ -32,7 +32,7 @@ struct weft_qos_item;
  * struct weft_qos_item_ops - what differs between commands on the two paths
  * @send: sends a command that was held; process context
  * @held: the command is held from now on; under the member's lock. May be NULL
- * @is_over: nobody waits for the command any more, so weft_qos_sweep() takes it off
+ * @is_over: the command's program was killed. weft_qos_sweep() takes the command off
  *	the queue, and @send ends it. May be NULL
  */
 struct weft_qos_item_ops {
