@@ -12,9 +12,6 @@ rounds=1
 [ -n "${LAB_LONG:-}" ] && rounds=7
 compute() { on_host host1 "$@"; }
 storage() { on_host host2 "$@"; }
-commands() { awk -v head="$1" '/^#/ { on = ($0 ~ head) } on && /^    / { print substr($0, 5) }' /weft/README.md; }
-# The README's, less those that install packages.
-readme() { commands "$1" | grep -v '^apt-get'; }
 
 # --- What nodes have: an RDMA adapter that is there after each boot
 adapter() { # adapter ADDRESS
@@ -48,12 +45,10 @@ compute "ping -c 3 -i 0.3 10.0.0.1" >/dev/null
 COMPUTE_NQN=$(compute weftctl host-nqn)
 
 # --- As README says
-# Its disks, by their serial numbers: the kernel numbers disks in the order in which they answer.
 local_disk() { storage ". tests/system/lib/disks.sh; nvme_local $1"; }
-disks="s,/dev/nvme0n1,@0@,; s,/dev/nvme1n1,@1@,; s,@0@,$(local_disk nvme0),; s,@1@,$(local_disk nvme1),"
 while IFS= read -r line; do
 	ok "storage: $line" storage "COMPUTE_NQN=$COMPUTE_NQN; $line"
-done < <(readme "On the storage node" | sed "$disks")
+done < <(readme "On the storage node" | by_serial "$(local_disk nvme0)" "$(local_disk nvme1)")
 ok "storage: its exports are served after a boot" storage "systemctl enable weft-exports"
 # In one shell: a line sets what the next one uses.
 compute "set -e; $(readme "On the compute node")" >/tmp/readme 2>&1

@@ -71,8 +71,8 @@ events_begin
 # --- One rail of two
 ok "both paths of both members" all_usable 22
 # drop_port, restore_port NUMBER: no listener, no connections.
-drop_port() { for n in 0 1; do nvmet_withdraw "$nqn:d$n" "442$1"; done; }
-restore_port() { for n in 0 1; do nvmet_offer "$nqn:d$n" "442$1"; done; }
+drop_port() { rails_withdraw "$1" "$nqn:d0" "$nqn:d1"; }
+restore_port() { rails_offer "$1" "$nqn:d0" "$nqn:d1"; }
 one_port() { drop_port 1; sleep "$(slow 3)"; restore_port 1; }
 verify_while "a target's port removed and restored: no error" /dev/weft/v 12 1500 one_port
 ok "the paths come back by themselves" until_true 30 all_usable 22
@@ -215,12 +215,8 @@ wait "$loader" 2>/dev/null
 # Commands that are held keep the file open for a minute.
 ok "the memory is closed, and the volume stops" until_true 90 weftctl stop v
 ok "disconnected" weftctl disconnect --all
-for n in 0 1; do rm -f "$base"/ports/442$n/subsystems/*; rmdir "$base/ports/442$n"; done
-for n in 0 1; do
-	echo 0 >"$base/subsystems/$nqn:d$n/namespaces/1/enable"
-	rmdir "$base/subsystems/$nqn:d$n/namespaces/1" "$base/subsystems/$nqn:d$n"
-	remove_null "rb$n"
-done
+rails_unserve "$nqn:d0" "$nqn:d1"
+for n in 0 1; do remove_null "rb$n"; done
 remove_null other
 ok "the rails are taken away" rails_down
 ok "weft_rdma.ko unloads, so nothing holds it" rmmod weft_rdma

@@ -66,8 +66,8 @@ ok "it is set again" weftctl assemble v --saved
 is "QoS has it" "$(weftctl qos v --json | json .qos.feed_latency_us)" 900
 
 # --- Paths and members that come late
-drop_port() { for n in 0 1; do nvmet_withdraw "$nqn:d$n" "442$1"; done; }
-restore_port() { for n in 0 1; do nvmet_offer "$nqn:d$n" "442$1"; done; }
+drop_port() { rails_withdraw "$1" "$nqn:d0" "$nqn:d1"; }
+restore_port() { rails_offer "$1" "$nqn:d0" "$nqn:d1"; }
 ok "gone" gone
 drop_port 0
 ok "one rail suffices" weftctl assemble v --saved
@@ -163,12 +163,8 @@ is "the doctor names a saved volume that is not assembled" \
 ok "a dry run" weftctl assemble v --saved --dry-run
 is "assembles nothing" "$(ls -d /sys/block/weft!* 2>/dev/null)" ""
 is "and leaves nothing connected" "$(weftctl connect --json | json '.connections | length')" 0
-for n in 0 1; do rm -f $base/ports/442$n/subsystems/*; rmdir $base/ports/442$n; done
-for n in 0 1; do
-	echo 0 >"$base/subsystems/$nqn:d$n/namespaces/1/enable"
-	rmdir "$base/subsystems/$nqn:d$n/namespaces/1" "$base/subsystems/$nqn:d$n"
-	remove_null "sv$n"
-done
+rails_unserve "$nqn:d0" "$nqn:d1"
+for n in 0 1; do remove_null "sv$n"; done
 remove_null here
 ok "the rails are taken away" rails_down
 ok "weft_rdma.ko unloads, so nothing holds it" rmmod weft_rdma

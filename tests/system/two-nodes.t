@@ -12,30 +12,20 @@ compute() { on_host host1 "$@"; }
 in_background() { compute "($1) >/dev/null 2>&1 &"; }
 # What a compute node has after it booted: soft-RoCE over the lab's network, where a node has adapters.
 find_nic="NETDEV=\$(ip -br link | awk '/52:54:00/ { print \$1; exit }')"
-# The commands below a heading of a document.
-commands() {
-	awk -v head="$2" '/^#/ { on = ($0 ~ head) } on && /^    / { print substr($0, 5) }' "/weft/$1" |
-		sed -e ':a;/\\$/N;s/\\\n *//;ta'
-}
 soft_roce_of_docs=$(commands docs/setup.md "Without an adapter")
 rail="$find_nic; $soft_roce_of_docs && ip address add 10.0.0.2/24 dev \$NETDEV"
 # Loss of the first packet to a new neighbour is seconds to RDMA CM.
 greeting="ping -c 3 -i 0.3 10.0.0.1"
 assemble='weftctl assemble data $(weftctl discover rdma://10.0.0.1)'
 exports() { weftctl exports --json | json ".exports | $1"; }
-# The README's, less those that install packages (the packages' own test has those).
-readme() { commands README.md "$1" | grep -v '^apt-get'; }
-# The disks of a document, by their serial numbers: the kernel numbers disks in the order in which they answer.
-by_serial() {
-	sed "s,/dev/nvme0n1,@0@,; s,/dev/nvme1n1,@1@,; s,@0@,$(nvme_local nvme0),; s,@1@,$(nvme_local nvme1),"
-}
 run_readme() { # NODE HEADING
 	local node=$1 line
 	while IFS= read -r line; do
 		if [ "$node" = compute ]; then
 			ok "compute: $line" compute "$line"
 		else
-			ok "storage: $line" bash -c "$(by_serial <<<"$line")"
+			ok "storage: $line" \
+				bash -c "$(by_serial "$(nvme_local nvme0)" "$(nvme_local nvme1)" <<<"$line")"
 		fi
 	done < <(readme "$2")
 }

@@ -38,3 +38,17 @@ rails_serve() {
 
 # rails_uri SUBNQN RAIL: the member that it is by that rail.
 rails_uri() { echo "rdma://10.9.$2.1:442$2/$1"; }
+
+# rails_withdraw, rails_offer RAIL SUBNQN...: their target does not listen on that rail any more, and listens again.
+rails_withdraw() { local one; for one in "${@:2}"; do nvmet_withdraw "$one" "442$1"; done; }
+rails_offer() { local one; for one in "${@:2}"; do nvmet_offer "$one" "442$1"; done; }
+
+# rails_unserve SUBNQN...: they are served by no rail, and the ports are gone.
+rails_unserve() {
+	local base=/sys/kernel/config/nvmet n one
+	for n in 0 1; do rm -f "$base"/ports/442$n/subsystems/*; rmdir "$base/ports/442$n"; done
+	for one in "$@"; do
+		echo 0 >"$base/subsystems/$one/namespaces/1/enable"
+		rmdir "$base/subsystems/$one/namespaces/1" "$base/subsystems/$one"
+	done
+}
