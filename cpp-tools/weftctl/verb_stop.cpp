@@ -42,8 +42,8 @@ error explain(const error& refusal, const std::string& name)
 }
 
 // udev opens a volume for a moment after each writer has closed it. This does not
-// count as use.
-constexpr auto udev_patience = std::chrono::seconds(5);
+// count as use. On a busy node that moment lasts many seconds.
+constexpr auto udev_patience = std::chrono::seconds(30);
 
 bool only_udev(const user_list& users)
 {

@@ -27,7 +27,7 @@ is "and gets none of another volume" "$(json '"\(.volume) \(.type)"' </tmp/event
 # shellcheck disable=SC2016 # The shell of the event expands it.
 on_event='echo "$WEFT_VOLUME $WEFT_TYPE" >>/tmp/run; echo noise; [ "$WEFT_TYPE" = assembled ]'
 weftctl events --count 2 --json --exec "$on_event" >/tmp/events 2>/dev/null & listener=$!
-sleep "$(slow 1)"
+until_true 20 subscribed $listener
 weftctl create ev /dev/e0 /dev/e1 --force >/dev/null && weftctl stop ev >/dev/null
 wait $listener
 is "a command is run for each event" "$(paste -sd, /tmp/run)" "ev assembled,ev stopped"

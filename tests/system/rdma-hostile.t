@@ -136,7 +136,7 @@ gone
 
 # --- A namespace that cannot be identified for a while
 hostile none --namespaces 2
-reads() { timeout "$(slow 2)" dd if="/dev/weft-rdma0n$1" of=/dev/null bs=4k count=1 iflag=direct; }
+reads() { timeout "$(slow 10)" dd if="/dev/weft-rdma0n$1" of=/dev/null bs=4k count=1 iflag=direct; }
 # The disk has no bytes any more, or they cannot be read.
 fails() { [ "$(dd "if=/dev/weft-rdma0n$1" bs=4k count=1 iflag=direct status=none | wc -c)" = 0 ]; }
 ok "sick: connected" weftctl connect "$uri" "${patience[@]}"
