@@ -995,7 +995,8 @@ int weft_mem_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	cached = !ret && weft_mem_io_is_cached(io);
 	if (!ret && issue_flags & IO_URING_F_NONBLOCK && (cached || weft_mem_is_long(io)))
 		ret = -EAGAIN;
-	if (weft_qos_is_used() || unlikely(c.flags))
+	/* Without its target, the command does not keep the volume. */
+	if (!ret && (weft_qos_is_used() || unlikely(c.flags)))
 		weft_mem_classify(io, &c);
 	if (!ret && unlikely(cached))
 		ret = weft_mem_io_clean(io);

@@ -178,3 +178,21 @@ int bad_input(const std::string& volume)
     std::printf("1..%d\n", number);
     return failures != 0;
 }
+
+int stopped_volume(const std::string& volume)
+{
+    const mem_file file(volume);
+    result(!std::system(("weftctl stop " + volume).c_str()), "the volume stops");
+    weft_mem_geometry geometry{};
+    is_error(ioctl(file.fd(), WEFT_MEM_IOC_GEOMETRY, &geometry) ? errno : 0, ENXIO,
+             "geometry: of a volume that is gone");
+    ring io(8);
+    for (const std::uint32_t flags : {0, WEFT_MEM_CMD_FEED, WEFT_MEM_CMD_BACKGROUND}) {
+        bad_command(file, io, WEFT_MEM_CMD_READ, {0, 0, 0, 0, 4096, flags}, ENOENT,
+                    "to a volume that is gone");
+        bad_command(file, io, WEFT_MEM_CMD_FLUSH, {0, 0, 0, 0, 0, flags}, ENOENT,
+                    "a flush of a volume that is gone");
+    }
+    std::printf("1..%d\n", number);
+    return failures != 0;
+}

@@ -10,6 +10,8 @@
 ///       random reads of a sealed file, compared with what read() gives
 ///   weft-memtest VOLUME bad
 ///       wrong input of every kind, as TAP
+///   weft-memtest VOLUME stopped
+///       stops the volume under its open file, and sends commands, as TAP
 ///   weft-memtest VOLUME register MEMORY
 ///       one registration: its route, or why not
 ///
@@ -73,7 +75,8 @@ command_line parse(int argc, char** argv)
             words.push_back(word);
     }
     if (words.size() < 2)
-        die("usage: weft-memtest VOLUME verify|load|submit|file|bad|register [MEMORY] [PATH] [OPTION...]");
+        die("usage: weft-memtest VOLUME verify|load|submit|file|bad|stopped|register [MEMORY] [PATH] "
+            "[OPTION...]");
     line.volume = words[0];
     line.verb = words[1];
     if (words.size() > 2)
@@ -480,5 +483,7 @@ int main(int argc, char** argv)
                           line.count, line.seconds});
     if (line.verb == "bad")
         return bad_input(line.volume);
+    if (line.verb == "stopped")
+        return stopped_volume(line.volume);
     die("'%s' is no verb", line.verb.c_str());
 }

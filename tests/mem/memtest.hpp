@@ -126,6 +126,7 @@ private:
 };
 
 int bad_input(const std::string& volume);
+int stopped_volume(const std::string& volume);
 
 /// Reads of a sealed file.
 struct file_test {
