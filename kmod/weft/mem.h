@@ -302,6 +302,8 @@ extern struct workqueue_struct *weft_mem_wq;
 int weft_mem_io_init(void);
 void weft_mem_io_exit(void);
 int weft_mem_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags);
+
+/* mem_part.c */
 void weft_mem_held_work(struct work_struct *work);
 
 #endif /* WEFT_MEM_H */

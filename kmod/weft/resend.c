@@ -12,7 +12,7 @@
  * the shadow: the submitter could otherwise write something else there. For
  * that, weft_resend_end_io() replaces the bi_end_io of the bio. An operation on
  * registered memory has a shadow, too, and its command delays the error
- * (mem_io.c).
+ * (mem_part.c).
  *
  * A write may be what ends the associations. After WEFT_RESENDS_AT_ONCE of them
  * it waits for the end of its own shadow, so that other I/O goes on meanwhile.

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Commands whose memory has pages, or whose bytes are copied through host
+ * pages: they are bios to the volume's block device, which handles chunks, paths
+ * and lost paths.
+ */
+#include "mem_io.h"
+
+/**
+ * weft_mem_unbounce() - undo weft_mem_bounce(), also after it failed
+ * @io: the command
+ *
+ * Context: any.
+ */
+void weft_mem_unbounce(struct weft_mem_io *io)
+{
+	u32 i;
+
+	for (i = 0; i < io->page_count; i++)
+		__free_page(io->pages[i]);
+	kvfree(io->pages);
+	atomic_sub(io->bounced, &io->mf->bounced);
+}
+
+/* Copy from the bounce buffer to the memory after a read. */
+static void weft_mem_io_copy(struct work_struct *work)
+{
+	struct weft_mem_io *io = container_of(work, struct weft_mem_io, work);
+
+	weft_memory_copy(io->memory, io->at, io->pages, io->length, false);
+	weft_mem_io_end(io);
+}
+
+/* Context: any. */
+static void weft_mem_io_put(struct weft_mem_io *io)
+{
+	if (!atomic_dec_and_test(&io->remaining))
+		return;
+	if (io->pages && io->op == REQ_OP_READ && !io->error)
+		queue_work(weft_mem_wq, &io->work);
+	else
+		weft_mem_io_end(io);
+}
+
+static void weft_mem_bio_again_work(struct work_struct *work)
+{
+	submit_bio_noacct(&container_of(work, struct weft_mem_bio, again)->bio);
+}
+
+/*
+ * The submitter must not wait, and the bio has to: nothing of it was issued. It
+ * starts again where it may wait, for example for a tag.
+ */
+static noinline void weft_mem_bio_again(struct weft_mem_io *io, struct bio *bio)
+{
+	struct weft_mem_bio *mem_bio = container_of(bio, struct weft_mem_bio, bio);
+
+	/* As in weft_io_retry(). */
+	atomic_set(&bio->__bi_remaining, 1);
+	bio->bi_status = BLK_STS_OK;
+	bio->bi_iter = mem_bio->start;
+	bio->bi_opf &= ~REQ_NOWAIT;
+	weft_bio_forget_queue(bio);
+	bio_set_dev(bio, io->mf->vol->disk->part0);
+	INIT_WORK(&mem_bio->again, weft_mem_bio_again_work);
+	queue_work(io->mf->node->wq, &mem_bio->again);
+}
+
+static void weft_mem_end_bio(struct bio *bio)
+{
+	struct weft_mem_io *io = bio->bi_private;
+
+	if (unlikely(bio->bi_status == BLK_STS_AGAIN && bio->bi_opf & REQ_NOWAIT)) {
+		weft_mem_bio_again(io, bio);
+		return;
+	}
+	/* Keep any one of several errors. */
+	if (unlikely(bio->bi_status))
+		WRITE_ONCE(io->error, blk_status_to_errno(bio->bi_status));
+	bio_put(bio);
+	weft_mem_io_put(io);
+}
+
+static struct bio *weft_mem_bio(struct weft_mem_io *io, sector_t sector, u32 vecs, blk_opf_t opf)
+{
+	struct bio *bio = bio_alloc_bioset(io->mf->vol->disk->part0, vecs, io->op | opf,
+					   GFP_KERNEL, &io->mf->node->bios);
+
+	bio->bi_iter.bi_sector = sector;
+	bio->bi_private = io;
+	bio->bi_ioprio = io->ioprio;
+	bio->bi_end_io = weft_mem_end_bio;
+	atomic_inc(&io->remaining);
+	return bio;
+}
+
+/* Add pages to a bio. Returns the number of bytes added, in whole blocks. */
+static u32 weft_mem_fill(struct bio *bio, struct page **pages, u64 from, u32 length)
+{
+	u32 block = queue_logical_block_size(bdev_get_queue(bio->bi_bdev)) - 1, filled = 0;
+
+	while (filled < length) {
+		u64 at = from + filled;
+		u32 n = min_t(u32, length - filled, PAGE_SIZE - offset_in_page(at));
+
+		if (bio_add_page(bio, pages[at >> PAGE_SHIFT], n, offset_in_page(at)) != n)
+			break;
+		filled += n;
+	}
+	/* If the data starts within a page, the bio may end within a block. */
+	filled &= ~block;
+	bio->bi_iter.bi_size = filled;
+	return filled;
+}
+
+/* How many bytes from there on neither the volume nor a member's queue splits. */
+static u64 weft_mem_piece(const struct weft_volume *vol, u64 at)
+{
+	sector_t sectors = weft_map_contiguous(&vol->map, at >> SECTOR_SHIFT);
+
+	return (u64)weft_unsplit(vol, at >> SECTOR_SHIFT, sectors) << SECTOR_SHIFT;
+}
+
+/**
+ * weft_mem_submit_bios() - submit a command by bios
+ * @io: the command; its memory has pages, or it has a bounce buffer
+ * @may_wait: the submitter may wait, for example for a tag. Otherwise a bio that
+ *	has to wait goes to a worker
+ *
+ * Drops the submitter's count in @io->remaining.
+ *
+ * Context: process context.
+ */
+void weft_mem_submit_bios(struct weft_mem_io *io, bool may_wait)
+{
+	blk_opf_t opf = io->op == REQ_OP_WRITE ? REQ_SYNC | REQ_IDLE : REQ_SYNC;
+	struct page **pages = io->pages ?: io->memory->pages;
+	u64 from = io->pages ? 0 : io->memory->first + io->at;
+	struct weft_volume *vol = io->mf->vol;
+	struct blk_plug plug;
+	u32 done = 0;
+
+	if (!may_wait && bdev_nowait(vol->disk->part0))
+		opf |= REQ_NOWAIT;
+	blk_start_plug(&plug);
+	while (done < io->length) {
+		u64 at = from + done, place;
+		u64 run = weft_mem_run(io, io->offset + done, &place);
+		u32 left = min3((u64)(io->length - done), run, weft_mem_piece(vol, place));
+		u32 vecs = min_t(u32, DIV_ROUND_UP(offset_in_page(at) + left, PAGE_SIZE),
+				 BIO_MAX_VECS);
+		struct bio *bio = weft_mem_bio(io, place >> SECTOR_SHIFT, vecs, opf);
+		u32 filled = weft_mem_fill(bio, pages, at, left);
+
+		/* Pages of two kinds, such as a device's, do not share a bio. */
+		if (unlikely(!filled)) {
+			bio->bi_status = BLK_STS_INVAL;
+			bio_endio(bio);
+			break;
+		}
+		done += filled;
+		container_of(bio, struct weft_mem_bio, bio)->start = bio->bi_iter;
+		submit_bio(bio);
+	}
+	blk_finish_plug(&plug);
+	weft_mem_io_put(io);
+}
+
+/**
+ * weft_mem_submit_flush() - submit a flush
+ * @io: the command; it has no memory
+ *
+ * Drops the submitter's count in @io->remaining.
+ *
+ * Context: process context.
+ */
+void weft_mem_submit_flush(struct weft_mem_io *io)
+{
+	submit_bio(weft_mem_bio(io, 0, 0, REQ_PREFLUSH | REQ_SYNC));
+	weft_mem_io_put(io);
+}
+
+/**
+ * weft_mem_bounce() - allocate a bounce buffer
+ * @io: the command
+ *
+ * For a write, also copy the bytes to it. Undo by weft_mem_unbounce(), also
+ * after an error.
+ *
+ * Context: process context.
+ * Return: 0, -EBUSY for too many bounce pages of its file, or -ENOMEM.
+ */
+int weft_mem_bounce(struct weft_mem_io *io)
+{
+	u32 count = DIV_ROUND_UP(io->length, PAGE_SIZE);
+
+	INIT_WORK(&io->work, weft_mem_io_copy);
+	io->bounced = count;
+	if (atomic_add_return(count, &io->mf->bounced) > WEFT_MEM_BOUNCE_MAX >> PAGE_SHIFT)
+		return -EBUSY;
+	io->pages = kvcalloc(count, sizeof(*io->pages), GFP_KERNEL_ACCOUNT);
+	if (!io->pages)
+		return -ENOMEM;
+	for (; io->page_count < count; io->page_count++) {
+		io->pages[io->page_count] = alloc_page(GFP_KERNEL_ACCOUNT);
+		if (!io->pages[io->page_count])
+			return -ENOMEM;
+	}
+	if (io->op == REQ_OP_WRITE)
+		weft_memory_copy(io->memory, io->at, io->pages, io->length, true);
+	return 0;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Commands on registered memory: mem_io.c checks and completes them, mem_bio.c
+ * sends them as bios, and mem_part.c as parts, past the block layer.
+ */
+#ifndef WEFT_MEM_IO_H
+#define WEFT_MEM_IO_H
+
+#include "mem.h"
+#include "qos.h"
+
+struct weft_mem_io;
+
+/**
+ * struct weft_mem_part - a part of a command, on one member
+ * @op: the operation for a path
+ * @io: the command
+ * @member: the member
+ * @list: in the node's held
+ * @late: until then its target may execute a copy of it whose path was lost, in
+ *	jiffies; 0 if there is none
+ * @error: it fails with that at @late; 0 if it is sent again
+ * @since: when it began to wait, in jiffies; 0 if it does not wait
+ * @losses: how often its path was lost while it was in flight
+ * @lost_at: when that was first, in jiffies
+ * @due: it has to be tried again before it gives up for lack of a path
+ * @sent: when it was first sent, in nanoseconds
+ * @qos: holds it for its class
+ * @classed: it is counted by weft_qos_begin()
+ */
+struct weft_mem_part {
+	struct weft_mem_op	op;
+	struct weft_mem_io	*io;
+	struct weft_member	*member;
+	struct list_head	list;
+	unsigned long		late;
+	int			error;
+	unsigned long		since;
+	u32			losses;
+	unsigned long		lost_at;
+	bool			due;
+	bool			classed;
+	u64			sent;
+	struct weft_qos_item	qos;
+};
+
+/**
+ * struct weft_mem_io - a command in flight
+ * @cmd: the command of io_uring
+ * @mf: the file; the command keeps it open
+ * @target: the target, with a reference
+ * @memory: the memory, with a reference; NULL for a flush
+ * @pages: bounce buffer in host pages, if the bytes are copied
+ * @page_count: number of @pages
+ * @bounced: pages of it that are counted in @mf
+ * @remaining: with bios: bios in flight, plus one while they are submitted.
+ *	With parts: parts in flight, plus one while the last is not submitted
+ * @error: one of the errors, as a negative errno
+ * @mark: io_uring is told when a part of it is held, here or for its class
+ * @cancelled: when io_uring cancelled it because its submitter exits, in
+ *	jiffies; 0 if it did not
+ * @op: read or write; a flush is a write without a memory
+ * @class: its class, if classes are told apart
+ * @ioprio: the I/O priority of its bios, if the command has a class
+ * @at: offset in the memory
+ * @offset: offset in the target
+ * @length: in bytes
+ * @result: its result without an error; less than @length at the end of a file
+ * @work: after a read, copies from @pages; after a write, drops cached pages
+ * @first: its first part; most commands have only one
+ */
+struct weft_mem_io {
+	struct io_uring_cmd		*cmd;
+	struct weft_mem_file		*mf;
+	struct weft_mem_target_ref	*target;
+	struct weft_memory		*memory;
+	struct page			**pages;
+	u32				page_count;
+	u32				bounced;
+	atomic_t			remaining;
+	int				error;
+	struct weft_mem_mark		mark;
+	unsigned long			cancelled;
+	enum req_op			op;
+	u8				class;
+	u16				ioprio;
+	u64				at;
+	u64				offset;
+	u32				length;
+	u32				result;
+	struct work_struct		work;
+	struct weft_mem_part		first;
+};
+
+/* Map an offset of the target to the volume. Returns the length of the run. */
+static inline u64 weft_mem_run(const struct weft_mem_io *io, u64 offset, u64 *at)
+{
+	if (io->target->sealed)
+		return weft_sealed_run(io->target->sealed, offset, at);
+	*at = offset;
+	return U64_MAX;
+}
+
+/* mem_io.c */
+void weft_mem_io_end(struct weft_mem_io *io);
+
+/* mem_bio.c */
+int weft_mem_bounce(struct weft_mem_io *io);
+void weft_mem_unbounce(struct weft_mem_io *io);
+void weft_mem_submit_bios(struct weft_mem_io *io, bool may_wait);
+void weft_mem_submit_flush(struct weft_mem_io *io);
+
+/* mem_part.c */
+int weft_mem_part_init(void);
+void weft_mem_part_exit(void);
+void weft_mem_submit_parts(struct weft_mem_io *io);
+
+#endif /* WEFT_MEM_IO_H */
