@@ -15,11 +15,11 @@
 
 /* The payload of an SQE128: a typed macro since 6.19. Drop when the floor passes it. */
 #ifdef io_uring_sqe128_cmd
-#define weft_uring_payload(cmd, type)	io_uring_sqe128_cmd((cmd)->sqe, type)
+#define weft_uring_payload(ioucmd, type)	io_uring_sqe128_cmd((ioucmd)->sqe, type)
 #elif defined(WEFT_HAVE_URING_CMD_H)
-#define weft_uring_payload(cmd, type)	((const type *)io_uring_sqe_cmd((cmd)->sqe))
+#define weft_uring_payload(ioucmd, type)	((const type *)io_uring_sqe_cmd((ioucmd)->sqe))
 #else
-#define weft_uring_payload(cmd, type)	((const type *)(cmd)->cmd)
+#define weft_uring_payload(ioucmd, type)	((const type *)(ioucmd)->cmd)
 #endif
 
 /* Drop when the floor passes 6.7. */

@@ -213,16 +213,6 @@ static noinline void weft_class_done(struct weft_io *io, const struct bio *bio, 
 		weft_qos_measure(io->member, io->class, io->sectors << SECTOR_SHIFT, nsecs);
 }
 
-static void weft_member_count(const struct weft_member *member, const struct weft_io *io,
-			      enum weft_stat_group group, u64 nsecs)
-{
-	struct weft_stats __percpu *stats = member->stats;
-
-	this_cpu_inc(stats->ios[group]);
-	this_cpu_add(stats->sectors[group], io->sectors);
-	this_cpu_add(stats->nsecs[group], nsecs);
-}
-
 static void weft_member_done(struct weft_io *io, struct bio *bio)
 {
 	struct weft_member *member = io->member;
@@ -233,7 +223,7 @@ static void weft_member_done(struct weft_io *io, struct bio *bio)
 		weft_volume_member_failed(member);
 	/* With BLK_STS_AGAIN, which REQ_NOWAIT causes, there was no I/O. */
 	if (likely(bio->bi_status != BLK_STS_AGAIN))
-		weft_member_count(member, io, weft_stat_group(bio), nsecs);
+		weft_member_count(member, weft_stat_group(bio), io->sectors, nsecs);
 	if (!weft_qos_is_used() || io->class == WEFT_IO_CLASS_NONE)
 		return;
 	if (likely(io->class == WEFT_IO_CLASS_FEED && !(io->flags & WEFT_IO_QOS) && !bio->bi_status))

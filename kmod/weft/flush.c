@@ -66,7 +66,7 @@ static void weft_flush_member_end(struct bio *bio)
 		weft_mpath_again(member, bio);
 		return;
 	}
-	this_cpu_inc(member->stats->ios[WEFT_STAT_FLUSH]);
+	this_cpu_inc(member->stats->group[WEFT_STAT_FLUSH].ios);
 	if (bio->bi_status) {
 		WRITE_ONCE(vol->flush.status, bio->bi_status);
 		weft_volume_member_failed(member);

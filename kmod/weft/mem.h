@@ -103,7 +103,7 @@ enum weft_mem_mark_state {
  * @list: in the file's marks
  * @cmd: the command
  * @done: called where the command ended while its mark was made
- * @state: protected by the file's marks_lock
+ * @state: protected by the file's marks_lock; the others are set with it
  */
 struct weft_mem_mark {
 	struct list_head		list;
@@ -232,6 +232,16 @@ struct weft_mem_target_ref {
 	struct rcu_head		rcu;
 };
 
+/**
+ * struct weft_run - contiguous bytes of a volume
+ * @at: offset on the volume, in bytes
+ * @length: in bytes
+ */
+struct weft_run {
+	u64	at;
+	u64	length;
+};
+
 /* Under RCU. */
 static inline bool weft_mem_get(struct weft_mem_ref *ref)
 {
@@ -265,7 +275,8 @@ int weft_mem_mark_module_init(void);
 void weft_mem_mark_module_exit(void);
 void weft_mem_mark_init(struct weft_mem_file *mf);
 void weft_mem_mark_exit(struct weft_mem_file *mf);
-void weft_mem_mark(struct weft_mem_file *mf, struct weft_mem_mark *mark);
+void weft_mem_mark(struct weft_mem_file *mf, struct weft_mem_mark *mark, struct io_uring_cmd *cmd,
+		   void (*done)(struct weft_mem_mark *mark));
 bool weft_mem_mark_end(struct weft_mem_file *mf, struct weft_mem_mark *mark);
 
 /* memory.c */
@@ -295,7 +306,7 @@ struct weft_sealed *weft_sealed_get(struct weft_mem_node *node, struct file *fil
 				    struct weft_why *why);
 void weft_sealed_put(struct weft_sealed *sealed);
 u64 weft_sealed_size(const struct weft_sealed *sealed);
-u64 weft_sealed_run(const struct weft_sealed *sealed, u64 offset, u64 *at);
+struct weft_run weft_sealed_run(const struct weft_sealed *sealed, u64 offset);
 
 /* mem_io.c */
 extern struct workqueue_struct *weft_mem_wq;

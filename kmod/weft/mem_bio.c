@@ -144,12 +144,13 @@ void weft_mem_submit_bios(struct weft_mem_io *io, bool may_wait)
 		opf |= REQ_NOWAIT;
 	blk_start_plug(&plug);
 	while (done < io->length) {
-		u64 at = from + done, place;
-		u64 run = weft_mem_run(io, io->offset + done, &place);
-		u32 left = min3((u64)(io->length - done), run, weft_mem_piece(vol, place));
+		struct weft_run run = weft_mem_run(io, io->offset + done);
+		u64 at = from + done;
+		u32 left = min3((u64)(io->length - done), run.length,
+				weft_mem_piece(vol, run.at));
 		u32 vecs = min_t(u32, DIV_ROUND_UP(offset_in_page(at) + left, PAGE_SIZE),
 				 BIO_MAX_VECS);
-		struct bio *bio = weft_mem_bio(io, place >> SECTOR_SHIFT, vecs, opf);
+		struct bio *bio = weft_mem_bio(io, run.at >> SECTOR_SHIFT, vecs, opf);
 		u32 filled = weft_mem_fill(bio, pages, at, left);
 
 		/* Pages of two kinds, such as a device's, do not share a bio. */

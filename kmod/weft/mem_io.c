@@ -18,7 +18,7 @@
  * without O_DIRECT. They are handled as direct I/O handles them: written back
  * before a command, and dropped before and after a write.
  */
-#include "mem_io.h"
+#include "mem_part.h"
 
 #include <linux/ioprio.h>
 #include <linux/pagemap.h>
@@ -114,6 +114,17 @@ static void weft_mem_io_marked(struct weft_mem_mark *mark)
 	weft_uring_in_task(mark->cmd, weft_mem_io_done);
 }
 
+/**
+ * weft_mem_io_mark() - a part of a command waits: tell io_uring
+ * @io: the command
+ *
+ * Context: any.
+ */
+void weft_mem_io_mark(struct weft_mem_io *io)
+{
+	weft_mem_mark(io->mf, &io->mark, io->cmd, weft_mem_io_marked);
+}
+
 /* Another process read the range into the page cache during the write. */
 static void weft_mem_io_drop(struct work_struct *work)
 {
@@ -148,35 +159,44 @@ static inline void *weft_mem_find(struct xarray *registered, u32 id)
 	return ref && weft_mem_get(ref) ? ref : NULL;
 }
 
-/* Read each field once: the user may change them meanwhile. */
-static void weft_mem_read_cmd(struct io_uring_cmd *cmd, struct weft_mem_cmd *to)
-{
-	const struct weft_mem_cmd *from = weft_uring_payload(cmd, struct weft_mem_cmd);
+/* What else a command has: the ids of its target and memory, and its flags. */
+struct weft_mem_ids {
+	u32	target;
+	u32	memory;
+	u32	flags;
+};
 
-	to->target = READ_ONCE(from->target);
-	to->memory = READ_ONCE(from->memory);
-	to->offset = READ_ONCE(from->offset);
-	to->memory_offset = READ_ONCE(from->memory_offset);
-	to->length = READ_ONCE(from->length);
-	to->flags = READ_ONCE(from->flags);
+/* Read each field once: the user may change them meanwhile. */
+static void weft_mem_read_cmd(struct weft_mem_io *io, struct weft_mem_ids *ids)
+{
+	const struct weft_mem_cmd *from = weft_uring_payload(io->cmd, struct weft_mem_cmd);
+
+	io->op = io->cmd->cmd_op == WEFT_MEM_CMD_READ ? REQ_OP_READ : REQ_OP_WRITE;
+	io->at = READ_ONCE(from->memory_offset);
+	io->offset = READ_ONCE(from->offset);
+	io->length = READ_ONCE(from->length);
+	io->result = io->length;
+	ids->target = READ_ONCE(from->target);
+	ids->memory = READ_ONCE(from->memory);
+	ids->flags = READ_ONCE(from->flags);
 }
 
 /* Check the fields that do not depend on the target and the memory. */
-static int weft_mem_check(struct weft_mem_file *mf, u32 op, const struct weft_mem_cmd *c)
+static int weft_mem_check(const struct weft_mem_io *io, const struct weft_mem_ids *ids)
 {
-	u32 block = mf->block - 1;
+	u32 block = io->mf->block - 1;
 
-	if (c->flags && c->flags != WEFT_MEM_CMD_FEED && c->flags != WEFT_MEM_CMD_BACKGROUND)
+	if (ids->flags && ids->flags != WEFT_MEM_CMD_FEED && ids->flags != WEFT_MEM_CMD_BACKGROUND)
 		return -EINVAL;
-	if (c->flags == WEFT_MEM_CMD_FEED && !mf->may_feed)
+	if (ids->flags == WEFT_MEM_CMD_FEED && !io->mf->may_feed)
 		return -EPERM;
-	switch (op) {
+	switch (io->cmd->cmd_op) {
 	case WEFT_MEM_CMD_FLUSH:
-		return c->memory || c->length || c->offset || c->memory_offset ? -EINVAL : 0;
+		return ids->memory || io->length || io->offset || io->at ? -EINVAL : 0;
 	case WEFT_MEM_CMD_READ:
 	case WEFT_MEM_CMD_WRITE:
-		if (!c->length || c->length > WEFT_MEM_CMD_BYTES_MAX || c->length & block ||
-		    c->offset & block)
+		if (!io->length || io->length > WEFT_MEM_CMD_BYTES_MAX || io->length & block ||
+		    io->offset & block)
 			return -EINVAL;
 		return 0;
 	default:
@@ -184,7 +204,8 @@ static int weft_mem_check(struct weft_mem_file *mf, u32 op, const struct weft_me
 	}
 }
 
-static int weft_mem_bind(struct weft_mem_io *io, const struct weft_mem_cmd *c)
+/* Find the target and the memory, and check the command's ranges in them. */
+static int weft_mem_bind(struct weft_mem_io *io, const struct weft_mem_ids *ids)
 {
 	u32 access = io->op == REQ_OP_READ ? WEFT_MEM_MAY_READ : WEFT_MEM_MAY_WRITE;
 	struct weft_mem_file *mf = io->mf;
@@ -193,9 +214,9 @@ static int weft_mem_bind(struct weft_mem_io *io, const struct weft_mem_cmd *c)
 	u64 end;
 
 	rcu_read_lock();
-	target = weft_mem_find(&mf->targets, c->target);
-	if (c->length)
-		memory = weft_mem_find(&mf->memories, c->memory);
+	target = weft_mem_find(&mf->targets, ids->target);
+	if (io->length)
+		memory = weft_mem_find(&mf->memories, ids->memory);
 	rcu_read_unlock();
 	io->target = target;
 	io->memory = memory;
@@ -206,15 +227,14 @@ static int weft_mem_bind(struct weft_mem_io *io, const struct weft_mem_cmd *c)
 	/* Another host may have moved or deleted the file. */
 	if (target->sealed && weft_owner_state(mf->vol) == WEFT_OWNERSHIP_LOST)
 		return -EIO;
-	io->result = c->length;
-	if (unlikely(c->offset > target->size || c->length > target->size - c->offset)) {
+	if (unlikely(io->offset > target->size || io->length > target->size - io->offset)) {
 		/* A file may end within a block: the whole block is read. */
 		end = round_up(target->size, mf->block);
-		if (c->offset >= target->size || c->length > end - c->offset)
+		if (io->offset >= target->size || io->length > end - io->offset)
 			return -ERANGE;
-		io->result = target->size - c->offset;
+		io->result = target->size - io->offset;
 	}
-	if (!c->length)
+	if (!io->length)
 		return 0;
 	if (!memory)
 		return -ENOENT;
@@ -222,13 +242,10 @@ static int weft_mem_bind(struct weft_mem_io *io, const struct weft_mem_cmd *c)
 		return -EACCES;
 	/* Bios must start at the alignment that the members need. */
 	if (!memory->peer && memory->pages &&
-	    c->memory_offset & queue_dma_alignment(mf->vol->disk->queue))
+	    io->at & queue_dma_alignment(mf->vol->disk->queue))
 		return -EINVAL;
-	if (c->memory_offset > memory->length || c->length > memory->length - c->memory_offset)
+	if (io->at > memory->length || io->length > memory->length - io->at)
 		return -ERANGE;
-	io->at = c->memory_offset;
-	io->offset = c->offset;
-	io->length = c->length;
 	return 0;
 }
 
@@ -260,17 +277,19 @@ static inline bool weft_mem_is_long(const struct weft_mem_io *io)
 }
 
 /* The class that the command says, or that its task or its kind has. */
-static noinline void weft_mem_classify(struct weft_mem_io *io, const struct weft_mem_cmd *c)
+static noinline void weft_mem_classify(struct weft_mem_io *io, u32 flags)
 {
-	if (c->flags == WEFT_MEM_CMD_FEED) {
+	if (flags == WEFT_MEM_CMD_FEED) {
 		io->class = WEFT_IO_CLASS_FEED;
 		io->ioprio = IOPRIO_PRIO_VALUE(IOPRIO_CLASS_RT, IOPRIO_NORM);
-	} else if (c->flags == WEFT_MEM_CMD_BACKGROUND) {
+	} else if (flags == WEFT_MEM_CMD_BACKGROUND) {
 		io->class = WEFT_IO_CLASS_BACKGROUND;
 		io->ioprio = IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0);
 	}
 	io->class = weft_qos_class_of_task(io->mf->vol, io->class, io->op == REQ_OP_WRITE,
 					   io->length);
+	io->background = flags == WEFT_MEM_CMD_BACKGROUND ||
+			 io->class == WEFT_IO_CLASS_BACKGROUND;
 }
 
 static struct weft_mem_io *weft_mem_io_alloc(struct weft_mem_file *mf, struct io_uring_cmd *cmd)
@@ -288,8 +307,6 @@ static struct weft_mem_io *weft_mem_io_alloc(struct weft_mem_file *mf, struct io
 	}
 	io->cmd = cmd;
 	io->mf = mf;
-	io->mark.cmd = cmd;
-	io->mark.done = weft_mem_io_marked;
 	io->class = WEFT_IO_CLASS_NONE;
 	atomic_set(&io->remaining, 1);
 	return io;
@@ -331,7 +348,7 @@ int weft_mem_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
 	struct weft_mem_file *mf = cmd->file->private_data;
 	struct weft_mem_io *io;
-	struct weft_mem_cmd c;
+	struct weft_mem_ids ids;
 	bool cached;
 	int ret;
 
@@ -344,30 +361,27 @@ int weft_mem_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	/* The process that opened the file exited, but another one uses it. */
 	if (unlikely(READ_ONCE(mf->dying)) && !(current->flags & PF_EXITING))
 		WRITE_ONCE(mf->dying, 0);
-	weft_mem_read_cmd(cmd, &c);
-	ret = weft_mem_check(mf, cmd->cmd_op, &c);
-	if (ret)
-		return ret;
 	io = weft_mem_io_alloc(mf, cmd);
 	if (IS_ERR(io))
 		return PTR_ERR(io);
-	io->op = cmd->cmd_op == WEFT_MEM_CMD_READ ? REQ_OP_READ : REQ_OP_WRITE;
-	ret = weft_mem_bind(io, &c);
-	cached = !ret && weft_mem_io_is_cached(io);
-	if (!ret && issue_flags & IO_URING_F_NONBLOCK && (cached || weft_mem_is_long(io)))
+	weft_mem_read_cmd(io, &ids);
+	ret = weft_mem_check(io, &ids) ?: weft_mem_bind(io, &ids);
+	if (unlikely(ret))
+		goto out_free;
+	/* Its target keeps the volume from here on. */
+	cached = weft_mem_io_is_cached(io);
+	if (issue_flags & IO_URING_F_NONBLOCK && (cached || weft_mem_is_long(io))) {
 		ret = -EAGAIN;
-	/* Without its target, the command does not keep the volume. */
-	if (!ret && (weft_qos_is_used() || unlikely(c.flags)))
-		weft_mem_classify(io, &c);
-	if (!ret && unlikely(cached))
+		goto out_free;
+	}
+	if (weft_qos_is_used() || unlikely(ids.flags))
+		weft_mem_classify(io, ids.flags);
+	if (unlikely(cached))
 		ret = weft_mem_io_clean(io);
 	if (!ret && io->memory && io->memory->route == WEFT_MEM_ROUTE_BOUNCE)
 		ret = weft_mem_bounce(io);
-	if (unlikely(ret)) {
-		weft_mem_io_release(io);
-		weft_mem_io_free(io);
-		return ret;
-	}
+	if (unlikely(ret))
+		goto out_free;
 	*io_uring_cmd_to_pdu(cmd, struct weft_mem_io *) = io;
 	if (likely(io->memory && io->memory->peer))
 		weft_mem_submit_parts(io);
@@ -376,6 +390,11 @@ int weft_mem_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	else
 		weft_mem_submit_flush(io);
 	return -EIOCBQUEUED;
+
+out_free:
+	weft_mem_io_release(io);
+	weft_mem_io_free(io);
+	return ret;
 }
 
 int weft_mem_io_init(void)

@@ -61,6 +61,7 @@ struct weft_mem_part {
  *	jiffies; 0 if it did not
  * @op: read or write; a flush is a write without a memory
  * @class: its class, if classes are told apart
+ * @background: its parts are background I/O
  * @ioprio: the I/O priority of its bios, if the command has a class
  * @at: offset in the memory
  * @offset: offset in the target
@@ -83,6 +84,7 @@ struct weft_mem_io {
 	unsigned long			cancelled;
 	enum req_op			op;
 	u8				class;
+	bool				background;
 	u16				ioprio;
 	u64				at;
 	u64				offset;
@@ -92,27 +94,22 @@ struct weft_mem_io {
 	struct weft_mem_part		first;
 };
 
-/* Map an offset of the target to the volume. Returns the length of the run. */
-static inline u64 weft_mem_run(const struct weft_mem_io *io, u64 offset, u64 *at)
+/* Map an offset of the target to the volume. */
+static inline struct weft_run weft_mem_run(const struct weft_mem_io *io, u64 offset)
 {
 	if (io->target->sealed)
-		return weft_sealed_run(io->target->sealed, offset, at);
-	*at = offset;
-	return U64_MAX;
+		return weft_sealed_run(io->target->sealed, offset);
+	return (struct weft_run) { .at = offset, .length = U64_MAX };
 }
 
 /* mem_io.c */
 void weft_mem_io_end(struct weft_mem_io *io);
+void weft_mem_io_mark(struct weft_mem_io *io);
 
 /* mem_bio.c */
 int weft_mem_bounce(struct weft_mem_io *io);
 void weft_mem_unbounce(struct weft_mem_io *io);
 void weft_mem_submit_bios(struct weft_mem_io *io, bool may_wait);
 void weft_mem_submit_flush(struct weft_mem_io *io);
-
-/* mem_part.c */
-int weft_mem_part_init(void);
-void weft_mem_part_exit(void);
-void weft_mem_submit_parts(struct weft_mem_io *io);
 
 #endif /* WEFT_MEM_IO_H */

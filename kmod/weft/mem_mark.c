@@ -76,13 +76,16 @@ void weft_mem_mark_exit(struct weft_mem_file *mf)
 /**
  * weft_mem_mark() - mark a command soon
  * @mf: its file
- * @mark: of the command; its @cmd and @done are set
+ * @mark: of the command
+ * @cmd: the command
+ * @done: called where the command ended while its mark was made
  *
  * Only the first call has an effect.
  *
  * Context: any.
  */
-void weft_mem_mark(struct weft_mem_file *mf, struct weft_mem_mark *mark)
+void weft_mem_mark(struct weft_mem_file *mf, struct weft_mem_mark *mark, struct io_uring_cmd *cmd,
+		   void (*done)(struct weft_mem_mark *mark))
 {
 	unsigned long flags;
 
@@ -91,6 +94,8 @@ void weft_mem_mark(struct weft_mem_file *mf, struct weft_mem_mark *mark)
 	spin_lock_irqsave(&mf->marks_lock, flags);
 	/* Parts of one command can be held in several places. */
 	if (mark->state == WEFT_MEM_MARK_NONE) {
+		mark->cmd = cmd;
+		mark->done = done;
 		WRITE_ONCE(mark->state, WEFT_MEM_MARK_QUEUED);
 		list_add_tail(&mark->list, &mf->marks);
 		queue_work(weft_mem_mark_wq, &mf->mark_work);

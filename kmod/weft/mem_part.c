@@ -17,11 +17,7 @@
  * does not count. A part that is held for its class (qos.c) fails when io_uring
  * cancels its command.
  */
-#include "mem_io.h"
-#include "multipath.h"
-
-#include <linux/ioprio.h>
-#include <linux/timekeeping.h>
+#include "mem_part.h"
 
 #define WEFT_MEM_AGAIN		(HZ / 20)
 #define WEFT_MEM_DYING		(60 * HZ)
@@ -39,6 +35,15 @@ static __always_inline void weft_mem_part_over(struct weft_mem_io *io)
 		weft_mem_io_end(io);
 }
 
+/* Not inline, so that parts without a class do not pay. */
+static noinline void weft_mem_part_class_done(struct weft_mem_part *part, u64 nsecs)
+{
+	if (part->classed)
+		weft_qos_end(part->member, &part->qos, nsecs);
+	if (nsecs)
+		weft_qos_measure(part->member, part->io->class, part->op.length, nsecs);
+}
+
 /* @nsecs: since it was sent; 0 if it failed. */
 static __always_inline void weft_mem_part_end(struct weft_mem_part *part, u64 nsecs)
 {
@@ -46,12 +51,8 @@ static __always_inline void weft_mem_part_end(struct weft_mem_part *part, u64 ns
 
 	if (unlikely(part->late))
 		weft_resend_op_ended(part->member, &part->op);
-	if (weft_qos_is_used() && io->class != WEFT_IO_CLASS_NONE) {
-		if (part->classed)
-			weft_qos_end(part->member, &part->qos, nsecs);
-		if (nsecs)
-			weft_qos_measure(part->member, io->class, part->op.length, nsecs);
-	}
+	if (weft_qos_is_used() && io->class != WEFT_IO_CLASS_NONE)
+		weft_mem_part_class_done(part, nsecs);
 	if (part != &io->first)
 		kmem_cache_free(weft_mem_part_cache, part);
 	weft_mem_part_over(io);
@@ -86,12 +87,9 @@ static noinline void weft_mem_part_fail(struct weft_mem_part *part, int error)
 static __always_inline u64 weft_mem_part_count(struct weft_mem_part *part)
 {
 	enum weft_stat_group group = part->op.write ? WEFT_STAT_WRITE : WEFT_STAT_READ;
-	struct weft_stats __percpu *stats = part->member->stats;
 	u64 nsecs = ktime_get_ns() - part->sent;
 
-	this_cpu_inc(stats->ios[group]);
-	this_cpu_add(stats->sectors[group], part->op.length >> SECTOR_SHIFT);
-	this_cpu_add(stats->nsecs[group], nsecs);
+	weft_member_count(part->member, group, part->op.length >> SECTOR_SHIFT, nsecs);
 	return nsecs;
 }
 
@@ -101,7 +99,14 @@ static void weft_mem_part_failed(struct weft_mem_part *part)
 	weft_volume_member_failed(part->member);
 }
 
-static noinline void weft_mem_part_unsent(struct weft_mem_part *part, int error)
+/**
+ * weft_mem_part_unsent() - no path took a part
+ * @part: the part; it may be gone afterwards
+ * @error: of weft_mpath_peer()
+ *
+ * Context: any.
+ */
+void weft_mem_part_unsent(struct weft_mem_part *part, int error)
 {
 	/* It waits for another write, or for the lease, but not for a path. */
 	if (error == -EBUSY || (error == -ENOTCONN && part->op.write &&
@@ -140,8 +145,15 @@ static noinline void weft_mem_part_undone(struct weft_mem_part *part, blk_status
 	weft_mem_part_fail(part, blk_status_to_errno(status));
 }
 
-/* Context: any; runs where requests complete. */
-static void weft_mem_part_done(struct weft_mem_op *op, blk_status_t status, unsigned long after)
+/**
+ * weft_mem_part_done() - a part came back from its path
+ * @op: the part's
+ * @status: the path's
+ * @after: its target may execute it until then, in jiffies
+ *
+ * Context: any; runs where requests complete.
+ */
+void weft_mem_part_done(struct weft_mem_op *op, blk_status_t status, unsigned long after)
 {
 	struct weft_mem_part *part = container_of(op, struct weft_mem_part, op);
 
@@ -150,21 +162,6 @@ static void weft_mem_part_done(struct weft_mem_op *op, blk_status_t status, unsi
 		return;
 	}
 	weft_mem_part_end(part, weft_mem_part_count(part));
-}
-
-static __always_inline void weft_mem_part_send(struct weft_mem_part *part)
-{
-	struct weft_member *member = part->member;
-	int ret = -ENOTCONN;
-
-	if (likely(!part->sent))
-		part->sent = ktime_get_ns();
-	part->due = false;
-	/* Once it is sent, it and its volume may be gone. */
-	if (likely(!part->op.write || !weft_lease_is_over(&member->volume->lease)))
-		ret = weft_mpath_peer(member, &part->op);
-	if (unlikely(ret))
-		weft_mem_part_unsent(part, ret);
 }
 
 static bool weft_mem_is_over(unsigned long since)
@@ -188,9 +185,7 @@ static struct weft_mem_part *weft_mem_part_of(const struct weft_qos_item *item)
 /* So that io_uring cancels it when its submitter exits. */
 static void weft_mem_qos_held(struct weft_qos_item *item)
 {
-	struct weft_mem_io *io = weft_mem_part_of(item)->io;
-
-	weft_mem_mark(io->mf, &io->mark);
+	weft_mem_io_mark(weft_mem_part_of(item)->io);
 }
 
 /* A part that was never sent does not get the minute that others get. */
@@ -217,8 +212,14 @@ static const struct weft_qos_item_ops weft_mem_qos_ops = {
 	.is_over	= weft_mem_qos_is_over,
 };
 
-/* Returns true if the part is held for its class. It may be gone then. */
-static noinline bool weft_mem_part_is_held(struct weft_mem_part *part)
+/**
+ * weft_mem_part_is_held() - hold a part for its class, if it has to wait
+ * @part: the part; not sent yet
+ *
+ * Context: process context.
+ * Return: true if it is held. It may be gone then.
+ */
+bool weft_mem_part_is_held(struct weft_mem_part *part)
 {
 	part->classed = true;
 	part->qos.ops = &weft_mem_qos_ops;
@@ -293,7 +294,7 @@ void weft_mem_held_work(struct work_struct *work)
 	list_splice_init(&node->held, &parts);
 	spin_unlock_irq(&node->held_lock);
 	list_for_each_entry_safe(part, next, &parts, list) {
-		weft_mem_mark(part->io->mf, &part->io->mark);
+		weft_mem_io_mark(part->io);
 		error = part->error;
 		if (!error) {
 			error = weft_mem_part_gives_up(part);
@@ -310,60 +311,36 @@ void weft_mem_held_work(struct work_struct *work)
 	}
 }
 
-/*
- * Send the part that starts @done bytes after the command's start. It ends at
- * the end of the file's extent, of the chunk or of the largest operation.
- * Returns its length, or 0 if there is no memory. After the last part, or after
- * 0, the submitter's count in @io->remaining is dropped, and the command may be
- * gone.
+/**
+ * weft_mem_part_another() - a part of a command, after its first
+ * @io: the command
+ *
+ * Context: process context.
+ * Return: the part, zeroed; NULL if there is no memory. Then the submitter's count
+ * in @io->remaining has been dropped, and the command may be gone.
  */
-static __always_inline u32 weft_mem_submit_part(struct weft_mem_io *io, u32 done)
+struct weft_mem_part *weft_mem_part_another(struct weft_mem_io *io)
 {
-	struct weft_volume *vol = io->mf->vol;
-	struct weft_memory *memory = io->memory;
-	u64 at, run = weft_mem_run(io, io->offset + done, &at);
-	sector_t sector = at >> SECTOR_SHIFT;
-	struct weft_place place = weft_map_sector(&vol->map, sector);
-	u32 left = io->length - done, length;
-	struct weft_mem_part *part = &io->first;
+	struct weft_mem_part *part = kmem_cache_zalloc(weft_mem_part_cache, GFP_KERNEL);
 
-	if (done) {
-		part = kmem_cache_zalloc(weft_mem_part_cache, GFP_KERNEL);
-		if (!part) {
-			WRITE_ONCE(io->error, -ENOMEM);
-			weft_mem_part_over(io);
-			return 0;
-		}
+	if (!part) {
+		WRITE_ONCE(io->error, -ENOMEM);
+		weft_mem_part_over(io);
 	}
-	run = min(run, (u64)weft_map_contiguous(&vol->map, sector) << SECTOR_SHIFT);
-	length = min3(run, (u64)left, (u64)READ_ONCE(memory->piece));
-	part->io = io;
-	part->member = vol->members[place.member];
-	part->op.done = weft_mem_part_done;
-	part->op.peer = memory->peer;
-	part->op.write = io->op == REQ_OP_WRITE;
-	part->op.background = io->class == WEFT_IO_CLASS_BACKGROUND ||
-			      IOPRIO_PRIO_CLASS(io->ioprio) == IOPRIO_CLASS_IDLE;
-	part->op.near = READ_ONCE(memory->near[place.member]);
-	part->op.sector = place.sector;
-	part->op.at = io->at + done;
-	if (memory->persistent)
-		length = min_t(u32, length, round_up(WEFT_PEER_RUN - part->op.at % WEFT_PEER_RUN,
-						     io->mf->block));
-	if (weft_qos_is_used() && io->class == WEFT_IO_CLASS_BACKGROUND)
-		length = min_t(u32, length, WEFT_QOS_PIECE);
-	part->op.length = length;
-	if (length < left)
-		atomic_inc(&io->remaining);
-	if (weft_qos_is_used() && io->class != WEFT_IO_CLASS_NONE &&
-	    !weft_qos_passes(part->member, io->class) && weft_mem_part_is_held(part))
-		return length;
-	weft_mem_part_send(part);
-	return length;
+	return part;
 }
 
-/* Not inline, so that a command of one part does not pay for the plug on the stack. */
-static noinline void weft_mem_submit_rest(struct weft_mem_io *io, u32 length, u32 done)
+/**
+ * weft_mem_submit_rest() - submit a command's parts after its first
+ * @io: the command; the submitter's count in @io->remaining keeps it
+ * @length: of the command, in bytes
+ * @done: of the first part
+ *
+ * Drops the submitter's count.
+ *
+ * Context: process context.
+ */
+void weft_mem_submit_rest(struct weft_mem_io *io, u32 length, u32 done)
 {
 	struct blk_plug plug;
 	u32 n;
@@ -374,23 +351,6 @@ static noinline void weft_mem_submit_rest(struct weft_mem_io *io, u32 length, u3
 		done += n;
 	} while (n && done < length);
 	blk_finish_plug(&plug);
-}
-
-/**
- * weft_mem_submit_parts() - submit a command by parts
- * @io: the command; its memory has a peer
- *
- * Drops the submitter's count in @io->remaining.
- *
- * Context: process context.
- */
-void weft_mem_submit_parts(struct weft_mem_io *io)
-{
-	u32 length = io->length, done = weft_mem_submit_part(io, 0);
-
-	/* Most commands have one part, which needs no plug. */
-	if (unlikely(done != length))
-		weft_mem_submit_rest(io, length, done);
 }
 
 int weft_mem_part_init(void)

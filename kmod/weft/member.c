@@ -324,9 +324,9 @@ void weft_member_stats(struct weft_member *member, struct weft_stats *sum)
 		const struct weft_stats *s = per_cpu_ptr(member->stats, cpu);
 
 		for (group = 0; group < WEFT_STAT_GROUPS; group++) {
-			sum->ios[group] += READ_ONCE(s->ios[group]);
-			sum->sectors[group] += READ_ONCE(s->sectors[group]);
-			sum->nsecs[group] += READ_ONCE(s->nsecs[group]);
+			sum->group[group].ios += READ_ONCE(s->group[group].ios);
+			sum->group[group].sectors += READ_ONCE(s->group[group].sectors);
+			sum->group[group].nsecs += READ_ONCE(s->group[group].nsecs);
 		}
 		sum->errors += READ_ONCE(s->errors);
 	}

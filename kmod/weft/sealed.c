@@ -396,12 +396,11 @@ u64 weft_sealed_size(const struct weft_sealed *sealed)
  * weft_sealed_run() - find an offset of a sealed file on the volume
  * @sealed: the file
  * @offset: offset in the file, in bytes, below its size rounded up to blocks
- * @at: set to the offset on the volume, in bytes
  *
  * Context: any.
- * Return: number of contiguous bytes from there, at least one.
+ * Return: the bytes from there that are contiguous on the volume, at least one.
  */
-u64 weft_sealed_run(const struct weft_sealed *sealed, u64 offset, u64 *at)
+struct weft_run weft_sealed_run(const struct weft_sealed *sealed, u64 offset)
 {
 	size_t low = 0, high = sealed->count;
 	const struct weft_extent *extent;
@@ -415,6 +414,6 @@ u64 weft_sealed_run(const struct weft_sealed *sealed, u64 offset, u64 *at)
 			high = middle;
 	}
 	extent = &sealed->extents[low];
-	*at = extent->at + (offset - extent->offset);
-	return extent->length - (offset - extent->offset);
+	offset -= extent->offset;
+	return (struct weft_run) { .at = extent->at + offset, .length = extent->length - offset };
 }

@@ -200,8 +200,8 @@ static ssize_t weft_member_stat_show(struct weft_member *member, char *buf)
 	weft_member_stats(member, &sum);
 	for (group = 0; group < WEFT_STAT_GROUPS; group++)
 		len += sysfs_emit_at(buf, len, "%s%llu %llu %llu",
-				     group ? " " : "", sum.ios[group],
-				     sum.sectors[group], sum.nsecs[group]);
+				     group ? " " : "", sum.group[group].ios,
+				     sum.group[group].sectors, sum.group[group].nsecs);
 	return len + sysfs_emit_at(buf, len, "\n");
 }
 WEFT_MEMBER_ATTR(stat);

@@ -41,17 +41,25 @@ enum weft_stat_group {
 };
 
 /**
- * struct weft_stats - I/O on a member that completed on one CPU
+ * struct weft_stat - I/O of one kind
  * @ios: commands
  * @sectors: their sizes
  * @nsecs: sum of their latencies, in nanoseconds
+ */
+struct weft_stat {
+	u64	ios;
+	u64	sectors;
+	u64	nsecs;
+};
+
+/**
+ * struct weft_stats - I/O on a member that completed on one CPU
+ * @group: by kind; together, because a command changes all three counters
  * @errors: commands that failed
  */
 struct weft_stats {
-	u64	ios[WEFT_STAT_GROUPS];
-	u64	sectors[WEFT_STAT_GROUPS];
-	u64	nsecs[WEFT_STAT_GROUPS];
-	u64	errors;
+	struct weft_stat	group[WEFT_STAT_GROUPS];
+	u64			errors;
 };
 
 #define WEFT_PATHS_MAX		8
@@ -416,6 +424,26 @@ int weft_member_find_sb(struct weft_member *member, struct weft_path *path,
 int weft_member_rw(struct weft_member *member, blk_opf_t opf, u64 offset,
 		   struct page *page, u32 size);
 void weft_member_stats(struct weft_member *member, struct weft_stats *sum);
+
+/**
+ * weft_member_count() - count a command that has ended
+ * @member: the member
+ * @group: its kind
+ * @sectors: its size
+ * @nsecs: its latency, in nanoseconds
+ *
+ * Context: any.
+ */
+static inline void weft_member_count(const struct weft_member *member,
+				     enum weft_stat_group group, u32 sectors, u64 nsecs)
+{
+	struct weft_stat __percpu *stat = &member->stats->group[group];
+
+	this_cpu_inc(stat->ios);
+	this_cpu_add(stat->sectors, sectors);
+	this_cpu_add(stat->nsecs, nsecs);
+}
+
 void weft_member_rw_end(struct bio *bio);
 
 /**
