@@ -16,6 +16,11 @@
  * data, or the target the registration. The three come to one completion
  * queue, whose handlers run one at a time, so a plain byte counts them.
  *
+ * A command on memory that is registered for good ends with its response: its
+ * capsule has no data, and its key stays. The device may send a capsule again
+ * whose acknowledgment was lost, with what is there by then. The target's device
+ * has it, and drops the copy. So most of these SENDs have no completion.
+ *
  * DOC: checks of the target's answers
  *
  * A response names a command id. It counts only when that slot has a request in
@@ -84,8 +89,8 @@ static noinline void weft_slot_invalidate(struct weft_rdma_queue *queue,
 }
 
 /* One of the completions that the slot waits for; the last one ends the request. */
-static void weft_slot_done(struct weft_rdma_queue *queue,
-			   struct weft_rdma_slot *slot, u8 what)
+static __always_inline void weft_slot_done(struct weft_rdma_queue *queue,
+					   struct weft_rdma_slot *slot, u8 what)
 {
 	struct request *rq = slot->rq;
 
@@ -133,6 +138,25 @@ void weft_rdma_send_done(struct ib_cq *cq, struct ib_wc *wc)
 			    WEFT_SLOT_SEND, "SEND");
 }
 
+/* The same on a queue for peer memory, where SENDs without a completion left before it. */
+void weft_rdma_mem_send_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct weft_rdma_slot *slot = container_of(wc->wr_cqe, struct weft_rdma_slot, send_cqe);
+	struct weft_rdma_queue *queue = cq->cq_context;
+
+	if (likely(wc->status == IB_WC_SUCCESS)) {
+		/*
+		 * A target that answers a command before it has it ends the request
+		 * while that is being posted. The slot's next use then changes the flags.
+		 */
+		if (unlikely(!(READ_ONCE(slot->pending) & WEFT_SLOT_SEND)))
+			return;
+		if ((s32)(slot->sent - queue->left) > 0)
+			WRITE_ONCE(queue->left, slot->sent);
+	}
+	weft_slot_work_done(cq, wc, slot, WEFT_SLOT_SEND, "SEND");
+}
+
 /* REG_MR is not signaled: this runs only if it failed. */
 void weft_rdma_reg_done(struct ib_cq *cq, struct ib_wc *wc)
 {
@@ -161,7 +185,8 @@ static struct weft_rdma_slot *weft_response_slot(struct weft_rdma_queue *queue,
 		return NULL;
 	}
 	slot = &queue->slots[tag];
-	if (unlikely(!slot->rq || !(slot->pending & WEFT_SLOT_RESPONSE) ||
+	/* Pairs with weft_slot_send(). */
+	if (unlikely(!smp_load_acquire(&slot->rq) || !(slot->pending & WEFT_SLOT_RESPONSE) ||
 		     cid != WEFT_CID(tag, slot->generation))) {
 		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_PROTOCOL,
 				"queue %u: the target answered command 0x%x, which it does not owe an answer",
@@ -445,16 +470,34 @@ static void weft_slot_begin(struct weft_rdma_slot *slot, struct weft_rdma_pdu *p
 	slot->mapped = false;
 }
 
-/* Post the registration of a slot's mapped data, and then its capsule. */
+/*
+ * Does a SEND on memory that is registered for good need a completion? Others
+ * leave the send queue only with a later one that has it. So that there is room
+ * for all, one of some has it. If that one is late, every other has it as well,
+ * and its request waits: in the queue are as many as there are slots, and at most
+ * twice the interval without a slot.
+ */
+static inline bool weft_queue_signals(struct weft_rdma_queue *queue, struct weft_rdma_slot *slot)
+{
+	u32 mask = queue->signal_mask;
+
+	slot->sent = atomic_inc_return(&queue->sent);
+	return unlikely(!(slot->sent & mask) || slot->sent - READ_ONCE(queue->left) > 2 * mask);
+}
+
+/*
+ * Post the registration of a slot's mapped data, and then its capsule. The request
+ * ends after what is @pending.
+ */
 static inline void weft_slot_send(struct weft_rdma_queue *queue, struct weft_rdma_slot *slot,
-				  struct request *rq, int num_sge)
+				  struct request *rq, int num_sge, u8 pending)
 {
 	int ret;
 
 	blk_mq_start_request(rq);
-	slot->pending = WEFT_SLOT_SEND | WEFT_SLOT_RESPONSE;
-	/* Read by the response's handler, which runs after the SEND. */
-	WRITE_ONCE(slot->rq, rq);
+	WRITE_ONCE(slot->pending, pending);
+	/* Pairs with weft_response_slot(): a target may answer before it has the SEND. */
+	smp_store_release(&slot->rq, rq);
 	slot->send.num_sge = num_sge;
 	ret = ib_post_send(queue->qp, slot->mapped ? &slot->reg.wr : &slot->send, NULL);
 	/*
@@ -504,7 +547,7 @@ static noinline blk_status_t weft_queue_peer_per_io(struct weft_rdma_queue *queu
 	ret = weft_request_register(queue, slot, rq, pdu, cmd);
 	if (unlikely(ret))
 		goto out_unmap;
-	weft_slot_send(queue, slot, rq, 1);
+	weft_slot_send(queue, slot, rq, 1, WEFT_SLOT_SEND | WEFT_SLOT_RESPONSE);
 	return BLK_STS_OK;
 
 out_unmap:
@@ -524,6 +567,7 @@ static blk_status_t weft_queue_peer(struct weft_rdma_queue *queue, struct reques
 	struct nvme_command *cmd;
 	/* The masks tell the compiler that the shifts are in range. */
 	u8 shift = ns->info.lba_shift & 31;
+	bool signals;
 	u64 address;
 	u32 key;
 
@@ -544,7 +588,10 @@ static blk_status_t weft_queue_peer(struct weft_rdma_queue *queue, struct reques
 		return weft_queue_peer_per_io(queue, rq, pdu);
 	weft_slot_begin(slot, pdu, cmd);
 	weft_sgl_keyed(cmd, address, op->length, key, false);
-	weft_slot_send(queue, slot, rq, 1);
+	signals = weft_queue_signals(queue, slot);
+	slot->send.send_flags = signals ? IB_SEND_SIGNALED : 0;
+	weft_slot_send(queue, slot, rq, 1,
+		       signals ? WEFT_SLOT_SEND | WEFT_SLOT_RESPONSE : WEFT_SLOT_RESPONSE);
 	return BLK_STS_OK;
 }
 
@@ -613,7 +660,7 @@ static __always_inline blk_status_t weft_queue_request(struct weft_rdma_queue *q
 	} else {
 		weft_sgl_none(cmd);
 	}
-	weft_slot_send(queue, slot, rq, num_sge);
+	weft_slot_send(queue, slot, rq, num_sge, WEFT_SLOT_SEND | WEFT_SLOT_RESPONSE);
 	return BLK_STS_OK;
 
 out_unmap:

@@ -46,7 +46,7 @@
 /* Registration is tried again after so long. The delay doubles so often. */
 #define WEFT_MAPPING_AGAIN	(HZ / 20)
 #define WEFT_MAPPING_DELAYS	4U
-/* Limit of regions that are registered at once: a queue has room for one per command. */
+/* Limit of regions that are registered at once, see WEFT_SEND_WRS for their room. */
 #define WEFT_REGION_BATCH	32U
 #define WEFT_REGION_TIME	(HZ / 10)
 

@@ -16,7 +16,11 @@
 
 #include <net/net_namespace.h>
 
-/* REG_MR, SEND and LOCAL_INV for each command; one more to drain. */
+/*
+ * REG_MR, SEND and LOCAL_INV for each command; one more to drain. On queues for
+ * peer memory: SEND for each command, half as many that have no completion and are
+ * not known to have left, and the registrations of weft_regions_post().
+ */
 #define WEFT_SEND_WRS	3
 
 static const char *weft_cm_event_text(int event)
@@ -186,7 +190,7 @@ static int weft_queue_init_slot(struct weft_rdma_queue *queue, u32 index, struct
 					   queue->ctrl->ib->attrs.max_mr);
 		slot->mr = mr;
 	}
-	slot->send_cqe.done = weft_rdma_send_done;
+	slot->send_cqe.done = queue->mem ? weft_rdma_mem_send_done : weft_rdma_send_done;
 	slot->reg_cqe.done = weft_rdma_reg_done;
 	slot->inv_cqe.done = weft_rdma_inv_done;
 	slot->reg.wr.next = &slot->send;
@@ -365,6 +369,9 @@ int weft_rdma_queue_start(struct weft_rdma_queue *queue, struct weft_why *why)
 	queue->cm_status = -ETIMEDOUT;
 	queue->cm_why = NULL;
 	queue->flags = 0;
+	queue->signal_mask = rounddown_pow_of_two(max(queue->size / 4, 1)) - 1;
+	atomic_set(&queue->sent, 0);
+	queue->left = 0;
 	queue->cm_id = rdma_create_id(&init_net, weft_rdma_cm_handler, queue,
 				      RDMA_PS_TCP, IB_QPT_RC);
 	if (IS_ERR(queue->cm_id)) {

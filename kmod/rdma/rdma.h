@@ -83,9 +83,11 @@ struct weft_rdma_queue;
  * @generation: counts the uses of the command id
  * @aborted: an Abort was sent for it
  * @mapped: @mr is registered, and the target has its key
+ * @sent: number of its SEND, of a command on memory that is registered for good
  * @reg: the registration, all but @reg.mr, @reg.key and @reg.access made with
  *	the queue; @send follows it
- * @send: the SEND, all but @send.num_sge made with the queue
+ * @send: the SEND, all but @send.num_sge made with the queue, and @send.send_flags on
+ *	queues for peer memory
  * @sge: of that: the capsule, and data that go with it
  * @send_cqe: completion of the SEND
  * @reg_cqe: completion of REG_MR, if it fails
@@ -100,6 +102,7 @@ struct weft_rdma_slot {
 	u8			generation;
 	bool			aborted;
 	bool			mapped;
+	u32			sent;
 	struct ib_reg_wr	reg;
 	struct ib_send_wr	send;
 	struct ib_sge		sge[WEFT_RDMA_SGES];
@@ -155,6 +158,9 @@ struct weft_rdma_recv {
  * @background: carries the background I/O of this one, or NULL. Changes while the
  *	association or the queues for peer memory are set up; some requests may read it then
  * @poll_lock: one poller at a time
+ * @sent: SENDs of commands on memory that is registered for good
+ * @left: of these, so many have left the send queue, as far as is known
+ * @signal_mask: one of so many more has a completion, see weft_queue_signals()
  * @recvs: receives
  * @responses: their buffers
  * @responses_addr: for the device
@@ -185,6 +191,9 @@ struct weft_rdma_queue {
 	struct weft_rdma_queue	*background;
 	spinlock_t		poll_lock;	/* one poller at a time */
 	DECLARE_BITMAP(claimed, WEFT_RDMA_QUEUE_MAX);
+	u32			signal_mask;
+	atomic_t		sent ____cacheline_aligned_in_smp;
+	u32			left;
 
 	struct weft_rdma_recv	*recvs;
 	struct nvme_completion	*responses;
@@ -722,6 +731,7 @@ blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_
 void weft_rdma_complete(struct request *rq);
 void weft_rdma_recv_done(struct ib_cq *cq, struct ib_wc *wc);
 void weft_rdma_send_done(struct ib_cq *cq, struct ib_wc *wc);
+void weft_rdma_mem_send_done(struct ib_cq *cq, struct ib_wc *wc);
 void weft_rdma_reg_done(struct ib_cq *cq, struct ib_wc *wc);
 void weft_rdma_inv_done(struct ib_cq *cq, struct ib_wc *wc);
 
