@@ -249,7 +249,11 @@ static int weft_mem_part_gives_up(const struct weft_mem_part *part)
 		return ownership == WEFT_OWNERSHIP_HELD ||
 		       ownership == WEFT_OWNERSHIP_SUSPENDED ? 0 : -EIO;
 	}
-	return part->due || weft_mpath_patience(part->member, part->since) ? 0 : -EIO;
+	if (part->due)
+		return 0;
+	/* Its member may have been without a path for longer than it has waited. */
+	return weft_mpath_patience(part->member, part->since) &&
+	       weft_mpath_is_patient(part->member) ? 0 : -EIO;
 }
 
 /*
