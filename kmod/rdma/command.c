@@ -238,7 +238,7 @@ void weft_rdma_abort(struct weft_rdma_queue *queue, u16 cid)
 
 	cmd.abort.opcode = nvme_admin_abort_cmd;
 	cmd.abort.cid = cid;
-	cmd.abort.sqid = cpu_to_le16(queue->index);
+	cmd.abort.sqid = cpu_to_le16(queue->id);
 	/* One at a time: the keep-alive needs a tag, too. */
 	if (!test_and_set_bit(0, &queue->ctrl->abort_busy) &&
 	    !weft_async_send(queue->ctrl, &cmd, GFP_ATOMIC))

@@ -314,7 +314,7 @@ static int weft_queue_ask(struct weft_rdma_queue *queue, struct weft_why *why)
 	};
 	int ret;
 
-	weft_capsule_cm_request(&req, queue->index, queue->size,
+	weft_capsule_cm_request(&req, queue->id, queue->size,
 				queue->index ? ctrl->info.cntlid : 0xffff);
 	ret = rdma_connect(queue->cm_id, &param);
 	if (ret)

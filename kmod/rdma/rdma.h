@@ -148,6 +148,7 @@ struct weft_rdma_recv {
  * @flags: WEFT_QUEUE_*
  * @size: entries as told to the target; one command less may be in flight
  * @index: 0 is the admin queue
+ * @id: by which the target knows it, see weft_queue_id()
  * @inline_bytes: of data a capsule takes
  * @inline_segs: that these may have
  * @poll: it has no interrupts; io_uring polls it
@@ -184,6 +185,7 @@ struct weft_rdma_queue {
 	u16			inline_segs;
 	u16			size;
 	u16			index;
+	u16			id;
 	bool			poll;
 	bool			mem;
 	bool			scarce;
@@ -390,6 +392,8 @@ static inline u32 weft_rdma_all_queues(const struct weft_rdma_options *opts)
  * @background_first: index of the first queue for background I/O; one for each
  *	connected I/O queue that is not polled
  * @background_count: number of these queues; 0 if there are none
+ * @background_ids: ids that were set aside for them; as many, or those that could not
+ *	be connected
  * @admin_set: tags of the admin queue
  * @admin_q: its request queue
  * @set: tags of the I/O queues
@@ -481,6 +485,7 @@ struct weft_rdma_ctrl {
 	u32			poll_up;
 	u32			background_first;
 	u32			background_count;
+	u32			background_ids;
 	struct blk_mq_tag_set	admin_set;
 	struct request_queue	*admin_q;
 	struct blk_mq_tag_set	set;

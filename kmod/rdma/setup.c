@@ -76,7 +76,7 @@ static int weft_fabrics_connect(struct weft_rdma_queue *queue, struct weft_why *
 	data->cntlid = cpu_to_le16(queue->index ? ctrl->info.cntlid : 0xffff);
 	strscpy(data->subsysnqn, ctrl->opts.subnqn, sizeof(data->subsysnqn));
 	strscpy(data->hostnqn, ctrl->opts.host_nqn, sizeof(data->hostnqn));
-	weft_capsule_connect(&cmd, queue->index, queue->size, ctrl->opts.kato_ms);
+	weft_capsule_connect(&cmd, queue->id, queue->size, ctrl->opts.kato_ms);
 	ret = weft_rdma_command(queue->index ? ctrl->connect_q : ctrl->admin_q, &cmd,
 				data, sizeof(*data), &result, WEFT_RDMA_SETUP_TIMEOUT,
 				BLK_MQ_REQ_RESERVED | BLK_MQ_REQ_NOWAIT,
@@ -232,12 +232,10 @@ static void weft_ctrl_share_queues(struct weft_rdma_ctrl *ctrl, u32 io, u32 left
 {
 	u32 background = ctrl->opts.background_tos >= 0 ? io : 0;
 
-	/* The first association decides where those for peer memory begin. */
-	if (ctrl->set_ready)
-		background = ctrl->mem_first - ctrl->background_first;
 	ctrl->mem_count = left >= io ? io : 0;
 	left -= ctrl->mem_count;
 	ctrl->background_count = left >= background ? background : 0;
+	ctrl->background_ids = ctrl->background_count;
 	left -= ctrl->background_count;
 	if (ctrl->background_count && left >= background)
 		ctrl->mem_count += background;
@@ -284,7 +282,9 @@ static int weft_ctrl_count_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *
 	ctrl->poll_from = ctrl->io_up + 1;
 	ctrl->queue_count = ctrl->io_up + poll + 1;
 	ctrl->background_first = ctrl->queue_count;
-	ctrl->mem_first = ctrl->background_first + ctrl->background_count;
+	/* With room for those for background I/O, which a later association may have. */
+	ctrl->mem_first = ctrl->background_first +
+			  (ctrl->opts.background_tos >= 0 ? ctrl->io_up : 0);
 	return 0;
 }
 
@@ -359,6 +359,24 @@ static struct weft_rdma_queue *weft_queue_background(struct weft_rdma_ctrl *ctrl
 	return NULL;
 }
 
+/*
+ * The id by which the target knows a queue. A target takes no id beyond the number
+ * of queues that it granted. So ids have no gaps, as indices have where it grants
+ * fewer queues than before.
+ */
+static u16 weft_queue_id(const struct weft_rdma_ctrl *ctrl, u32 index)
+{
+	u32 up = ctrl->io_up + ctrl->poll_up;
+
+	if (index < ctrl->poll_from)
+		return index;
+	if (index < ctrl->queue_count)
+		return ctrl->io_up + 1 + index - ctrl->poll_from;
+	if (index < ctrl->mem_first)
+		return up + 1 + index - ctrl->background_first;
+	return up + ctrl->background_ids + 1 + index - ctrl->mem_first;
+}
+
 static int weft_queue_start_io(struct weft_rdma_ctrl *ctrl, u32 index,
 			       struct weft_why *why)
 {
@@ -366,6 +384,7 @@ static int weft_queue_start_io(struct weft_rdma_ctrl *ctrl, u32 index,
 
 	queue->ctrl = ctrl;
 	queue->index = index;
+	queue->id = weft_queue_id(ctrl, index);
 	/* Read while queues for peer memory are connected again. */
 	WRITE_ONCE(queue->background, weft_queue_background(ctrl, index));
 	queue->size = min(ctrl->set.queue_depth + 1, ctrl->info.max_queue_size);

@@ -66,6 +66,11 @@ note "$before queue pairs of the target served the volume"
 most=/sys/kernel/config/nvmet/subsystems/$nqn:d0/attr_qid_max
 qid_max() { on_target "nvmet_withdraw $nqn:d0; echo $1 >$most; nvmet_offer $nqn:d0"; }
 too_few() { log_since | grep -q 'grants too few queues: background I/O'; }
+disk_io() { # OPTION...: of fio
+	timeout "$(slow 10)" fio --name=io --filename="$disk" --ioengine=io_uring --direct=1 --bs=4k --io_size=64k "$@"
+}
+has_background() { [ "$(cat /sys/class/weft-rdma/*/background_queues)" = "$1" ] && disk_io --rw=read; }
+both_kinds() { log_says "grants 2 I/O queues of 3" && disk_io --rw=read && disk_io --rw=read --hipri; }
 if on_target "test -e $most"; then
 	for row in "$((2 * io)):0" "$((3 * io)):$io"; do
 		qid_max "${row%:*}"
@@ -77,8 +82,20 @@ if on_target "test -e $most"; then
 		disk=$(weftctl connect rdma://$target/$nqn:d0 --json | json '.connections[0].disks[0]')
 		ok "its disk is written by class IDLE" \
 			ionice -c 3 dd if=/dev/zero of="$disk" bs=64k count=20 oflag=direct status=none
+		qid_max "$((4 * io))"
+		ok "when it grants more, all queues are connected" until_true 60 has_background "$io"
+		ok "and write the disk" \
+			ionice -c 3 dd if=/dev/zero of="$disk" bs=64k count=20 oflag=direct status=none
 		ok "disconnected" weftctl disconnect --all
 	done
+	ok "a target that grants all queues, also those that are polled" \
+		weftctl connect rdma://$target/$nqn:d0 "${times[@]}" --queues 2 --poll-queues 1
+	disk=$(weftctl connect rdma://$target/$nqn:d0 --json | json '.connections[0].disks[0]')
+	log_mark
+	qid_max 2
+	ok "when it grants two, one of each kind is connected" until_true 60 both_kinds
+	is "at the first attempt" "$(log_since | grep -c 'grants [12] I/O queues of 3')" 1
+	ok "disconnected" weftctl disconnect --all
 else
 	skip "targets that grant few queues" "this kernel's target has no attr_qid_max"
 fi
