@@ -594,6 +594,12 @@ static WEFT_END_IO(weft_peer_end_io, rq)
 	return RQ_END_IO_FREE;
 }
 
+/* Not inline, so that memory that is mapped does not pay. */
+static noinline int weft_peer_unmapped(struct weft_peer *peer)
+{
+	return weft_rdma_peer_lost(peer) ? -EFAULT : -ENOTCONN;
+}
+
 /*
  * Start an operation with a request of the path. Inline, because it runs for every
  * I/O. Returns as weft_rdma_peer_submit().
@@ -609,7 +615,7 @@ static __always_inline int weft_peer_send(struct weft_rdma_ctrl *ctrl, struct we
 		goto out_free;
 	mapping = weft_mapping_get(op->peer, ctrl);
 	if (unlikely(!mapping)) {
-		ret = weft_rdma_peer_lost(op->peer) ? -EFAULT : -ENOTCONN;
+		ret = weft_peer_unmapped(op->peer);
 		goto out_free;
 	}
 	if (unlikely(mapping->req->persistent && !READ_ONCE(ctrl->mem_up))) {

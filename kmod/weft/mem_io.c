@@ -21,9 +21,6 @@
 #include "mem_part.h"
 
 #include <linux/ioprio.h>
-#include <linux/pagemap.h>
-
-#include "../compat/uring.h"
 
 /*
  * Limits of a command that is submitted without waiting: copied bytes, and
@@ -39,42 +36,16 @@
 struct workqueue_struct *weft_mem_wq;
 static struct kmem_cache *weft_mem_io_cache;
 
-/* Drop the references early: the submitter itself may wait for them. */
-static inline void weft_mem_io_release(struct weft_mem_io *io)
-{
-	if (unlikely(io->bounced))
-		weft_mem_unbounce(io);
-	if (io->memory)
-		weft_mem_put(&io->memory->ref);
-	if (io->target)
-		weft_mem_put(&io->target->ref);
-}
-
-static void weft_mem_io_free(struct weft_mem_io *io)
-{
-	atomic_dec(&io->mf->in_flight);
-	kmem_cache_free(weft_mem_io_cache, io);
-}
-
-static WEFT_URING_TW(weft_mem_io_done)
+/* Runs in the submitter's task, and completes the command. */
+WEFT_URING_TW(weft_mem_io_done)
 {
 	struct io_uring_cmd *cmd = weft_uring_tw_cmd();
 	struct weft_mem_io *io = *io_uring_cmd_to_pdu(cmd, struct weft_mem_io *);
 	int ret = io->error ?: io->result;
 
-	weft_mem_io_free(io);
+	atomic_dec(&io->mf->in_flight);
+	kmem_cache_free(weft_mem_io_cache, io);
 	weft_uring_tw_done(cmd, ret);
-}
-
-/* Is some of it in the block device's page cache? Never for a sealed file. */
-static inline bool weft_mem_io_is_cached(const struct weft_mem_io *io)
-{
-	struct address_space *mapping = io->mf->mapping;
-
-	if (likely(!READ_ONCE(mapping->nrpages)))
-		return false;
-	return io->length && !io->target->sealed &&
-	       filemap_range_has_page(mapping, io->offset, io->offset + io->length - 1);
 }
 
 static int weft_mem_io_invalidate(struct weft_mem_io *io)
@@ -93,20 +64,6 @@ static noinline int weft_mem_io_clean(struct weft_mem_io *io)
 	if (!ret && io->op == REQ_OP_WRITE)
 		ret = weft_mem_io_invalidate(io);
 	return ret;
-}
-
-/* Context: any. */
-static __always_inline void weft_mem_io_finish(struct weft_mem_io *io)
-{
-	if (!io->error && io->memory) {
-		this_cpu_add(*io->memory->moved, io->length);
-		this_cpu_add(*io->memory->moved_all, io->length);
-	}
-	weft_mem_io_release(io);
-	if (unlikely(io->mark.state != WEFT_MEM_MARK_NONE) &&
-	    !weft_mem_mark_end(io->mf, &io->mark))
-		return;
-	weft_uring_in_task(io->cmd, weft_mem_io_done);
 }
 
 static void weft_mem_io_marked(struct weft_mem_mark *mark)
@@ -136,19 +93,15 @@ static void weft_mem_io_drop(struct work_struct *work)
 }
 
 /**
- * weft_mem_io_end() - end a command whose bios or parts have all ended
+ * weft_mem_io_end_cached() - end a write whose range was read into the page cache meanwhile
  * @io: the command; it may be gone afterwards
  *
  * Context: any.
  */
-void weft_mem_io_end(struct weft_mem_io *io)
+void weft_mem_io_end_cached(struct weft_mem_io *io)
 {
-	if (unlikely(io->op == REQ_OP_WRITE && weft_mem_io_is_cached(io))) {
-		INIT_WORK(&io->work, weft_mem_io_drop);
-		queue_work(weft_mem_wq, &io->work);
-		return;
-	}
-	weft_mem_io_finish(io);
+	INIT_WORK(&io->work, weft_mem_io_drop);
+	queue_work(weft_mem_wq, &io->work);
 }
 
 /* Find a memory or a target by id and take a reference. Under RCU. */
@@ -292,19 +245,13 @@ static noinline void weft_mem_classify(struct weft_mem_io *io, u32 flags)
 			 io->class == WEFT_IO_CLASS_BACKGROUND;
 }
 
+/* Returns NULL if there is no memory. */
 static struct weft_mem_io *weft_mem_io_alloc(struct weft_mem_file *mf, struct io_uring_cmd *cmd)
 {
-	struct weft_mem_io *io;
+	struct weft_mem_io *io = kmem_cache_zalloc(weft_mem_io_cache, GFP_KERNEL);
 
-	if (atomic_inc_return(&mf->in_flight) > WEFT_MEM_COMMANDS_MAX) {
-		atomic_dec(&mf->in_flight);
-		return ERR_PTR(-EBUSY);
-	}
-	io = kmem_cache_zalloc(weft_mem_io_cache, GFP_KERNEL);
-	if (!io) {
-		atomic_dec(&mf->in_flight);
-		return ERR_PTR(-ENOMEM);
-	}
+	if (unlikely(!io))
+		return NULL;
 	io->cmd = cmd;
 	io->mf = mf;
 	io->class = WEFT_IO_CLASS_NONE;
@@ -361,9 +308,15 @@ int weft_mem_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	/* The process that opened the file exited, but another one uses it. */
 	if (unlikely(READ_ONCE(mf->dying)) && !(current->flags & PF_EXITING))
 		WRITE_ONCE(mf->dying, 0);
+	if (unlikely(atomic_inc_return(&mf->in_flight) > WEFT_MEM_COMMANDS_MAX)) {
+		ret = -EBUSY;
+		goto out_count;
+	}
 	io = weft_mem_io_alloc(mf, cmd);
-	if (IS_ERR(io))
-		return PTR_ERR(io);
+	if (unlikely(!io)) {
+		ret = -ENOMEM;
+		goto out_count;
+	}
 	weft_mem_read_cmd(io, &ids);
 	ret = weft_mem_check(io, &ids) ?: weft_mem_bind(io, &ids);
 	if (unlikely(ret))
@@ -378,14 +331,18 @@ int weft_mem_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 		weft_mem_classify(io, ids.flags);
 	if (unlikely(cached))
 		ret = weft_mem_io_clean(io);
-	if (!ret && io->memory && io->memory->route == WEFT_MEM_ROUTE_BOUNCE)
-		ret = weft_mem_bounce(io);
 	if (unlikely(ret))
 		goto out_free;
 	*io_uring_cmd_to_pdu(cmd, struct weft_mem_io *) = io;
-	if (likely(io->memory && io->memory->peer))
+	if (likely(io->memory && io->memory->peer)) {
 		weft_mem_submit_parts(io);
-	else if (io->memory)
+		return -EIOCBQUEUED;
+	}
+	if (io->memory && io->memory->route == WEFT_MEM_ROUTE_BOUNCE)
+		ret = weft_mem_bounce(io);
+	if (unlikely(ret))
+		goto out_free;
+	if (io->memory)
 		weft_mem_submit_bios(io, !(issue_flags & IO_URING_F_NONBLOCK));
 	else
 		weft_mem_submit_flush(io);
@@ -393,7 +350,9 @@ int weft_mem_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 
 out_free:
 	weft_mem_io_release(io);
-	weft_mem_io_free(io);
+	kmem_cache_free(weft_mem_io_cache, io);
+out_count:
+	atomic_dec(&mf->in_flight);
 	return ret;
 }
 

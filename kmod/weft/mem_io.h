@@ -9,6 +9,10 @@
 #include "mem.h"
 #include "qos.h"
 
+#include <linux/pagemap.h>
+
+#include "../compat/uring.h"
+
 struct weft_mem_io;
 
 /**
@@ -103,7 +107,8 @@ static inline struct weft_run weft_mem_run(const struct weft_mem_io *io, u64 off
 }
 
 /* mem_io.c */
-void weft_mem_io_end(struct weft_mem_io *io);
+WEFT_URING_TW(weft_mem_io_done);
+void weft_mem_io_end_cached(struct weft_mem_io *io);
 void weft_mem_io_mark(struct weft_mem_io *io);
 
 /* mem_bio.c */
@@ -111,5 +116,57 @@ int weft_mem_bounce(struct weft_mem_io *io);
 void weft_mem_unbounce(struct weft_mem_io *io);
 void weft_mem_submit_bios(struct weft_mem_io *io, bool may_wait);
 void weft_mem_submit_flush(struct weft_mem_io *io);
+
+/* Drop the references early: the submitter itself may wait for them. */
+static inline void weft_mem_io_release(struct weft_mem_io *io)
+{
+	if (unlikely(io->bounced))
+		weft_mem_unbounce(io);
+	if (io->memory)
+		weft_mem_put(&io->memory->ref);
+	if (io->target)
+		weft_mem_put(&io->target->ref);
+}
+
+/* Is some of it in the block device's page cache? Never for a sealed file. */
+static inline bool weft_mem_io_is_cached(const struct weft_mem_io *io)
+{
+	struct address_space *mapping = io->mf->mapping;
+
+	if (likely(!READ_ONCE(mapping->nrpages)))
+		return false;
+	return io->length && !io->target->sealed &&
+	       filemap_range_has_page(mapping, io->offset, io->offset + io->length - 1);
+}
+
+/* Context: any. */
+static __always_inline void weft_mem_io_finish(struct weft_mem_io *io)
+{
+	if (!io->error && io->memory) {
+		this_cpu_add(*io->memory->moved, io->length);
+		this_cpu_add(*io->memory->moved_all, io->length);
+	}
+	weft_mem_io_release(io);
+	if (unlikely(io->mark.state != WEFT_MEM_MARK_NONE) &&
+	    !weft_mem_mark_end(io->mf, &io->mark))
+		return;
+	weft_uring_in_task(io->cmd, weft_mem_io_done);
+}
+
+/**
+ * weft_mem_io_end() - end a command whose bios or parts have all ended
+ * @io: the command; it may be gone afterwards
+ *
+ * Inline, because it runs for every command.
+ *
+ * Context: any.
+ */
+static __always_inline void weft_mem_io_end(struct weft_mem_io *io)
+{
+	if (unlikely(io->op == REQ_OP_WRITE && weft_mem_io_is_cached(io)))
+		weft_mem_io_end_cached(io);
+	else
+		weft_mem_io_finish(io);
+}
 
 #endif /* WEFT_MEM_IO_H */

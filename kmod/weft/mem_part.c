@@ -86,10 +86,14 @@ static noinline void weft_mem_part_fail(struct weft_mem_part *part, int error)
 
 static __always_inline u64 weft_mem_part_count(struct weft_mem_part *part)
 {
-	enum weft_stat_group group = part->op.write ? WEFT_STAT_WRITE : WEFT_STAT_READ;
+	u32 sectors = part->op.length >> SECTOR_SHIFT;
 	u64 nsecs = ktime_get_ns() - part->sent;
 
-	weft_member_count(part->member, group, part->op.length >> SECTOR_SHIFT, nsecs);
+	/* A constant index each, which no bounds check needs. */
+	if (part->op.write)
+		weft_member_count(part->member, WEFT_STAT_WRITE, sectors, nsecs);
+	else
+		weft_member_count(part->member, WEFT_STAT_READ, sectors, nsecs);
 	return nsecs;
 }
 
@@ -164,6 +168,15 @@ void weft_mem_part_done(struct weft_mem_op *op, blk_status_t status, unsigned lo
 	weft_mem_part_end(part, weft_mem_part_count(part));
 }
 
+/* A part that was held is sent again, or for the first time. */
+static void weft_mem_part_send_again(struct weft_mem_part *part)
+{
+	if (!part->sent)
+		part->sent = ktime_get_ns();
+	part->due = false;
+	weft_mem_part_send(part);
+}
+
 static bool weft_mem_is_over(unsigned long since)
 {
 	return since && time_after(jiffies, since + WEFT_MEM_DYING);
@@ -203,7 +216,7 @@ static void weft_mem_qos_send(struct weft_qos_item *item)
 	if (weft_mem_qos_is_over(item))
 		weft_mem_part_fail(part, -ECANCELED);
 	else
-		weft_mem_part_send(part);
+		weft_mem_part_send_again(part);
 }
 
 static const struct weft_qos_item_ops weft_mem_qos_ops = {
@@ -311,7 +324,7 @@ void weft_mem_held_work(struct work_struct *work)
 		else if (!weft_mem_part_cut(part))
 			weft_mem_part_hold(part);
 		else
-			weft_mem_part_send(part);
+			weft_mem_part_send_again(part);
 	}
 }
 

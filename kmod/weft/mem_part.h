@@ -19,15 +19,12 @@ void weft_mem_part_unsent(struct weft_mem_part *part, int error);
 void weft_mem_part_done(struct weft_mem_op *op, blk_status_t status, unsigned long after);
 void weft_mem_submit_rest(struct weft_mem_io *io, u32 length, u32 done);
 
-/* Send a part, now or again. It may be gone afterwards. */
+/* Send a part. It may be gone afterwards. */
 static __always_inline void weft_mem_part_send(struct weft_mem_part *part)
 {
 	struct weft_member *member = part->member;
 	int ret = -ENOTCONN;
 
-	if (likely(!part->sent))
-		part->sent = ktime_get_ns();
-	part->due = false;
 	/* Once it is sent, it and its volume may be gone. */
 	if (likely(!part->op.write || !weft_lease_is_over(&member->volume->lease)))
 		ret = weft_mpath_peer(member, &part->op);
@@ -80,6 +77,7 @@ static __always_inline u32 weft_mem_submit_part(struct weft_mem_io *io, u32 done
 	if (weft_qos_is_used() && io->class != WEFT_IO_CLASS_NONE &&
 	    !weft_qos_passes(part->member, io->class) && weft_mem_part_is_held(part))
 		return length;
+	part->sent = ktime_get_ns();
 	weft_mem_part_send(part);
 	return length;
 }
