@@ -41,7 +41,7 @@ WEFT_URING_TW(weft_mem_io_done)
 {
 	struct io_uring_cmd *cmd = weft_uring_tw_cmd();
 	struct weft_mem_io *io = *io_uring_cmd_to_pdu(cmd, struct weft_mem_io *);
-	int ret = io->error ?: io->result;
+	int ret = io->error ?: io->length - io->beyond;
 
 	atomic_dec(&io->mf->in_flight);
 	kmem_cache_free(weft_mem_io_cache, io);
@@ -128,7 +128,6 @@ static void weft_mem_read_cmd(struct weft_mem_io *io, struct weft_mem_ids *ids)
 	io->at = READ_ONCE(from->memory_offset);
 	io->offset = READ_ONCE(from->offset);
 	io->length = READ_ONCE(from->length);
-	io->result = io->length;
 	ids->target = READ_ONCE(from->target);
 	ids->memory = READ_ONCE(from->memory);
 	ids->flags = READ_ONCE(from->flags);
@@ -185,7 +184,7 @@ static int weft_mem_bind(struct weft_mem_io *io, const struct weft_mem_ids *ids)
 		end = round_up(target->size, mf->block);
 		if (io->offset >= target->size || io->length > end - io->offset)
 			return -ERANGE;
-		io->result = target->size - io->offset;
+		io->beyond = io->offset + io->length - target->size;
 	}
 	if (!io->length)
 		return 0;

@@ -70,7 +70,7 @@ struct weft_mem_part {
  * @at: offset in the memory
  * @offset: offset in the target
  * @length: in bytes
- * @result: its result without an error; less than @length at the end of a file
+ * @beyond: so many of them are beyond the end of a file, and not in the result
  * @work: after a read, copies from @pages; after a write, drops cached pages
  * @first: its first part; most commands have only one
  */
@@ -93,7 +93,7 @@ struct weft_mem_io {
 	u64				at;
 	u64				offset;
 	u32				length;
-	u32				result;
+	u32				beyond;
 	struct work_struct		work;
 	struct weft_mem_part		first;
 };
