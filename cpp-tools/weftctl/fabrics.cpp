@@ -242,6 +242,7 @@ void scan_class(const fs::path& folder, const std::string& initiator, std::vecto
         const auto address = read_text(entry.path() / "address").value_or("");
         link.at.address = address_field(address, "traddr");
         link.host_address = address_field(address, "host_traddr");
+        link.host_interface = address_field(address, "host_iface");
         link.at.port =
             static_cast<std::uint16_t>(std::strtoul(address_field(address, "trsvcid").c_str(), nullptr, 10));
         link.subnqn = read_text(entry.path() / "subsysnqn").value_or("");
@@ -265,13 +266,14 @@ std::vector<connection> scan()
     return found;
 }
 
-/// Compares the host address only if one is given: another address is another path.
+/// Compares the host address and the interface only if they are given: others are another path.
 std::optional<connection> find_connection(const nvme_address& at, const std::string& subnqn,
-                                          const std::string& initiator, const std::string& host_address)
+                                          const std::string& initiator, const connect_options& options)
 {
     for (auto& link : scan())
         if (link.at == at && link.subnqn == subnqn && link.initiator == initiator &&
-            (host_address.empty() || link.host_address == host_address))
+            (options.host_address.empty() || link.host_address == options.host_address) &&
+            (options.host_interface.empty() || link.host_interface == options.host_interface))
             return link;
     return std::nullopt;
 }
@@ -333,7 +335,7 @@ result<connection> connect(const nvme_address& at, const std::string& subnqn, co
     if (initiator != "weft" && options.background_tos)
         return fail(exit_code::usage,
                     "--background-tos needs weft's own initiator, which does not connect {}", at.text());
-    if (auto known = find_connection(at, subnqn, initiator, options.host_address))
+    if (auto known = find_connection(at, subnqn, initiator, options))
         return *known;
     const nvme_tree tree;
     int errnum = 0;
@@ -346,11 +348,11 @@ result<connection> connect(const nvme_address& at, const std::string& subnqn, co
     }
     if (!done) {
         // Another command has connected it meanwhile.
-        if (auto known = find_connection(at, subnqn, initiator, options.host_address))
+        if (auto known = find_connection(at, subnqn, initiator, options))
             return *known;
         return std::unexpected(done.error());
     }
-    auto link = find_connection(at, subnqn, initiator, options.host_address);
+    auto link = find_connection(at, subnqn, initiator, options);
     if (!link)
         return fail(exit_code::failure, "{}/{} was connected and is gone again; 'dmesg' says why", at.text(),
                     subnqn);

@@ -36,7 +36,8 @@ struct connection {
     std::string initiator;  ///< "nvme" for the stock host, "weft" for our own
     std::string state;      ///< "live", "connecting", ...
     nvme_address at;
-    std::string host_address; ///< of this host, if one was requested
+    std::string host_address;   ///< of this host, if one was requested
+    std::string host_interface; ///< the same; only the stock host has one
     std::string subnqn;
     std::vector<std::string> disks; ///< "/dev/nvme3n1", ...
     bool made = false;              ///< this command connected it
@@ -54,8 +55,8 @@ struct discovered {
 [[nodiscard]] result<std::vector<discovered>> discover(const nvme_address& at, const connect_options& options,
                                                        unsigned int& left_out);
 
-/// Connects to a subsystem. Returns an existing controller at that address (and host address, if one is
-/// given) unchanged.
+/// Connects to a subsystem. Returns an existing controller at that address (and host address and interface,
+/// if they are given) unchanged.
 [[nodiscard]] result<connection> connect(const nvme_address& at, const std::string& subnqn,
                                          const connect_options& options);
 

@@ -52,7 +52,7 @@ connect_options options_of(const connection& link)
     options.ctrl_loss_timeout = read_number<int>(folder / "ctrl_loss_tmo").value_or(-1);
     options.fast_io_fail_timeout = unless_negative(read_number<int>(folder / "fast_io_fail_tmo"));
     if (!own) {
-        options.host_interface = address_field(read_text(folder / "address").value_or(""), "host_iface");
+        options.host_interface = link.host_interface;
         if (link.at.transport == "rdma")
             options.initiator = "nvme";
         return options;

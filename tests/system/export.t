@@ -146,6 +146,11 @@ refused "one good member and one that is not there" 1 "cannot be connected" \
 is "nothing stays connected of that" "$(weftctl connect)" "nothing is connected"
 refused "a namespace that is not there" 4 "has no namespace 9" weftctl create v "$a" "$b?ns=9"
 is "nor of that" "$(weftctl connect)" "nothing is connected"
+by_interface() { weftctl connect $uri_c --host-interface "$1" --json | json '.connections[0].controller'; }
+first=$(by_interface lo)
+is "what is connected by an interface is known again" "$(by_interface lo) $(live)" "$first 1"
+refused "by another one it is another path" 1 "cannot be connected" weftctl connect $uri_c --host-interface none0
+ok "disconnected" weftctl disconnect $nqn_c
 ok "a dry run connects for as long as it looks" weftctl create v "$a" "$b" --dry-run
 is "and leaves nothing" "$(weftctl connect)" "nothing is connected"
 
