@@ -44,6 +44,8 @@ error explain(const error& refusal, const std::string& name)
 // udev opens a volume for a moment after each writer has closed it. This does not
 // count as use. On a busy node that moment lasts many seconds.
 constexpr auto udev_patience = std::chrono::seconds(30);
+// Nobody has it open: who had it is closing it, or another command works on it.
+constexpr auto moment = std::chrono::seconds(5);
 
 bool only_udev(const user_list& users)
 {
@@ -56,11 +58,14 @@ bool only_udev(const user_list& users)
 result<void> stop_patiently(netlink& connection, const std::string& name)
 {
     const waiting telling(fmt::format("stopping volume {}: waiting for its last I/O", name));
-    const auto deadline = std::chrono::steady_clock::now() + udev_patience;
+    const auto begin = std::chrono::steady_clock::now();
     for (;;) {
         auto done = connection.stop(name);
-        if (done || done.error().code != exit_code::busy || std::chrono::steady_clock::now() >= deadline ||
-            !only_udev(users_of_volume(name)))
+        if (done || done.error().code != exit_code::busy)
+            return done;
+        const auto users = users_of_volume(name);
+        const auto patience = users && users->empty() ? moment : udev_patience;
+        if (!only_udev(users) || std::chrono::steady_clock::now() - begin >= patience)
             return done;
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }

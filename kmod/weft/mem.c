@@ -324,13 +324,16 @@ int weft_mem_init(void)
 	ret = weft_mem_mark_module_init();
 	if (ret)
 		return ret;
-	ret = weft_mem_io_init();
+	ret = weft_mem_part_init();
 	if (ret)
 		goto out_mark;
+	ret = weft_mem_cmd_init();
+	if (ret)
+		goto out_part;
 	weft_mem_class = weft_class_create("weft-mem");
 	if (IS_ERR(weft_mem_class)) {
 		ret = PTR_ERR(weft_mem_class);
-		goto out_io;
+		goto out_cmd;
 	}
 	weft_mem_class->devnode = weft_mem_devnode;
 	ret = alloc_chrdev_region(&weft_mem_base, 0, WEFT_MEM_MINORS, "weft-mem");
@@ -340,8 +343,10 @@ int weft_mem_init(void)
 
 out_class:
 	class_destroy(weft_mem_class);
-out_io:
-	weft_mem_io_exit();
+out_cmd:
+	weft_mem_cmd_exit();
+out_part:
+	weft_mem_part_exit();
 out_mark:
 	weft_mem_mark_module_exit();
 	return ret;
@@ -351,6 +356,7 @@ void weft_mem_exit(void)
 {
 	unregister_chrdev_region(weft_mem_base, WEFT_MEM_MINORS);
 	class_destroy(weft_mem_class);
-	weft_mem_io_exit();
+	weft_mem_cmd_exit();
+	weft_mem_part_exit();
 	weft_mem_mark_module_exit();
 }

@@ -308,13 +308,17 @@ void weft_sealed_put(struct weft_sealed *sealed);
 u64 weft_sealed_size(const struct weft_sealed *sealed);
 struct weft_run weft_sealed_run(const struct weft_sealed *sealed, u64 offset);
 
-/* mem_io.c */
+/* mem_cmd.c */
 extern struct workqueue_struct *weft_mem_wq;
-int weft_mem_io_init(void);
-void weft_mem_io_exit(void);
+int weft_mem_cmd_init(void);
+void weft_mem_cmd_exit(void);
+
+/* mem_io.c */
 int weft_mem_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags);
 
 /* mem_part.c */
+int weft_mem_part_init(void);
+void weft_mem_part_exit(void);
 void weft_mem_held_work(struct work_struct *work);
 
 #endif /* WEFT_MEM_H */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Commands from io_uring: checked, sent to the members, and completed.
+ * Commands from io_uring: checked, and sent to the members.
  *
  * DOC: bios or parts
  *
@@ -8,11 +8,6 @@
  * bytes are copied through host pages, these pages go to the volume as bios
  * (mem_bio.c). If the transport does I/O on the memory itself, parts of the
  * command go to the members past the block layer (mem_part.c).
- *
- * A command completes once, in its submitter's task, after its last bio or
- * part. It drops its references to the memory and the target earlier, where
- * the last bio or part completes, because the submitter may be waiting for
- * these references.
  *
  * Pages of the volume's block device may be in the page cache, from access
  * without O_DIRECT. They are handled as direct I/O handles them: written back
@@ -32,28 +27,6 @@
 /* Not too large for any volume, whose chunks have at least 4 KiB. */
 #define WEFT_MEM_SHORT		SZ_64K
 
-/* For work that takes the processor for long: a volume's own has the heartbeat. */
-struct workqueue_struct *weft_mem_wq;
-static struct kmem_cache *weft_mem_io_cache;
-
-/* Runs in the submitter's task, and completes the command. */
-WEFT_URING_TW(weft_mem_io_done)
-{
-	struct io_uring_cmd *cmd = weft_uring_tw_cmd();
-	struct weft_mem_io *io = *io_uring_cmd_to_pdu(cmd, struct weft_mem_io *);
-	int ret = io->error ?: io->length - io->beyond;
-
-	atomic_dec(&io->mf->in_flight);
-	kmem_cache_free(weft_mem_io_cache, io);
-	weft_uring_tw_done(cmd, ret);
-}
-
-static int weft_mem_io_invalidate(struct weft_mem_io *io)
-{
-	return invalidate_inode_pages2_range(io->mf->mapping, io->offset >> PAGE_SHIFT,
-					     (io->offset + io->length - 1) >> PAGE_SHIFT);
-}
-
 /* Before submission: write back cached pages, and drop them for a write. */
 static noinline int weft_mem_io_clean(struct weft_mem_io *io)
 {
@@ -64,44 +37,6 @@ static noinline int weft_mem_io_clean(struct weft_mem_io *io)
 	if (!ret && io->op == REQ_OP_WRITE)
 		ret = weft_mem_io_invalidate(io);
 	return ret;
-}
-
-static void weft_mem_io_marked(struct weft_mem_mark *mark)
-{
-	weft_uring_in_task(mark->cmd, weft_mem_io_done);
-}
-
-/**
- * weft_mem_io_mark() - a part of a command waits: tell io_uring
- * @io: the command
- *
- * Context: any.
- */
-void weft_mem_io_mark(struct weft_mem_io *io)
-{
-	weft_mem_mark(io->mf, &io->mark, io->cmd, weft_mem_io_marked);
-}
-
-/* Another process read the range into the page cache during the write. */
-static void weft_mem_io_drop(struct work_struct *work)
-{
-	struct weft_mem_io *io = container_of(work, struct weft_mem_io, work);
-
-	/* Pages that stay belong to another process that writes there, too. */
-	weft_mem_io_invalidate(io);
-	weft_mem_io_finish(io);
-}
-
-/**
- * weft_mem_io_end_cached() - end a write whose range was read into the page cache meanwhile
- * @io: the command; it may be gone afterwards
- *
- * Context: any.
- */
-void weft_mem_io_end_cached(struct weft_mem_io *io)
-{
-	INIT_WORK(&io->work, weft_mem_io_drop);
-	queue_work(weft_mem_wq, &io->work);
 }
 
 /* Find a memory or a target by id and take a reference. Under RCU. */
@@ -353,36 +288,4 @@ out_free:
 out_count:
 	atomic_dec(&mf->in_flight);
 	return ret;
-}
-
-int weft_mem_io_init(void)
-{
-	int ret;
-
-	BUILD_BUG_ON(offsetof(struct weft_memory, ref) ||
-		     offsetof(struct weft_mem_target_ref, ref));
-	weft_mem_io_cache = KMEM_CACHE(weft_mem_io, SLAB_HWCACHE_ALIGN | SLAB_ACCOUNT);
-	if (!weft_mem_io_cache)
-		return -ENOMEM;
-	ret = weft_mem_part_init();
-	if (ret)
-		goto out_io;
-	ret = -ENOMEM;
-	weft_mem_wq = alloc_workqueue("weft-mem", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
-	if (!weft_mem_wq)
-		goto out_part;
-	return 0;
-
-out_part:
-	weft_mem_part_exit();
-out_io:
-	kmem_cache_destroy(weft_mem_io_cache);
-	return ret;
-}
-
-void weft_mem_io_exit(void)
-{
-	destroy_workqueue(weft_mem_wq);
-	weft_mem_part_exit();
-	kmem_cache_destroy(weft_mem_io_cache);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Commands on registered memory: mem_io.c checks and completes them, mem_bio.c
- * sends them as bios, and mem_part.c as parts, past the block layer.
+ * Commands on registered memory: mem_io.c checks them, mem_bio.c sends them as
+ * bios, mem_part.c as parts, past the block layer, and mem_cmd.c ends them.
  */
 #ifndef WEFT_MEM_IO_H
 #define WEFT_MEM_IO_H
@@ -106,8 +106,10 @@ static inline struct weft_run weft_mem_run(const struct weft_mem_io *io, u64 off
 	return (struct weft_run) { .at = offset, .length = U64_MAX };
 }
 
-/* mem_io.c */
+/* mem_cmd.c */
+extern struct kmem_cache *weft_mem_io_cache;
 WEFT_URING_TW(weft_mem_io_done);
+int weft_mem_io_invalidate(struct weft_mem_io *io);
 void weft_mem_io_end_cached(struct weft_mem_io *io);
 void weft_mem_io_mark(struct weft_mem_io *io);
 

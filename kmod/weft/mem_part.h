@@ -11,8 +11,6 @@
 
 #include <linux/timekeeping.h>
 
-int weft_mem_part_init(void);
-void weft_mem_part_exit(void);
 struct weft_mem_part *weft_mem_part_another(struct weft_mem_io *io);
 bool weft_mem_part_is_held(struct weft_mem_part *part);
 void weft_mem_part_unsent(struct weft_mem_part *part, int error);
