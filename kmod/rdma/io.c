@@ -85,7 +85,7 @@ static noinline void weft_slot_invalidate(struct weft_rdma_queue *queue,
 	/* If it cannot be posted, recovery ends the request with the others. */
 	if (ib_post_send(queue->qp, &wr, NULL))
 		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_QUEUE_PAIR,
-				"queue %u: LOCAL_INV cannot be posted", queue->index);
+				"queue %u: LOCAL_INV cannot be posted", queue->id);
 }
 
 /* One of the completions that the slot waits for; the last one ends the request. */
@@ -115,10 +115,10 @@ static void weft_queue_wc_failed(struct weft_rdma_queue *queue, struct ib_wc *wc
 		return;
 	if (wc->status != IB_WC_WR_FLUSH_ERR)
 		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_QUEUE_PAIR, "queue %u: %s failed: %s",
-				queue->index, what, ib_wc_status_msg(wc->status));
+				queue->id, what, ib_wc_status_msg(wc->status));
 	else
 		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_QUEUE_PAIR,
-				"queue %u: the queue pair went into error", queue->index);
+				"queue %u: the queue pair went into error", queue->id);
 }
 
 /* A work request that a slot waits for. */
@@ -181,7 +181,7 @@ static struct weft_rdma_slot *weft_response_slot(struct weft_rdma_queue *queue,
 	if (unlikely(tag >= queue->size)) {
 		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_PROTOCOL,
 				"queue %u: the target answered command 0x%x, which does not exist",
-				queue->index, cid);
+				queue->id, cid);
 		return NULL;
 	}
 	slot = &queue->slots[tag];
@@ -190,7 +190,7 @@ static struct weft_rdma_slot *weft_response_slot(struct weft_rdma_queue *queue,
 		     cid != WEFT_CID(tag, slot->generation))) {
 		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_PROTOCOL,
 				"queue %u: the target answered command 0x%x, which it does not owe an answer",
-				queue->index, cid);
+				queue->id, cid);
 		return NULL;
 	}
 	return slot;
@@ -227,7 +227,7 @@ static void weft_response(struct weft_rdma_queue *queue, struct ib_wc *wc,
 			     wc->ex.invalidate_rkey != slot->mr->rkey)) {
 			weft_rdma_error(queue->ctrl, WEFT_RDMA_END_PROTOCOL,
 					"queue %u: the target invalidated key 0x%x, which is not command 0x%x's",
-					queue->index, wc->ex.invalidate_rkey,
+					queue->id, wc->ex.invalidate_rkey,
 					cqe->command_id);
 			weft_response_keys(queue, wc);
 			return;
@@ -262,7 +262,7 @@ void weft_rdma_recv_done(struct ib_cq *cq, struct ib_wc *wc)
 	if (unlikely(wc->byte_len != sizeof(struct nvme_completion))) {
 		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_PROTOCOL,
 				"queue %u: the target sent a capsule of %u bytes, not %zu",
-				queue->index, wc->byte_len,
+				queue->id, wc->byte_len,
 				sizeof(struct nvme_completion));
 		weft_response_keys(queue, wc);
 		return;
@@ -270,7 +270,7 @@ void weft_rdma_recv_done(struct ib_cq *cq, struct ib_wc *wc)
 	weft_response(queue, wc, recv->nvme);
 	if (unlikely(weft_rdma_post_recv(queue, recv)))
 		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_QUEUE_PAIR,
-				"queue %u: a receive cannot be posted", queue->index);
+				"queue %u: a receive cannot be posted", queue->id);
 }
 
 static __always_inline void weft_request_unmap(struct weft_rdma_queue *queue, struct request *rq,
@@ -507,7 +507,7 @@ static inline void weft_slot_send(struct weft_rdma_queue *queue, struct weft_rdm
 	if (unlikely(ret))
 		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_QUEUE_PAIR,
 				"queue %u: a command cannot be posted (error %d)",
-				queue->index, -ret);
+				queue->id, -ret);
 }
 
 /* The status for an error before a request is sent. */

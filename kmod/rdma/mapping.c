@@ -342,7 +342,7 @@ static int weft_regions_post(struct weft_mapping *mapping, struct weft_rdma_queu
 		.cqe.done	= weft_region_done,
 		.pending	= ATOMIC_INIT(1),
 	};
-	u32 i, end = min(mapping->region_made, mapping->region_count + queue->size);
+	u32 i, end = min(mapping->region_made, mapping->region_count + max(queue->size / 2, 1));
 	int ret = 0;
 
 	init_completion(&r.done);
@@ -352,7 +352,7 @@ static int weft_regions_post(struct weft_mapping *mapping, struct weft_rdma_queu
 	if (!atomic_dec_and_test(&r.pending) &&
 	    !wait_for_completion_timeout(&r.done, WEFT_PEER_REGISTER)) {
 		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_TIMEOUT,
-				"queue %u: a registration does not end", queue->index);
+				"queue %u: a registration does not end", queue->id);
 		/* The error state flushes them. Recovery cannot: it waits for a lock held here. */
 		rdma_disconnect(queue->cm_id);
 		wait_for_completion(&r.done);

@@ -105,12 +105,12 @@ static enum blk_eh_timer_return weft_rdma_timeout(struct request *rq)
 		    !slot->aborted) {
 			slot->aborted = true;
 			weft_ctrl_warn(ctrl, "queue %u: command 0x%x timed out, aborting it\n",
-				       queue->index, WEFT_CID(pdu->slot, slot->generation));
+				       queue->id, WEFT_CID(pdu->slot, slot->generation));
 			weft_rdma_abort(queue, WEFT_CID(pdu->slot, slot->generation));
 			return BLK_EH_RESET_TIMER;
 		}
 		weft_rdma_error(ctrl, weft_request_timeout_end(queue, pdu), "queue %u: command 0x%x timed out",
-				queue->index, WEFT_CID(pdu->slot, slot->generation));
+				queue->id, WEFT_CID(pdu->slot, slot->generation));
 		return BLK_EH_RESET_TIMER;
 	case WEFT_RDMA_RECOVERING:
 		return BLK_EH_RESET_TIMER;

@@ -18,8 +18,9 @@
 
 /*
  * REG_MR, SEND and LOCAL_INV for each command; one more to drain. On queues for
- * peer memory: SEND for each command, half as many that have no completion and are
- * not known to have left, and the registrations of weft_regions_post().
+ * peer memory: SEND for each command; half as many that have no completion and are
+ * not known to have left; as many whose submitter was delayed between its count and
+ * its SEND (weft_queue_signals()); half as many registrations (weft_regions_post()).
  */
 #define WEFT_SEND_WRS	3
 
@@ -81,7 +82,7 @@ static int weft_rdma_cm_handler(struct rdma_cm_id *id, struct rdma_cm_event *eve
 		WRITE_ONCE(queue->ctrl->lost, true);
 		weft_rdma_error(queue->ctrl, event->event == RDMA_CM_EVENT_DISCONNECTED ?
 				WEFT_RDMA_END_CONNECTION : WEFT_RDMA_END_DEVICE,
-				"queue %u: %s", queue->index,
+				"queue %u: %s", queue->id,
 				event->event == RDMA_CM_EVENT_DISCONNECTED ?
 				"the target ended the connection" :
 				event->event == RDMA_CM_EVENT_DEVICE_REMOVAL ?
@@ -119,7 +120,7 @@ static void weft_queue_qp_event(struct ib_event *event, void *context)
 	    event->event == IB_EVENT_QP_REQ_ERR ||
 	    event->event == IB_EVENT_QP_ACCESS_ERR)
 		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_QUEUE_PAIR, "queue %u: %s",
-				queue->index, ib_event_msg(event->event));
+				queue->id, ib_event_msg(event->event));
 }
 
 /* Zeroed coherent memory; software devices use CPU addresses. */
@@ -185,7 +186,7 @@ static int weft_queue_init_slot(struct weft_rdma_queue *queue, u32 index, struct
 		if (IS_ERR(mr))
 			return weft_refuse(why, PTR_ERR(mr),
 					   "the RDMA device %s gives queue %u only %u memory registrations of %u (error %ld; it has %d in all): connect with fewer queues, or with a smaller queue depth",
-					   dev_name(&queue->ctrl->ib->dev), queue->index, index,
+					   dev_name(&queue->ctrl->ib->dev), queue->id, index,
 					   queue->size, -PTR_ERR(mr),
 					   queue->ctrl->ib->attrs.max_mr);
 		slot->mr = mr;
@@ -235,7 +236,7 @@ static int weft_queue_alloc_memory(struct weft_rdma_queue *queue, struct weft_wh
 	queue->responses = weft_queue_alloc_shared(ib, n * sizeof(*queue->responses),
 						   &queue->responses_addr);
 	if (!queue->slots || !queue->recvs || !queue->capsules || !queue->responses)
-		ret = weft_refuse(why, -ENOMEM, "no memory for queue %u", queue->index);
+		ret = weft_refuse(why, -ENOMEM, "no memory for queue %u", queue->id);
 	for (i = 0; i < n && !ret; i++) {
 		ret = weft_queue_init_slot(queue, i, why);
 		if (!ret)
@@ -396,7 +397,7 @@ int weft_rdma_queue_start(struct weft_rdma_queue *queue, struct weft_why *why)
 	if (ret) {
 		weft_refuse(why, ret,
 			    "the RDMA device %s gives queue %u no queue pair (error %d; it has %d in all, and %d completion queues): connect with fewer queues",
-			    dev_name(&queue->ctrl->ib->dev), queue->index, -ret,
+			    dev_name(&queue->ctrl->ib->dev), queue->id, -ret,
 			    queue->ctrl->ib->attrs.max_qp, queue->ctrl->ib->attrs.max_cq);
 		goto out_free_memory;
 	}

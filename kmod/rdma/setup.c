@@ -307,10 +307,10 @@ static int weft_queue_set_live(struct weft_rdma_queue *queue, struct weft_why *w
 	mutex_unlock(&queue->lock);
 	if (!connected)
 		return weft_refuse(why, -ETIMEDOUT, "queue %u: the target answers too late",
-				   queue->index);
+				   queue->id);
 	if (ended)
 		return weft_refuse(why, -ECONNRESET, "queue %u: the target ended the connection",
-				   queue->index);
+				   queue->id);
 	return 0;
 }
 

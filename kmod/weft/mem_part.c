@@ -8,9 +8,9 @@
  *
  * A part is held while no path can carry it or its memory is being moved. It is
  * tried again every 50 ms. A write that overlaps another one, which a target may
- * still execute, waits for that (resend.c). A held part fails after
- * the volume's no_path_timeout, or one minute after its submitter exits or a
- * task that waits for it is killed. A part also fails when WEFT_MEM_LOSSES
+ * still execute, waits for that (resend.c). A held part fails when its member has
+ * had no path for the volume's no_path_timeout, or one minute after its submitter
+ * exits or a task that waits for it is killed. A part also fails when WEFT_MEM_LOSSES
  * associations have ended with it in flight, over at least WEFT_MEM_LOSING: such
  * a part breaks them itself, for example because the adapter cannot reach its
  * memory. An association that ended because an exporter took its memory away
@@ -142,6 +142,8 @@ static noinline void weft_mem_part_undone(struct weft_mem_part *part, blk_status
 		return;
 	}
 	if (status == BLK_STS_AGAIN) {
+		/* A path had it. */
+		part->since = 0;
 		weft_mem_part_unsent(part, -ENOTCONN);
 		return;
 	}
@@ -264,9 +266,7 @@ static int weft_mem_part_gives_up(const struct weft_mem_part *part)
 	}
 	if (part->due)
 		return 0;
-	/* Its member may have been without a path for longer than it has waited. */
-	return weft_mpath_patience(part->member, part->since) &&
-	       weft_mpath_is_patient(part->member) ? 0 : -EIO;
+	return weft_mpath_is_patient(part->member, part->since) ? 0 : -EIO;
 }
 
 /*

@@ -710,19 +710,21 @@ unsigned long weft_mpath_patience(struct weft_member *member, unsigned long sinc
 }
 
 /**
- * weft_mpath_is_patient() - does I/O to a member without a path still wait?
+ * weft_mpath_is_patient() - does I/O to a member still wait?
  * @member: the member
+ * @since: when it began to wait, in jiffies. Where the member has no path, the time
+ *	counts since it has none
  *
  * Context: process context.
  * Return: true if it waits, false if it fails.
  */
-bool weft_mpath_is_patient(struct weft_member *member)
+bool weft_mpath_is_patient(struct weft_member *member, unsigned long since)
 {
 	struct weft_mpath *mpath = &member->mpath;
 	bool patient;
 
 	spin_lock_irq(&mpath->lock);
-	patient = weft_mpath_patience(member, mpath->stalled ? mpath->stalled_at : jiffies);
+	patient = weft_mpath_patience(member, mpath->stalled ? mpath->stalled_at : since);
 	spin_unlock_irq(&mpath->lock);
 	return patient;
 }

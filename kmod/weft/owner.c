@@ -170,7 +170,7 @@ static enum weft_ownership weft_owner_failure(struct weft_volume *vol, int err)
 	struct weft_member *member = vol->members[0];
 
 	/* Without a path, writes wait for one, as all other I/O does. */
-	if (err == -ENOLINK && member->owns_requests && weft_mpath_is_patient(member))
+	if (err == -ENOLINK && member->owns_requests && weft_mpath_is_patient(member, jiffies))
 		return WEFT_OWNERSHIP_SUSPENDED;
 	return WEFT_OWNERSHIP_FAILED;
 }

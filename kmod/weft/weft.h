@@ -524,7 +524,7 @@ void weft_mpath_look_for_dead(struct weft_member *member);
 bool weft_mpath_write_cache(struct weft_member *member);
 enum weft_path_mem weft_mpath_mem(struct weft_member *member);
 unsigned long weft_mpath_patience(struct weft_member *member, unsigned long since);
-bool weft_mpath_is_patient(struct weft_member *member);
+bool weft_mpath_is_patient(struct weft_member *member, unsigned long since);
 
 void weft_mpath_op_lost(struct weft_member *member, const struct weft_mem_op *op,
 			unsigned long after);
