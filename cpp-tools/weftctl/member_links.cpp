@@ -18,7 +18,7 @@ constexpr std::size_t at_once = 16;
 /// One queue pair per CPU, node and target would be too many for a fabric: at most 64 for a volume.
 int queues_for(std::size_t members)
 {
-    return std::max<int>(2, 64 / static_cast<int>(members));
+    return static_cast<int>(64 / std::clamp<std::size_t>(members, 1, 32));
 }
 
 /// Paths over one controller, which is connected once.
@@ -29,7 +29,8 @@ struct controller_group {
 };
 
 /// Connects the controller, and finds the disks of its paths. Returns it if this made it.
-std::optional<connection> reach_group(const controller_group& group, std::vector<reached_path>& paths)
+std::optional<connection> reach_group(const controller_group& group, bool live_only,
+                                      std::vector<reached_path>& paths)
 {
     const auto link = connect(group.uri.at, group.uri.subnqn, group.options);
     for (const auto index : group.members) {
@@ -38,7 +39,7 @@ std::optional<connection> reach_group(const controller_group& group, std::vector
         if (!link)
             device = std::unexpected(link.error());
         // A read of its disks would wait for the target.
-        else if (link->state != "live")
+        else if (live_only && link->state != "live")
             device = fail(exit_code::missing, "{} is {}, the controller of {}", link->controller, link->state,
                           paths[index].path.at);
         else
@@ -57,7 +58,7 @@ result<std::string> local_disk(const std::string& path)
 
 } // namespace
 
-std::vector<reached_path> member_links::reach(const std::vector<member_path>& members)
+std::vector<reached_path> member_links::look_for(const std::vector<member_path>& members, bool live_only)
 {
     std::vector<reached_path> paths;
     std::vector<controller_group> groups;
@@ -91,7 +92,7 @@ std::vector<reached_path> member_links::reach(const std::vector<member_path>& me
             threads.emplace_back([&] {
                 for (auto at = next++; at < groups.size(); at = next++)
                     try {
-                        made[at] = reach_group(groups[at], paths);
+                        made[at] = reach_group(groups[at], live_only, paths);
                     } catch (
                         const std::exception& problem) { // as for a folder that vanishes while it is listed
                         for (const auto index : groups[at].members)
@@ -103,6 +104,12 @@ std::vector<reached_path> member_links::reach(const std::vector<member_path>& me
     for (auto& link : made)
         if (link)
             made_.push_back(std::move(*link));
+    return paths;
+}
+
+std::vector<reached_path> member_links::reach(const std::vector<member_path>& members)
+{
+    auto paths = look_for(members, true);
     devices_.clear();
     for (const auto& path : paths)
         if (path.device && std::ranges::find(devices_, *path.device) == devices_.end())
@@ -113,42 +120,29 @@ std::vector<reached_path> member_links::reach(const std::vector<member_path>& me
 result<member_links> member_links::resolve(const std::vector<std::string>& members,
                                            const connect_options& options)
 {
+    auto limited = options;
+    if (!limited.queues)
+        limited.queues = queues_for(members.size());
     // Parse all of them before connecting the first.
-    std::vector<member_uri> uris;
+    std::vector<member_path> uris;
     for (const auto& member : members) {
         if (!is_uri(member))
             continue;
-        auto uri = parse_member_uri(member);
-        if (!uri)
+        if (const auto uri = parse_member_uri(member); !uri)
             return std::unexpected(uri.error());
-        uris.push_back(std::move(*uri));
+        uris.push_back({member, limited});
     }
-
-    auto limited = options;
-    if (!limited.queues && !uris.empty())
-        limited.queues = queues_for(members.size());
-
     member_links links;
-    std::vector<connection> found;
-    for (const auto& uri : uris) {
-        auto link = connect(uri.at, uri.subnqn, limited);
-        if (!link)
-            return std::unexpected(link.error());
-        if (link->made)
-            links.made_.push_back(*link);
-        found.push_back(std::move(*link));
-    }
-    auto uri = uris.begin();
-    auto link = found.begin();
+    const auto reached = links.look_for(uris, false);
+    auto next = reached.begin();
     for (const auto& member : members) {
         if (!is_uri(member)) {
             links.devices_.push_back(member);
             continue;
         }
-        auto disk = namespace_disk(*link++, *uri++);
-        if (!disk)
-            return std::unexpected(disk.error());
-        links.devices_.push_back(std::move(*disk));
+        if (!next->device)
+            return std::unexpected(next->device.error());
+        links.devices_.push_back(*next++->device);
     }
     return links;
 }

@@ -21,7 +21,8 @@ struct reached_path {
 class member_links
 {
 public:
-    /// Connects the members that are not connected. Keeps their order.
+    /// Connects the members that are not connected, several at a time. devices() has their order, and the
+    /// names of local devices as they were given. The error is that of the first that fails.
     [[nodiscard]] static result<member_links> resolve(const std::vector<std::string>& members,
                                                       const connect_options& options = {});
     member_links() = default;
@@ -41,6 +42,7 @@ public:
     void keep() { made_.clear(); }
 
 private:
+    [[nodiscard]] std::vector<reached_path> look_for(const std::vector<member_path>& members, bool live_only);
     std::vector<std::string> devices_;
     std::vector<connection> made_;
 };
