@@ -37,13 +37,14 @@ memory() { weft-memtest v verify pages --largest=65536 --count=60 "$@"; }
 is "without QoS reads are not background" "$(roce_services 70 0 reads)" 104
 is "nor are writes" "$(roce_services 70 0 writes)" 104
 is "those of class IDLE are" "$(roce_services 70 10 ionice -c 3 bash -c "$(declare -f writes); writes")" 32
+# From here on a few packets may be of the other kind: a connection acknowledges late, or sends again.
 ok "QoS" weftctl qos v --feed-latency 5ms
-is "with QoS reads are not" "$(roce_services 70 0 reads)" 104
+is "with QoS reads are not" "$(roce_services 70 10 reads)" 104
 is "and writes are" "$(roce_services 70 10 writes)" 32
 is "registered memory is written as background and read as feed" "$(roce_services 100 10 memory)" "32 104"
 is "also if it is registered for good" "$(roce_services 100 10 memory --persistent)" "32 104"
 weftctl qos v --writes feed >/dev/null
-is "writes may be feed" "$(roce_services 70 0 memory)" 104
+is "writes may be feed" "$(roce_services 70 10 memory)" 104
 weftctl qos v --writes background >/dev/null
 
 # --- Data, also after a lost link
