@@ -121,7 +121,7 @@ fi
 
 # --- Patience
 echo 2 >'/sys/block/weft!v/weft/no_path_timeout'
-load_begins 15 "pages --depth=1"
+load_begins 30 "pages --depth=1"
 drop_port 0; drop_port 1
 ok "no path is left" until_true 20 all_usable 00
 is "the member says so" "$(member 0 .state)" stalled
@@ -131,7 +131,7 @@ ownership='/sys/block/weft!v/weft/ownership'
 ok "and so do writes when the lease is over" until_true 60 grep -q failed "$ownership"
 wait "$loader"
 failed=$(sed -n 's/.* \([0-9]*\) failed.*/\1/p' /tmp/load.out)
-# One after the other: with 2 s each they would be half as many as seconds.
+# One after the other: with 2 s each they would be half as many as seconds, at most.
 ok "and so do commands on registered memory, each at once ($failed failed)" test "$failed" -gt "$(slow 15)"
 echo 600 >'/sys/block/weft!v/weft/no_path_timeout'
 ok "with a longer no_path_timeout they wait again" until_true 20 grep -q suspended "$ownership"
