@@ -123,8 +123,7 @@ result<std::vector<member_set>> find_members(const std::vector<std::string>& dev
     auto search = search_members(devices.empty() ? all_block_devices() : devices);
     if (!devices.empty() && !search.failed.empty())
         return std::unexpected(search.failed.front().why);
-    // Devices of this host that nobody named may well be no members, for example a card reader without a
-    // card.
+    // A device that the user did not name may hold other data, or nothing: a card reader without a card.
     const auto refused = static_cast<unsigned int>(std::ranges::count_if(
         search.failed, [](const failed_device& one) { return one.why.code == exit_code::permission; }));
     if (unreadable)

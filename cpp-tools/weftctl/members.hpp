@@ -47,7 +47,7 @@ private:
     [[nodiscard]] bool is_path(const found_member& member, const std::string& device) const;
 };
 
-/// A named device that is no member, or cannot be read.
+/// A named device without a superblock of weft, or one that cannot be read.
 struct failed_device {
     std::string path;
     error why;

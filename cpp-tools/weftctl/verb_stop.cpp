@@ -44,7 +44,7 @@ error explain(const error& refusal, const std::string& name)
 // udev opens a volume for a moment after each writer has closed it. This does not
 // count as use. On a busy node that moment lasts many seconds.
 constexpr auto udev_patience = std::chrono::seconds(30);
-// Nobody has it open: who had it is closing it, or another command works on it.
+// No process has it open. The last one is closing it, or another command works on it.
 constexpr auto moment = std::chrono::seconds(5);
 
 bool only_udev(const user_list& users)

@@ -6,22 +6,6 @@
  */
 #include "mem_io.h"
 
-/**
- * weft_mem_unbounce() - undo weft_mem_bounce(), also after it failed
- * @io: the command
- *
- * Context: any.
- */
-void weft_mem_unbounce(struct weft_mem_io *io)
-{
-	u32 i;
-
-	for (i = 0; i < io->page_count; i++)
-		__free_page(io->pages[i]);
-	kvfree(io->pages);
-	atomic_sub(io->bounced, &io->mf->bounced);
-}
-
 /* Copy from the bounce buffer to the memory after a read. */
 static void weft_mem_io_copy(struct work_struct *work)
 {

@@ -16,6 +16,22 @@ struct workqueue_struct *weft_mem_wq;
 /* Of struct weft_mem_io. */
 struct kmem_cache *weft_mem_io_cache;
 
+/**
+ * weft_mem_unbounce() - undo weft_mem_bounce(), also after it failed
+ * @io: the command
+ *
+ * Context: any.
+ */
+void weft_mem_unbounce(struct weft_mem_io *io)
+{
+	u32 i;
+
+	for (i = 0; i < io->page_count; i++)
+		__free_page(io->pages[i]);
+	kvfree(io->pages);
+	atomic_sub(io->bounced, &io->mf->bounced);
+}
+
 /* Runs in the submitter's task, and completes the command. */
 WEFT_URING_TW(weft_mem_io_done)
 {

@@ -109,13 +109,13 @@ static inline struct weft_run weft_mem_run(const struct weft_mem_io *io, u64 off
 /* mem_cmd.c */
 extern struct kmem_cache *weft_mem_io_cache;
 WEFT_URING_TW(weft_mem_io_done);
+void weft_mem_unbounce(struct weft_mem_io *io);
 int weft_mem_io_invalidate(struct weft_mem_io *io);
 void weft_mem_io_end_cached(struct weft_mem_io *io);
 void weft_mem_io_mark(struct weft_mem_io *io);
 
 /* mem_bio.c */
 int weft_mem_bounce(struct weft_mem_io *io);
-void weft_mem_unbounce(struct weft_mem_io *io);
 void weft_mem_submit_bios(struct weft_mem_io *io, bool may_wait);
 void weft_mem_submit_flush(struct weft_mem_io *io);
 

@@ -315,7 +315,7 @@ void weft_mem_held_work(struct work_struct *work)
 		error = part->error;
 		if (!error) {
 			error = weft_mem_part_gives_up(part);
-			/* As a bio that waited for a path. Lost memory is no fault of the member. */
+			/* As a bio that waited for a path. Lost memory is the fault of its exporter. */
 			if (error == -EIO)
 				weft_mem_part_failed(part);
 		}
