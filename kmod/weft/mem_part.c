@@ -142,8 +142,7 @@ static noinline void weft_mem_part_undone(struct weft_mem_part *part, blk_status
 		return;
 	}
 	if (status == BLK_STS_AGAIN) {
-		/* A path had it. */
-		part->since = 0;
+		/* It waited for a tag, and no path took it then. */
 		weft_mem_part_unsent(part, -ENOTCONN);
 		return;
 	}

@@ -169,11 +169,9 @@ static void weft_mpath_update(struct weft_member *member)
 	WRITE_ONCE(member->fast_bdev,
 		   is_power_of_2(best) && !weft_shadows_any(&mpath->shadows) ?
 		   mpath->path[__ffs(best)]->bdev : NULL);
-	if (best) {
-		mpath->stalled = false;
-	} else if (!mpath->stalled) {
-		mpath->stalled = true;
-		mpath->stalled_at = jiffies;
+	if (mpath->stalled != !best) {
+		mpath->stalled = !best;
+		mpath->stall_changed_at = jiffies;
 	}
 }
 
@@ -548,7 +546,7 @@ static void weft_mpath_work(struct work_struct *work)
 	weft_mpath_update(member);
 	usable = mpath->usable;
 	if (!usable)
-		patience = weft_mpath_patience(member, mpath->stalled_at);
+		patience = weft_mpath_patience(member, mpath->stall_changed_at);
 	if (usable || !patience || weft_owner_refuses(member->volume)) {
 		bio_list_merge(&bios, &mpath->held);
 		bio_list_init(&mpath->held);
@@ -712,8 +710,8 @@ unsigned long weft_mpath_patience(struct weft_member *member, unsigned long sinc
 /**
  * weft_mpath_is_patient() - does I/O to a member still wait?
  * @member: the member
- * @since: when it began to wait, in jiffies. Where the member has no path, the time
- *	counts since it has none
+ * @since: when it began to wait, in jiffies. The time counts since the member lost its
+ *	last path, or since it has one again, if that was later
  *
  * Context: process context.
  * Return: true if it waits, false if it fails.
@@ -724,7 +722,9 @@ bool weft_mpath_is_patient(struct weft_member *member, unsigned long since)
 	bool patient;
 
 	spin_lock_irq(&mpath->lock);
-	patient = weft_mpath_patience(member, mpath->stalled ? mpath->stalled_at : since);
+	if (mpath->stalled || time_after(mpath->stall_changed_at, since))
+		since = mpath->stall_changed_at;
+	patient = weft_mpath_patience(member, since);
 	spin_unlock_irq(&mpath->lock);
 	return patient;
 }
@@ -761,6 +761,7 @@ int weft_mpath_init(struct weft_member *member)
 	mpath->turn = alloc_percpu(unsigned int);
 	if (!mpath->turn)
 		return -ENOMEM;
+	mpath->stall_changed_at = jiffies;
 	spin_lock_init(&mpath->lock);
 	mutex_init(&mpath->prepare_lock);
 	mutex_init(&mpath->events_lock);

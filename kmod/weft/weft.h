@@ -81,7 +81,7 @@ struct weft_stats {
  * @quiet: writes that wait for the end of a shadow, and then for a path
  * @shadows: ranges of writes that a target may still execute, see resend.c
  * @stalled: no path can carry I/O
- * @stalled_at: start of the stall, in jiffies
+ * @stall_changed_at: when @stalled changed, in jiffies
  * @retried: how often a path gave bios back
  * @turn: round-robin counter, per CPU
  * @work: sends the waiting bios, or fails them
@@ -97,7 +97,7 @@ struct weft_mpath {
 	struct bio_list		quiet;
 	struct weft_shadows	shadows;
 	bool			stalled;
-	unsigned long		stalled_at;
+	unsigned long		stall_changed_at;
 	u64			retried;
 	unsigned int __percpu	*turn;
 	struct delayed_work	work;
