@@ -412,7 +412,8 @@ static int weft_queues_check_live(struct weft_rdma_ctrl *ctrl, struct request_qu
 	for (i = first; i < first + count; i++)
 		if (!test_bit(WEFT_QUEUE_LIVE, &ctrl->queues[i].flags))
 			return weft_refuse(why, -ETIMEDOUT,
-					   "queue %u: the target answers too late", i);
+					   "queue %u: the target answers too late",
+					   ctrl->queues[i].id);
 	return 0;
 }
 
