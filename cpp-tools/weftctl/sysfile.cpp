@@ -4,8 +4,11 @@
 #include <fd.hpp>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace weft
 {
@@ -51,22 +54,52 @@ std::string address_field(const std::string& address, const std::string& name)
     return {};
 }
 
-result<void> replace_file(const fs::path& path, std::string_view text)
+namespace
 {
-    std::error_code problem;
-    fs::create_directories(path.parent_path(), problem);
-    const auto temporary = path.string() + ".new";
-    {
-        const OwnedFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-        if (!fd || ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
-            ::fsync(fd.get()))
-            return fail(exit_code::failure, "{} cannot be written: {}", temporary, std::strerror(errno));
+
+/// Writes all of it, to the disk. Returns 0 or a negative errno.
+int write_whole(const OwnedFd& fd, std::string_view text)
+{
+    while (!text.empty()) {
+        const auto put = ::write(fd.get(), text.data(), text.size());
+        if (put <= 0)
+            return put ? -errno : -EIO;
+        text.remove_prefix(static_cast<std::size_t>(put));
     }
-    if (::rename(temporary.c_str(), path.c_str()))
-        return fail(exit_code::failure, "{} cannot be replaced: {}", path.string(), std::strerror(errno));
-    const OwnedFd folder(::open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!folder || ::fsync(folder.get()))
-        return fail(exit_code::failure, "{} cannot be synchronised: {}", path.parent_path().string(),
+    return ::fsync(fd.get()) ? -errno : 0;
+}
+
+/// Makes a new file; XXXXXX at the end of its name is replaced. Returns 0 or a negative errno; then the file
+/// is not there.
+int make_file(std::string& path, std::string_view text, unsigned int mode)
+{
+    const OwnedFd fd(::mkostemp(path.data(), O_CLOEXEC));
+    if (!fd)
+        return -errno;
+    const int problem = ::fchmod(fd.get(), mode) ? -errno : write_whole(fd, text);
+    if (problem)
+        ::unlink(path.c_str());
+    return problem;
+}
+
+} // namespace
+
+result<void> replace_file(const fs::path& path, std::string_view text, unsigned int mode)
+{
+    const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
+    auto temporary = path.string() + ".XXXXXX";
+    std::error_code problem;
+    fs::create_directories(folder, problem);
+    if (const int failed = make_file(temporary, text, mode))
+        return fail(exit_code::failure, "{} cannot be written: {}", temporary, std::strerror(-failed));
+    if (::rename(temporary.c_str(), path.c_str())) {
+        const int failed = errno;
+        ::unlink(temporary.c_str());
+        return fail(exit_code::failure, "{} cannot be replaced: {}", path.string(), std::strerror(failed));
+    }
+    const OwnedFd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!opened || ::fsync(opened.get()))
+        return fail(exit_code::failure, "{} cannot be synchronised: {}", folder.string(),
                     std::strerror(errno));
     return {};
 }

@@ -34,7 +34,8 @@ template <typename Number>
 /// missing.
 [[nodiscard]] std::string address_field(const std::string& address, const std::string& name);
 
-/// Replaces a file; after a crash it has the old or the new content. Makes its folder. Mode 0600.
-[[nodiscard]] result<void> replace_file(const std::filesystem::path& path, std::string_view text);
+/// Replaces a file; after a crash it has the old or the new content. Makes its folder.
+[[nodiscard]] result<void> replace_file(const std::filesystem::path& path, std::string_view text,
+                                        unsigned int mode = 0600);
 
 } // namespace weft
