@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "load.hpp"
 #include "latency.hpp"
+#include "netlink.hpp"
 
 #include <algorithm>
 
@@ -142,6 +143,26 @@ std::vector<std::uint32_t> outliers(const std::vector<double>& numbers)
             found.push_back(i);
     }
     return found;
+}
+
+result<load_samples> take_samples(netlink& kernel, const std::vector<std::string>& wanted)
+{
+    const auto names = kernel.names(wanted);
+    if (!names)
+        return std::unexpected(names.error());
+    load_samples taken;
+    for (const auto& name : *names) {
+        auto volume = kernel.volume(name);
+        auto qos = volume ? kernel.qos(name, volume->member_count) : std::unexpected(volume.error());
+        // Of all volumes, one may be stopped just now.
+        if (!qos && wanted.empty())
+            continue;
+        if (!qos)
+            return std::unexpected(qos.error());
+        taken.emplace(name,
+                      load_sample{std::move(*volume), std::move(*qos), std::chrono::steady_clock::now()});
+    }
+    return taken;
 }
 
 volume_load load_between(const load_sample& before, const load_sample& after)

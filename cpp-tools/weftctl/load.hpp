@@ -3,11 +3,15 @@
 #pragma once
 
 #include "model.hpp"
+#include "result.hpp"
 
 #include <chrono>
+#include <map>
 
 namespace weft
 {
+
+class netlink;
 
 /// A volume's counters at one moment.
 struct load_sample {
@@ -15,6 +19,12 @@ struct load_sample {
     qos_status qos;
     std::chrono::steady_clock::time_point at;
 };
+
+/// By the name of the volume.
+using load_samples = std::map<std::string, load_sample>;
+
+/// Samples of the volumes that the user named, or of all if there are none.
+[[nodiscard]] result<load_samples> take_samples(netlink& kernel, const std::vector<std::string>& wanted);
 
 /// The difference of two samples of one volume: by class if QoS is on, otherwise by read and write. A counter
 /// that began anew in between counts from zero.

@@ -372,6 +372,8 @@ public:
         document_["iommu"] = topology.iommu;
     }
 
+    void metrics(const std::string& text) override { document_["metrics"] = text; }
+
     void event(const event_report& event) override
     {
         json line = {

@@ -293,6 +293,8 @@ public:
         rows.print();
     }
 
+    void metrics(const std::string& text) override { fmt::print("{}", text); }
+
     void event(const event_report& event) override
     {
         fmt::print("{} {} {}{}: {}\n", event.time, event.volume, event.type,

@@ -4,8 +4,6 @@
 #include "process.hpp"
 #include "verbs.hpp"
 
-#include <map>
-
 namespace weft
 {
 
@@ -18,29 +16,7 @@ struct top_options {
     unsigned int count = 0;           ///< tables; 0: until a signal
 };
 
-using samples = std::map<std::string, load_sample>;
-
-result<samples> take_samples(netlink& kernel, const std::vector<std::string>& wanted)
-{
-    const auto names = kernel.names(wanted);
-    if (!names)
-        return std::unexpected(names.error());
-    samples taken;
-    for (const auto& name : *names) {
-        auto volume = kernel.volume(name);
-        auto qos = volume ? kernel.qos(name, volume->member_count) : std::unexpected(volume.error());
-        // Of all volumes, one may be stopped just now.
-        if (!qos && wanted.empty())
-            continue;
-        if (!qos)
-            return std::unexpected(qos.error());
-        taken.emplace(name,
-                      load_sample{std::move(*volume), std::move(*qos), std::chrono::steady_clock::now()});
-    }
-    return taken;
-}
-
-void show(const samples& before, const samples& after, renderer& out)
+void show(const load_samples& before, const load_samples& after, renderer& out)
 {
     clear_screen();
     for (const auto& [name, sample] : after)

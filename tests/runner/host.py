@@ -122,6 +122,12 @@ def netlink(_job):
     return results
 
 
+def prometheus(_job):
+    """Metrics, alerts and dashboard, with Prometheus's own tool."""
+    folder = process.run([ROOT / "tests/lab/lab", "make", "promtool"]).stdout.strip()
+    return [command("tests/lint-prometheus", ["tests/lint-prometheus", f"{folder}/promtool"])]
+
+
 def style(_job):
     """clang-format, shellcheck, codespell, SPDX lines, links and names in documents, Python, the table of tests."""
     shells = [n for n in tracked("tests/*", ".ci/*", "uapi/generate", "fio-jobs/*", "packaging/*", "kmod/*", "userspace/*")
@@ -139,7 +145,7 @@ def style(_job):
     without = [n for n in tracked("kmod/*", "uapi/*", "cpp-tools/*", "userspace/*", "tests/*", "fio-jobs/*", "packaging/*",
                                   "Makefile", "Kbuild")
                if "SPDX-License-Identifier" not in (ROOT / n).read_text(errors="replace")[:300]
-               and not n.endswith(("COPYING", ".config", ".json")) and not n.startswith("packaging/debian/")]
+               and not n.endswith(("COPYING", ".config", ".json", ".prom")) and not n.startswith("packaging/debian/")]
     results.append(passed_if(not without, "every file has an SPDX line", "\n".join(without)))
     # These check the whole tree, and take seconds.
     for name in ("version", "lint-calls", "lint-docs", "lint-python", "lint-tests"):

@@ -180,6 +180,8 @@ class Plan:
         self.add("headers", host.headers)
         self.add("kernel style", host.kernel_style, needs=self.need_source())
         self.add("netlink", host.netlink, needs=self.need_source())
+        self._parts({"rootfs:trixie": (), "promtool": ("rootfs:trixie",)})
+        self.add("prometheus", host.prometheus, needs=("promtool",))
 
     def whole(self, everything, some=(1, 1)):
         """All jobs, or the K-th of N parts: the host's jobs are in the first part, the cases are dealt out by their names."""
@@ -248,6 +250,7 @@ _INPUTS = {
     "headers": ("*.hpp", "*.h"),
     "kernel style": ("kmod/*", "uapi/*", "tests/hardware/*"),
     "netlink": ("uapi/*", "kmod/weft/netlink-gen.*"),
+    "prometheus": ("packaging/prometheus/*", "tests/prometheus/*", "tests/lint-prometheus"),
 }
 _GUEST_INPUTS = ("CMakeLists.txt", "VERSION", "Kbuild", "Makefile", "dkms.conf", "cpp-tools/*", "fio-jobs/*", "kmod/*",
                  "packaging/*", "tests/CMakeLists.txt", "tests/hardware/*", "tests/hostile/*", "tests/lab/*", "tests/library/*",

@@ -83,7 +83,8 @@ ok "weftctl runs" weftctl --version
 ok "with its man pages" man_pages
 ok "and completion" completion
 ok "the udev rules hold" udev_rules
-ok "the units hold" systemd-analyze verify --man=no weft-exports.service weft-assemble@data.service
+ok "the units hold" systemd-analyze verify --man=no weft-exports.service weft-assemble@data.service \
+	weft-metrics.timer
 ok "the unit starts at boot" test -L /etc/systemd/system/multi-user.target.wants/weft-exports.service
 for k in $kernels; do
 	# The package builds for the kernel that runs and the newest; the others come with the hook that kernels call.

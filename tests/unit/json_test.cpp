@@ -135,6 +135,7 @@ TEST(json, is_one_document_and_fits_its_schema)
         out.connections({connection{}});
         out.diagnosed({{severity::warning, "kernel", "it is", "it matters", "mend"}});
         out.drawn(drawn);
+        out.metrics("# TYPE a gauge\n");
         out.failure({exit_code::missing, "another is not there"});
     });
     const auto document = json::parse(text);

@@ -124,6 +124,27 @@ def emulator():
     return cache.get(f"qemu-{cache.key('qemu 1', packages)}", make) / "root"
 
 
+def promtool():
+    """A folder with promtool, which checks metrics and alerts, from Debian 13's package."""
+    base = rootfs("trixie")
+    script = """
+        cd /tmp
+        apt-get download promtool || { apt-get update -q && apt-get download promtool; }
+        dpkg-deb --fsys-tarfile promtool_*.deb | tar -xf - ./usr/bin/promtool
+    """
+
+    def make(work):
+        cache.say("fetching promtool")
+        with overlay([base / "root"], work / "upper", work / "ovl", work / "mnt") as tree:
+            shutil.copy("/etc/resolv.conf", tree / "etc/resolv.conf")
+            cache.call(["chroot", tree, "sh", "-ec", script], work / "log")
+            shutil.move(tree / "tmp/usr/bin/promtool", work / "promtool")
+        for folder in ("upper", "ovl", "mnt"):
+            shutil.rmtree(work / folder)
+
+    return cache.get(f"promtool-{cache.key('promtool 1', script)}", make)
+
+
 def kernels(base):
     """The installed kernels: name to version."""
     return dict(line.split() for line in (base / "root/lab/kernels").read_text().splitlines())

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "metrics.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+namespace weft
+{
+
+namespace
+{
+
+using labels = std::vector<std::pair<const char*, std::string>>;
+
+std::string escape(const std::string& text)
+{
+    std::string safe;
+    for (const char c : text) {
+        if (c == '\\' || c == '"')
+            safe += '\\';
+        safe += c == '\n' ? "\\n" : std::string(1, c);
+    }
+    return safe;
+}
+
+/// Writes the samples of one family: all of them stand together, below its head.
+class family
+{
+public:
+    family(std::string& text, const char* name, const char* type, const char* help)
+        : text_(text), name_(name), type_(type), help_(help)
+    {
+    }
+
+    template <typename Number>
+    void add(const labels& of, Number value, const char* suffix = "")
+    {
+        if (!begun_)
+            text_ += fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n", name_, type_, help_);
+        begun_ = true;
+        text_ += name_;
+        text_ += suffix;
+        const char* separator = "{";
+        for (const auto& [label, word] : of) {
+            text_ += fmt::format("{}{}=\"{}\"", separator, label, escape(word));
+            separator = ",";
+        }
+        text_ += fmt::format("{} {}\n", of.empty() ? "" : "}", value);
+    }
+
+private:
+    std::string& text_;
+    const char *name_, *type_, *help_;
+    bool begun_ = false;
+};
+
+double seconds(std::uint64_t nanoseconds)
+{
+    return static_cast<double>(nanoseconds) / 1e9;
+}
+
+labels of_volume(const load_sample& sample, const labels& more = {})
+{
+    labels all = {{"volume", sample.volume.name}};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+}
+
+labels of_member(const load_sample& sample, std::uint32_t member, const labels& more = {})
+{
+    labels all = of_volume(sample, {{"member", fmt::format("{}", member)}});
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+}
+
+labels of_path(const load_sample& sample, const member_status& member, const path_status& path,
+               const labels& more = {})
+{
+    labels all = of_member(sample, member.index, {{"path", path.disk}});
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+}
+
+/// A family of which each volume has some samples.
+struct volume_family {
+    const char *name, *type, *help;
+    std::function<void(family&, const load_sample&)> add;
+};
+
+/// One of which each member has some.
+struct member_family {
+    const char *name, *type, *help;
+    std::function<void(family&, const load_sample&, const member_status&)> add;
+};
+
+/// One of which each path has some.
+struct path_family {
+    const char *name, *type, *help;
+    std::function<void(family&, const load_sample&, const member_status&, const path_status&)> add;
+};
+
+/// One of which each class of a member has some, while QoS is on.
+struct class_family {
+    const char *name, *type, *help;
+    std::function<void(family&, const labels&, const qos_class_status&)> add;
+};
+
+/// The kernel counts by powers of two of 1,024 ns. The first are below what a network takes.
+constexpr std::size_t first_bucket = 3, last_bucket = 24;
+
+/// The commands of a class on all members, by latency. Of commands the kernel counts no sum of latencies.
+void add_latencies(family& out, const load_sample& sample, std::size_t kind)
+{
+    const labels of = of_volume(sample, {{"class", io_classes[kind]}});
+    std::uint64_t below = 0;
+    std::vector<std::uint64_t> counts(last_bucket + 1);
+    for (const auto& member : sample.qos.members) {
+        const auto& latency = member.classes[kind].latency;
+        for (std::size_t i = 0; i < latency.size(); i++)
+            (i < counts.size() ? counts[i] : counts.emplace_back()) += latency[i];
+    }
+    for (std::size_t i = 0; i <= last_bucket; i++) {
+        below += counts[i];
+        if (i < first_bucket)
+            continue;
+        labels bucket = of;
+        bucket.emplace_back("le", fmt::format("{}", std::ldexp(1.024e-6, static_cast<int>(i))));
+        out.add(bucket, below, "_bucket");
+    }
+    below = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+    labels bucket = of;
+    bucket.emplace_back("le", "+Inf");
+    out.add(bucket, below, "_bucket");
+    out.add(of, below, "_count");
+}
+
+const volume_family volume_families[] = {
+    {"weft_volume_info", "gauge", "An assembled volume, 1.",
+     [](family& out, const load_sample& of) {
+         out.add(of_volume(of, {{"uuid", of.volume.uuid}, {"iopolicy", of.volume.iopolicy}}), 1);
+     }},
+    {"weft_volume_state", "gauge", "The state of a volume, 1: assembling, live, failed or stopping.",
+     [](family& out, const load_sample& of) {
+         out.add(of_volume(of, {{"state", of.volume.state}}), 1);
+     }},
+    {"weft_volume_ownership", "gauge", "How this host owns a volume, 1.",
+     [](family& out, const load_sample& of) {
+         out.add(of_volume(of, {{"ownership", of.volume.ownership}}), 1);
+     }},
+    {"weft_volume_read_only", "gauge", "Whether a volume is read-only.",
+     [](family& out, const load_sample& of) { out.add(of_volume(of), of.volume.read_only ? 1 : 0); }},
+    {"weft_volume_size_bytes", "gauge", "The size of a volume.",
+     [](family& out, const load_sample& of) { out.add(of_volume(of), of.volume.size); }},
+    {"weft_volume_members", "gauge", "The number of members of a volume.",
+     [](family& out, const load_sample& of) { out.add(of_volume(of), of.volume.member_count); }},
+    {"weft_volume_openers", "gauge", "How often a volume's disk is open.",
+     [](family& out, const load_sample& of) { out.add(of_volume(of), of.volume.openers); }},
+    {"weft_memory_io_bytes_total", "counter",
+     "Bytes of I/O on registered memory, by the route that they took.",
+     [](family& out, const load_sample& of) {
+         out.add(of_volume(of, {{"route", "direct"}}), of.volume.mem_direct);
+         out.add(of_volume(of, {{"route", "vmap"}}), of.volume.mem_vmap);
+         out.add(of_volume(of, {{"route", "bounce"}}), of.volume.mem_bounce);
+     }},
+    {"weft_qos_on", "gauge", "Whether a volume has QoS.",
+     [](family& out, const load_sample& of) { out.add(of_volume(of), of.qos.on ? 1 : 0); }},
+    {"weft_qos_feed_latency_target_seconds", "gauge", "The latency of feed commands that QoS aims at.",
+     [](family& out, const load_sample& of) {
+         if (of.qos.on && of.qos.feed_latency)
+             out.add(of_volume(of), of.qos.feed_latency / 1e6);
+     }},
+    {"weft_class_latency_seconds", "histogram", "Latencies of the commands of a class on all members.",
+     [](family& out, const load_sample& of) {
+         for (std::size_t i = 0; of.qos.on && i < io_classes.size(); i++)
+             add_latencies(out, of, i);
+     }},
+};
+
+template <typename Value>
+void add_operations(family& out, const load_sample& of, const member_status& member, const Value& value)
+{
+    out.add(of_member(of, member.index, {{"operation", "read"}}), value(member.reads));
+    out.add(of_member(of, member.index, {{"operation", "write"}}), value(member.writes));
+    out.add(of_member(of, member.index, {{"operation", "discard"}}), value(member.discards));
+    out.add(of_member(of, member.index, {{"operation", "flush"}}), value(member.flushes));
+}
+
+const member_family member_families[] = {
+    {"weft_member_state", "gauge", "The state of a member, 1: ok, gone or stalled.",
+     [](family& out, const load_sample& of, const member_status& member) {
+         out.add(of_member(of, member.index, {{"state", member.state}}), 1);
+     }},
+    {"weft_member_paths", "gauge", "The number of paths to a member.",
+     [](family& out, const load_sample& of, const member_status& member) {
+         out.add(of_member(of, member.index), member.paths.size());
+     }},
+    {"weft_member_usable_paths", "gauge", "The number of paths to a member that can carry I/O now.",
+     [](family& out, const load_sample& of, const member_status& member) {
+         out.add(of_member(of, member.index), std::ranges::count_if(member.paths, &path_status::usable));
+     }},
+    {"weft_member_ios_total", "counter", "Commands that completed on a member.",
+     [](family& out, const load_sample& of, const member_status& member) {
+         add_operations(out, of, member, [](const io_counter& io) { return io.ios; });
+     }},
+    {"weft_member_io_bytes_total", "counter", "Bytes of the commands that completed on a member.",
+     [](family& out, const load_sample& of, const member_status& member) {
+         add_operations(out, of, member, [](const io_counter& io) { return io.bytes; });
+     }},
+    {"weft_member_io_seconds_total", "counter", "The latencies of the commands on a member, added up.",
+     [](family& out, const load_sample& of, const member_status& member) {
+         add_operations(out, of, member, [](const io_counter& io) { return seconds(io.nsecs); });
+     }},
+    {"weft_member_errors_total", "counter", "Commands that failed on a member.",
+     [](family& out, const load_sample& of, const member_status& member) {
+         out.add(of_member(of, member.index), member.errors);
+     }},
+    {"weft_member_retried_total", "counter", "Commands that a path gave back, so that they were sent again.",
+     [](family& out, const load_sample& of, const member_status& member) {
+         out.add(of_member(of, member.index), member.retried);
+     }},
+};
+
+const path_family path_families[] = {
+    {"weft_path_info", "gauge", "A path to a member, 1.",
+     [](family& out, const load_sample& of, const member_status& member, const path_status& path) {
+         out.add(of_path(of, member, path,
+                         {{"transport", path.transport},
+                          {"controller", path.controller},
+                          {"target", path.target},
+                          {"rail", path.rail},
+                          {"ana_state", path.ana_state}}),
+                 1);
+     }},
+    {"weft_path_usable", "gauge", "Whether a path can carry I/O now.",
+     [](family& out, const load_sample& of, const member_status& member, const path_status& path) {
+         out.add(of_path(of, member, path), path.usable ? 1 : 0);
+     }},
+    {"weft_path_io_bytes_total", "counter", "Bytes that a path's disk moved.",
+     [](family& out, const load_sample& of, const member_status& member, const path_status& path) {
+         out.add(of_path(of, member, path, {{"operation", "read"}}), path.reads.bytes);
+         out.add(of_path(of, member, path, {{"operation", "write"}}), path.writes.bytes);
+     }},
+    {"weft_path_reconnects_total", "counter", "How often a path's controller connected again.",
+     [](family& out, const load_sample& of, const member_status& member, const path_status& path) {
+         if (!path.controller.empty())
+             out.add(of_path(of, member, path), path.reconnects);
+     }},
+    {"weft_path_errors_total", "counter", "Associations of a path that ended by an error.",
+     [](family& out, const load_sample& of, const member_status& member, const path_status& path) {
+         if (!path.controller.empty())
+             out.add(of_path(of, member, path), path.errors);
+     }},
+    {"weft_path_association_ends_total", "counter", "The same by reason, since the first one.",
+     [](family& out, const load_sample& of, const member_status& member, const path_status& path) {
+         for (const auto& end : path.ends)
+             out.add(of_path(of, member, path, {{"reason", end.reason}}), end.count);
+     }},
+};
+
+const class_family class_families[] = {
+    {"weft_class_ios_total", "counter", "Commands of a class that completed on a member.",
+     [](family& out, const labels& of, const qos_class_status& status) { out.add(of, status.ios); }},
+    {"weft_class_io_bytes_total", "counter", "Bytes of the commands of a class on a member.",
+     [](family& out, const labels& of, const qos_class_status& status) { out.add(of, status.bytes); }},
+    {"weft_class_in_flight_bytes", "gauge",
+     "Bytes of a class that were sent to a member and have not completed.",
+     [](family& out, const labels& of, const qos_class_status& status) { out.add(of, status.in_flight); }},
+    {"weft_class_held", "gauge", "Commands of a class that QoS holds.",
+     [](family& out, const labels& of, const qos_class_status& status) { out.add(of, status.held); }},
+    {"weft_class_stalls_total", "counter", "Commands of a class that QoS held for a time.",
+     [](family& out, const labels& of, const qos_class_status& status) { out.add(of, status.stalls); }},
+    {"weft_class_stalled_seconds_total", "counter",
+     "For how long QoS held the commands of a class, added up.",
+     [](family& out, const labels& of, const qos_class_status& status) {
+         out.add(of, seconds(status.stalled));
+     }},
+};
+
+void add_background(std::string& text, const load_samples& samples)
+{
+    family rate(text, "weft_background_rate_bytes", "gauge",
+                "Bytes per second of background commands that the latency of feed commands allows.");
+    for (const auto& [name, sample] : samples)
+        for (const auto& member : sample.qos.members)
+            if (sample.qos.on)
+                rate.add(of_member(sample, member.index), member.rate);
+    family window(text, "weft_background_window_bytes", "gauge",
+                  "Bytes of background commands in flight that --background-latency allows.");
+    for (const auto& [name, sample] : samples)
+        for (const auto& member : sample.qos.members)
+            if (sample.qos.on && member.window)
+                window.add(of_member(sample, member.index), member.window);
+}
+
+} // namespace
+
+std::string metrics_text(const load_samples& samples, const std::string& version)
+{
+    std::string text;
+    family(text, "weft_build_info", "gauge", "The version of weftctl, 1.").add({{"version", version}}, 1);
+    for (const auto& row : volume_families) {
+        family out(text, row.name, row.type, row.help);
+        for (const auto& [name, sample] : samples)
+            row.add(out, sample);
+    }
+    for (const auto& row : member_families) {
+        family out(text, row.name, row.type, row.help);
+        for (const auto& [name, sample] : samples)
+            for (const auto& member : sample.volume.members)
+                row.add(out, sample, member);
+    }
+    for (const auto& row : path_families) {
+        family out(text, row.name, row.type, row.help);
+        for (const auto& [name, sample] : samples)
+            for (const auto& member : sample.volume.members)
+                for (const auto& path : member.paths)
+                    row.add(out, sample, member, path);
+    }
+    for (const auto& row : class_families) {
+        family out(text, row.name, row.type, row.help);
+        for (const auto& [name, sample] : samples)
+            for (const auto& member : sample.qos.members)
+                for (std::size_t i = 0; sample.qos.on && i < io_classes.size(); i++)
+                    row.add(out, of_member(sample, member.index, {{"class", io_classes[i]}}),
+                            member.classes[i]);
+    }
+    add_background(text, samples);
+    return text;
+}
+
+} // namespace weft

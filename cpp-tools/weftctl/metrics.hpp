@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/// The counters of volumes as Prometheus reads them.
+#pragma once
+
+#include "load.hpp"
+
+#include <string>
+
+namespace weft
+{
+
+/// The samples in Prometheus's text format, version 0.0.4: base units, counters that end in _total. A family
+/// without a sample is left out; weft_build_info is always there.
+[[nodiscard]] std::string metrics_text(const load_samples& samples, const std::string& version);
+
+} // namespace weft

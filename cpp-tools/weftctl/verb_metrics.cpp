@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "metrics.hpp"
+#include "netlink.hpp"
+#include "sysfile.hpp"
+#include "verbs.hpp"
+
+#include <filesystem>
+
+namespace weft
+{
+
+namespace
+{
+
+struct metrics_options {
+    std::vector<std::string> volumes; ///< all if it is empty
+    std::string output;
+};
+
+result<load_samples> read_samples(const std::vector<std::string>& wanted)
+{
+    // A timer that watches must not load the module: without it there are no volumes.
+    std::error_code ignored;
+    if (wanted.empty() && !std::filesystem::exists("/sys/module/weft", ignored))
+        return load_samples{};
+    auto kernel = netlink::open();
+    if (!kernel)
+        return std::unexpected(kernel.error());
+    return take_samples(*kernel, wanted);
+}
+
+result<exit_code> run_metrics(const metrics_options& options, renderer& out)
+{
+    const auto samples = read_samples(options.volumes);
+    if (!samples)
+        return std::unexpected(samples.error());
+    const auto text = metrics_text(*samples, WEFT_VERSION);
+    if (options.output.empty()) {
+        out.metrics(text);
+        return exit_code::ok;
+    }
+    // Another user reads it, such as the node exporter.
+    if (auto done = replace_file(options.output, text, 0644); !done)
+        return std::unexpected(done.error());
+    return exit_code::ok;
+}
+
+} // namespace
+
+verb add_metrics(CLI::App& app)
+{
+    auto options = std::make_shared<metrics_options>();
+    auto* command = app.add_subcommand("metrics", "print the counters of volumes for Prometheus");
+    command->add_option("VOLUME", options->volumes, "names of assembled volumes; all otherwise");
+    command->add_option("--output", options->output,
+                        "file to replace, in one step; it is readable by all users");
+    command->footer(
+        R"(The text has Prometheus's format: seconds and bytes, and counters that end in _total. Each metric has a line
+that begins with # HELP and says what it is.
+
+  weft_volume_*      state, ownership and size of a volume
+  weft_memory_*      bytes of I/O on registered memory by route; the route bounce copies through host memory
+  weft_member_*      commands, bytes, latencies and errors of a member by operation, and how many paths it has.
+                     They are zero with --no-iostats
+  weft_path_*        whether a path is usable, and how often its association ended
+  weft_class_*       commands, bytes and a histogram of latencies by class, while QoS is on (weftctl-qos(8))
+  weft_background_*  what QoS allows background commands
+
+The counters of RDMA ports are those of the node exporter (node_infiniband_*).
+
+weft-metrics.timer writes them each 15 seconds where the node exporter of Debian looks for such files
+(/var/lib/prometheus/node-exporter/weft.prom). Rules for alerts are in /usr/share/weft/prometheus.
+
+Examples:
+  weftctl metrics
+  weftctl metrics data --output /tmp/weft.prom
+  systemctl enable --now weft-metrics.timer)");
+    return {command, [options](renderer& out) { return run_metrics(*options, out); }};
+}
+
+} // namespace weft
