@@ -123,7 +123,7 @@ static void weft_flush_done(struct weft_volume *vol)
 	spin_unlock_irqrestore(&flush->lock, irqflags);
 
 	if (more)
-		queue_work(vol->wq, &flush->work);
+		queue_work(vol->split_wq, &flush->work);
 	while ((bio = bio_list_pop(&ended))) {
 		bio->bi_status = status;
 		bio_endio(bio);
@@ -176,7 +176,7 @@ void weft_flush_submit(struct weft_volume *vol, struct bio *bio)
 	spin_unlock_irq(&flush->lock);
 
 	if (start)
-		queue_work(vol->wq, &flush->work);
+		queue_work(vol->split_wq, &flush->work);
 }
 
 /**

@@ -88,6 +88,7 @@ static void weft_volume_free(struct weft_volume *vol)
 	/* Paths queue this work, and none is left. */
 	cancel_delayed_work_sync(&vol->near_work);
 	weft_owner_exit(vol);
+	destroy_workqueue(vol->split_wq);
 	destroy_workqueue(vol->wq);
 	cleanup_srcu_struct(&vol->path_srcu);
 	free_percpu(vol->in_flight);
@@ -126,9 +127,13 @@ static struct weft_volume *weft_volume_alloc(const struct weft_assemble_request 
 				  vol->name);
 	if (!vol->wq)
 		goto out_in_flight;
+	vol->split_wq = alloc_workqueue("weft-split-%s", WQ_MEM_RECLAIM | WQ_UNBOUND, 0,
+					vol->name);
+	if (!vol->split_wq)
+		goto out_wq;
 	ret = init_srcu_struct(&vol->path_srcu);
 	if (ret)
-		goto out_wq;
+		goto out_split_wq;
 	ret = weft_owner_init(vol);
 	if (ret)
 		goto out_srcu;
@@ -143,6 +148,8 @@ out_owner:
 	weft_owner_exit(vol);
 out_srcu:
 	cleanup_srcu_struct(&vol->path_srcu);
+out_split_wq:
+	destroy_workqueue(vol->split_wq);
 out_wq:
 	destroy_workqueue(vol->wq);
 out_in_flight:
@@ -533,6 +540,7 @@ static void weft_volume_take_down(struct weft_volume *vol)
 		weft_resend_outlast(vol->members[i]);
 	weft_owner_release(vol);
 	/* Works queued until now; paths may still queue others. */
+	flush_workqueue(vol->split_wq);
 	flush_workqueue(vol->wq);
 }
 

@@ -255,6 +255,8 @@ enum weft_iopolicy {
  * @in_flight: tracked bios submitted less those completed, per CPU; only the
  *	sum over all CPUs has a meaning
  * @wq: for work that must not run in a bio's completion
+ * @split_wq: for work that allocates fragments, and so may wait for works of @wq, which
+ *	send those that others have
  * @path_srcu: held from the choice of a path until its queue has the bio or
  *	operation. A device that hangs delays the waiters of its own volume alone
  * @flush: see flush.c
@@ -297,6 +299,7 @@ struct weft_volume {
 	long __percpu		*in_flight;
 
 	struct workqueue_struct	*wq;
+	struct workqueue_struct	*split_wq;
 	struct srcu_struct	path_srcu;
 	struct weft_flush	flush;
 	struct weft_deferred	deferred;
@@ -681,7 +684,7 @@ static inline void weft_deferred_add(struct weft_volume *vol, struct bio_list *b
 	bio_list_merge(&vol->deferred.bios, bios);
 	bio_list_init(bios);
 	/* Under the lock: after it, the bios and the volume may be gone. */
-	queue_work(vol->wq, &vol->deferred.work);
+	queue_work(vol->split_wq, &vol->deferred.work);
 	spin_unlock_irqrestore(&vol->deferred.lock, flags);
 }
 
