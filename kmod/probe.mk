@@ -30,5 +30,6 @@ WEFT_PROBES := \
 	$(call weft-probe,RW_VERIFY_AREA,linux/fs.h,rw_verify_area) \
 	$(call weft-probe,GUP_UNSHARE_HERE,linux/mm.h,gup_must_unshare) \
 	$(call weft-probe,VMAP_UNLOCKED,linux/dma-buf.h,dma_buf_vmap_unlocked) \
+	$(call weft-probe,JOURNAL_META,linux/jbd2.h,JBD2_JOURNAL_REQ_FLAGS) \
 	$(call weft-probe,HRTIMER_SETUP,linux/hrtimer.h,void hrtimer_setup.struct) \
 	$(call weft-probe,FREEZE_MEMFLAGS,linux/blk-mq.h,blk_mq_freeze_queue_nomemsave)

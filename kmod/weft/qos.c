@@ -109,7 +109,8 @@ u8 weft_qos_class_of_bio(struct weft_qos *qos, struct bio *bio)
 	u8 class;
 
 	if (!READ_ONCE(qos->set.on) ||
-	    bio->bi_opf & (REQ_META | REQ_PRIO | REQ_SWAP) || current->flags & PF_MEMALLOC)
+	    bio->bi_opf & (REQ_META | REQ_PRIO | REQ_SWAP) || current->flags & PF_MEMALLOC ||
+	    weft_bio_is_journal(bio))
 		return WEFT_IO_CLASS_NONE;
 	if (bio_op(bio) == REQ_OP_FLUSH || !bio_sectors(bio))
 		return WEFT_IO_CLASS_NONE;

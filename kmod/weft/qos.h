@@ -9,6 +9,7 @@
 #include <linux/sched.h>
 #include <linux/workqueue.h>
 
+#include "../compat/journal.h"
 #include "pace.h"
 #include "share.h"
 #include "weft.h"
@@ -255,7 +256,7 @@ static __always_inline u8 weft_qos_class(struct weft_volume *vol, struct bio *bi
 	/* The classes RT and IDLE are the odd ones. */
 	if (unlikely(!READ_ONCE(qos->plain) || bio->bi_opf & (REQ_META | REQ_PRIO | REQ_SWAP) ||
 		     bio->bi_ioprio & BIT(IOPRIO_CLASS_SHIFT) || !bio->bi_iter.bi_size ||
-		     current->flags & PF_MEMALLOC))
+		     current->flags & (PF_MEMALLOC | WEFT_PF_JOURNAL)))
 		return weft_qos_class_of_bio(qos, bio);
 	return op_is_write(bio->bi_opf) ? READ_ONCE(qos->set.writes) : READ_ONCE(qos->set.reads);
 }

@@ -64,6 +64,12 @@ if has_cgroups; then
 else
 	skip "cgroups" "this kernel has none"
 fi
+mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 /dev/weft/v && mkdir /tmp/ext4 && mount /dev/weft/v /tmp/ext4
+names=0
+journal() { mkdir "/tmp/ext4/$((++names))"; sync -f /tmp/ext4; }
+journal
+is "the journal of ext4 has no class" "$(counts background 0 journal)" 1
+umount /tmp/ext4
 is "background commands are cut to 256 KiB" \
 	"$(counts background 8 dd if=/dev/zero of=/dev/weft/v bs=1M count=2 oflag=direct)" 1
 is "feed commands are not" "$(counts feed 2 dd if=/dev/weft/v of=/dev/null bs=1M count=2 iflag=direct)" 1
