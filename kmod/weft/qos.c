@@ -218,8 +218,11 @@ static u64 weft_qos_take(struct weft_qos_member *qm, const struct weft_qos_item 
 		/* A completion sends the next one. */
 		if (queue->in_flight &&
 		    queue->in_flight + bytes > max_t(u64, WEFT_QOS_FLIGHT,
-						     bucket->rate / WEFT_QOS_FLIGHT_DIV))
+						     bucket->rate / WEFT_QOS_FLIGHT_DIV)) {
+			/* The rate would let it pass: the member is slower than that. */
+			qm->behind |= !wait;
 			wait = WEFT_QOS_LOOK_NS;
+		}
 		/* After too long, one at a time. */
 		if (now - item->held_at >= WEFT_QOS_HELD_NS && !queue->in_flight)
 			wait = 0;
@@ -411,9 +414,10 @@ static void weft_qos_judge_locked(struct weft_qos_member *qm, u64 now)
 	qm->forgot_at = now;
 	for (i = 0; i < WEFT_QOS_SIZES; i++)
 		qm->usual[i] += qm->usual[i] == U64_MAX ? 0 : qm->usual[i] / 64;
-	/* What is limited does not show what the member can do. */
-	if (!sample.limited)
+	/* What is limited by the rate does not show what the member can do. */
+	if (!sample.limited || qm->behind)
 		qm->best -= qm->best / 64;
+	qm->behind = false;
 }
 
 /**

@@ -111,6 +111,7 @@ struct weft_qos_queue {
  * @counted_at: in nanoseconds
  * @best: the best rate of background commands of late, in bytes per second
  * @forgot_at: when @best and @usual were weakened, in nanoseconds
+ * @behind: since then, background commands were held because of those in flight alone
  * @timer: queues @work when a held command may be sent
  * @work: sends held commands
  */
@@ -136,6 +137,7 @@ struct weft_qos_member {
 	u64				counted_at;
 	u64				best;
 	u64				forgot_at;
+	bool				behind;
 	struct hrtimer			timer;
 	struct work_struct		work;
 };
