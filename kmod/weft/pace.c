@@ -60,6 +60,20 @@ void weft_bucket_take(struct weft_bucket *bucket, u64 units, u64 now)
 }
 
 /**
+ * weft_bucket_set() - change the limit
+ * @bucket: the limit
+ * @rate: the new one, in units per second; 0 for none
+ *
+ * What was sent before counts for the old one only.
+ */
+void weft_bucket_set(struct weft_bucket *bucket, u64 rate)
+{
+	if (rate != bucket->rate)
+		bucket->next = 0;
+	bucket->rate = rate;
+}
+
+/**
  * weft_pace_init() - begin with a rate, before anything is known of the member
  * @pace: the pace; the user sets @floor
  */

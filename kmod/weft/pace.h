@@ -53,6 +53,7 @@ struct weft_pace_sample {
 #define WEFT_PACE_MAX		1099511627776ULL
 
 u64 weft_bucket_wait(const struct weft_bucket *bucket, u64 now);
+void weft_bucket_set(struct weft_bucket *bucket, u64 rate);
 void weft_bucket_take(struct weft_bucket *bucket, u64 units, u64 now);
 void weft_pace_init(struct weft_pace *pace);
 void weft_pace_judge(struct weft_pace *pace, const struct weft_pace_sample *sample, u64 target);

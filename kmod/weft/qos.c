@@ -586,8 +586,8 @@ void weft_qos_set(struct weft_qos *qos, const struct weft_qos_settings *set)
 	lockdep_assert_held(&weft_volumes_lock);
 	spin_lock_irq(&qos->caps_lock);
 	for (class = 0; class < WEFT_CLASSES; class++) {
-		qos->bytes[class].rate = set->max_bytes[class];
-		qos->ios[class].rate = set->max_ios[class];
+		weft_bucket_set(&qos->bytes[class], set->max_bytes[class]);
+		weft_bucket_set(&qos->ios[class], set->max_ios[class]);
 		WRITE_ONCE(qos->set.max_bytes[class], set->max_bytes[class]);
 		WRITE_ONCE(qos->set.max_ios[class], set->max_ios[class]);
 	}

@@ -55,6 +55,18 @@ TEST(Bucket, WithoutALimitNothingWaits)
     EXPECT_EQ(weft_bucket_wait(&bucket, 5), 0u);
 }
 
+TEST(Bucket, ANewLimitForgetsWhatWasSentUnderTheOldOne)
+{
+    weft_bucket bucket{};
+    weft_bucket_set(&bucket, mib);
+    weft_bucket_take(&bucket, 16 * mib, second);
+    EXPECT_GT(weft_bucket_wait(&bucket, second), 15 * second);
+    weft_bucket_set(&bucket, mib);
+    EXPECT_GT(weft_bucket_wait(&bucket, second), 15 * second);
+    weft_bucket_set(&bucket, 100 * mib);
+    EXPECT_EQ(weft_bucket_wait(&bucket, second), 0u);
+}
+
 TEST(Bucket, LetsItsRatePass)
 {
     for (const u64 rate : {mib, 100 * mib, mib << 20}) {
