@@ -60,6 +60,9 @@
 #define WEFT_QOS_BEST_NS	(100 * NSEC_PER_MSEC)
 /* So often, what is known of a member is weakened by a 64th. */
 #define WEFT_QOS_FORGET_NS	NSEC_PER_SEC
+/* Units of struct weft_qos_member.usual in a nanosecond, and a time that is longer than any of interest. */
+#define WEFT_QOS_USUAL_SHIFT	8
+#define WEFT_QOS_NSECS_MAX	BIT_ULL(40)
 
 DEFINE_STATIC_KEY_FALSE(weft_qos_used);
 
@@ -450,12 +453,15 @@ void weft_qos_judge(struct weft_qos_member *qm)
  */
 u64 weft_qos_beyond_usual(struct weft_qos_member *qm, u32 bytes, u64 nsecs)
 {
-	unsigned int size = bytes <= SZ_64K ? 0 : bytes <= SZ_256K ? 1 : 2;
+	unsigned int size = min_t(unsigned int, ilog2((bytes - 1) / WEFT_QOS_SMALL),
+				  WEFT_QOS_SIZES - 1);
 	u64 usual = READ_ONCE(qm->usual[size]);
+	u32 sectors = bytes >> SECTOR_SHIFT;
+	u64 each = div_u64(min(nsecs, WEFT_QOS_NSECS_MAX) << WEFT_QOS_USUAL_SHIFT, sectors);
 
-	if (nsecs > usual)
-		return nsecs - usual;
-	WRITE_ONCE(qm->usual[size], nsecs);
+	if (each > usual)
+		return nsecs - (usual * sectors >> WEFT_QOS_USUAL_SHIFT);
+	WRITE_ONCE(qm->usual[size], each);
 	return 0;
 }
 

@@ -24,8 +24,8 @@ struct cgroup;
 #define WEFT_QOS_PIECE		SZ_256K
 #define WEFT_QOS_BUCKETS	32
 #define WEFT_QOS_SMALL		SZ_16K
-/* Larger feed commands are told apart by size: to 64 KiB, to 256 KiB, and larger. */
-#define WEFT_QOS_SIZES		3
+/* Larger feed commands are told apart by size: to 32 KiB, to 64 KiB, and so on. */
+#define WEFT_QOS_SIZES		12
 
 struct weft_qos_item;
 
@@ -95,7 +95,8 @@ struct weft_qos_queue {
  * @due: the rate is judged from then on, in jiffies
  * @least: the least time by which one exceeded its time on an idle member, in
  *	nanoseconds; U64_MAX without one
- * @usual: by size, the least time of a large feed command of late, in nanoseconds
+ * @usual: by size, the least time of a large feed command of late, in 256ths of
+ *	a nanosecond per sector
  * @feed_passes: feed commands have no limit
  * @qos: of its volume
  * @lock: protects what follows; also taken in interrupts
