@@ -207,12 +207,15 @@ static void weft_mem_cancel(struct io_uring_cmd *cmd)
 
 	if (!io->cancelled) {
 		WRITE_ONCE(io->cancelled, jiffies | 1);
-		if (weft_qos_is_used() && io->class != WEFT_IO_CLASS_NONE)
-			weft_mem_drop_held(io->mf);
 	} else if (time_before(READ_ONCE(io->mf->cancelled_at), jiffies)) {
 		schedule_timeout_uninterruptible(1);
 		WRITE_ONCE(io->mf->cancelled_at, jiffies);
+	} else {
+		return;
 	}
+	/* Again each time: a worker may have submitted more of its parts since. */
+	if (weft_qos_is_used() && io->class != WEFT_IO_CLASS_NONE)
+		weft_mem_drop_held(io->mf);
 }
 
 /**

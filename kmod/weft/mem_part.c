@@ -202,12 +202,19 @@ static void weft_mem_qos_held(struct weft_qos_item *item)
 	weft_mem_io_mark(weft_mem_part_of(item)->io);
 }
 
+/* A killed task waits for the end of the command: it removes the memory or the target. */
+static bool weft_mem_is_awaited(const struct weft_mem_io *io)
+{
+	return READ_ONCE(io->mf->killed_at) && (percpu_ref_is_dying(&io->memory->ref.count) ||
+						percpu_ref_is_dying(&io->target->ref.count));
+}
+
 /* A part that was never sent does not get the minute that others get. */
 static bool weft_mem_qos_is_over(const struct weft_qos_item *item)
 {
 	const struct weft_mem_io *io = weft_mem_part_of(item)->io;
 
-	return READ_ONCE(io->cancelled) || weft_mem_is_abandoned(io);
+	return READ_ONCE(io->cancelled) || weft_mem_is_awaited(io) || weft_mem_is_abandoned(io);
 }
 
 static void weft_mem_qos_send(struct weft_qos_item *item)

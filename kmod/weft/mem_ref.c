@@ -65,7 +65,10 @@ void weft_mem_drop_held(struct weft_mem_file *mf)
 	mutex_unlock(&node->lock);
 }
 
-/* While killed tasks wait for commands, held parts wait at most a minute. */
+/*
+ * While killed tasks wait for commands, held parts wait at most a minute. Those that
+ * QoS holds on what the tasks wait for end at once.
+ */
 static void weft_mem_killed(struct weft_mem_file *mf, bool waits)
 {
 	mutex_lock(&mf->node->lock);
@@ -74,6 +77,8 @@ static void weft_mem_killed(struct weft_mem_file *mf, bool waits)
 	if (!waits && !--mf->killed)
 		WRITE_ONCE(mf->killed_at, 0);
 	weft_mem_kick(mf);
+	if (waits && !mf->node->closed)
+		weft_qos_sweep(mf->node->vol);
 	mutex_unlock(&mf->node->lock);
 }
 
@@ -115,7 +120,7 @@ void weft_mem_ref_kill(struct weft_mem_ref *ref)
  * @mf: the file whose commands use it; NULL if there are no commands
  *
  * Context: process context; waits for its commands. Once the task is killed,
- * commands that are held fail after a minute.
+ * commands that are held fail after a minute, and those that QoS holds at once.
  */
 void weft_mem_ref_wait(struct weft_mem_ref *ref, struct weft_mem_file *mf)
 {

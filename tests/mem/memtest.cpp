@@ -365,6 +365,22 @@ int crowd(const command_line& line)
     return done + busy != count;
 }
 
+/// Writes of --largest bytes, --depth of them, and removes the memory, which waits for them.
+int remove_busy(const command_line& line)
+{
+    mem_file file(line.volume);
+    const block_file block(line.volume);
+    const memory_source source(line.memory, line.largest);
+    const auto target = file.target(block.fd(), WEFT_MEM_MAY_WRITE);
+    const auto memory = file.add(source, 0, line.largest, line.flags);
+    ring io(line.depth);
+    for (unsigned i = 0; i < line.depth; i++)
+        io.prepare(file.fd(), WEFT_MEM_CMD_WRITE,
+                   {target, memory.id, std::uint64_t{i} * line.largest, 0, line.largest, 0}, 0);
+    io.submit();
+    return !file.remove(memory.id);
+}
+
 /// Reads of --largest bytes, --depth at a time: prints how many milliseconds their submission took.
 int submit_reads(const command_line& line)
 {
@@ -470,6 +486,8 @@ int main(int argc, char** argv)
         return crowd(line);
     if (line.verb == "submit")
         return submit_reads(line);
+    if (line.verb == "remove")
+        return remove_busy(line);
     if (line.verb == "late")
         return late_writes(line);
     if (line.verb == "block")

@@ -58,6 +58,15 @@ if grep -q " io_uring_cmd_mark_cancelable" /proc/kallsyms; then
 else
 	skip "a killed program is gone at once" "io_uring of this kernel does not cancel its commands (6.7)"
 fi
+until_true 60 sh -c '! pgrep weft-memtest'
+weft-memtest v remove pages --depth=100 --largest=262144 >/dev/null 2>&1 & remover=$!
+ok "a program removes its memory, which waits for held commands" until_true 20 held
+sleep 1
+start=$SECONDS
+kill -9 $remover
+wait $remover 2>/dev/null
+took=$((SECONDS - start))
+ok "it is gone at once, too, when it is killed ($took s)" test "$took" -lt 8
 ok "it is not limited any more" weftctl qos v --off
 ok "registered memory, verified" weft-memtest v verify pages --count=12
 
