@@ -279,6 +279,14 @@ std::optional<std::string> nvmet::subsystem_of(dev_t device)
     return std::nullopt;
 }
 
+result<void> nvmet::check_unserved(const std::string& path, dev_t device, const std::string& anyway)
+{
+    if (const auto subsystem = subsystem_of(device))
+        return fail(exit_code::busy, "{} is exported to other hosts, as {}; 'weftctl unexport' ends that{}",
+                    path, *subsystem, anyway);
+    return {};
+}
+
 nvmet::presence nvmet::presence_of(const export_spec& spec) const
 {
     const auto subsystem = root / "subsystems" / spec.subnqn;

@@ -57,12 +57,9 @@ result<void> check_content(const block_device& device, bool force)
 {
     if (force)
         return {};
-    // Another host's I/O makes no claim on this one.
-    if (const auto subsystem = nvmet::subsystem_of(device.number()))
-        return fail(
-            exit_code::busy,
-            "{} is exported to other hosts, as {}; 'weftctl unexport' ends that, --force overwrites it",
-            device.path(), *subsystem);
+    if (auto unserved = nvmet::check_unserved(device.path(), device.number(), ", --force overwrites it");
+        !unserved)
+        return unserved;
     auto copies = read_superblocks(device);
     if (!copies)
         return std::unexpected(copies.error());

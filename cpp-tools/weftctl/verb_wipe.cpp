@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "members.hpp"
+#include "nvmet.hpp"
 #include "verbs.hpp"
 
 #include <cstring>
@@ -113,6 +114,10 @@ result<wipe_plan> plan(const std::string& path, const wipe_options& options, usa
                            sb->member_index, sb->name, format_uuid(sb->volume_uuid));
     if (options.force)
         return wipe_plan{std::move(*device), *copies, what};
+    if (auto unserved =
+            nvmet::check_unserved(path, device->number(), ", --force wipes the device all the same");
+        !unserved)
+        return std::unexpected(unserved.error());
     const auto reason = used.reason(*device, *copies);
     if (!reason)
         return std::unexpected(reason.error());
