@@ -112,6 +112,21 @@ result<owner_copy> read_owner(const block_device& device, std::uint64_t offset)
     return copy;
 }
 
+result<std::optional<std::string>> owner_of(const block_device& first)
+{
+    auto record = read_owner(first);
+    // The claim counts where the record is lost.
+    if (record && record->absent())
+        record = read_owner(first, WEFT_CLAIM_OFFSET);
+    if (!record)
+        return std::unexpected(record.error());
+    if (record->held())
+        return fmt::format("which host {} owns", record->info->host_nqn);
+    if (!record->info && !record->absent())
+        return fmt::format("and {}, so a host may use the volume", record->why);
+    return std::nullopt;
+}
+
 std::string format_uuid(const std::uint8_t (&uuid)[WEFT_UUID_SIZE])
 {
     char text[UUID_STR_LEN];

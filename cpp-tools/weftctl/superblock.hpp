@@ -62,6 +62,10 @@ struct owner_copy {
 [[nodiscard]] result<owner_copy> read_owner(const block_device& device,
                                             std::uint64_t offset = WEFT_OWNER_OFFSET);
 
+/// What the records on a member 0 say of a host that may use the volume, as a clause, such as "which host NQN
+/// owns"; none if no host does.
+[[nodiscard]] result<std::optional<std::string>> owner_of(const block_device& first);
+
 [[nodiscard]] std::string format_uuid(const std::uint8_t (&uuid)[WEFT_UUID_SIZE]);
 
 /// A random UUID, RFC 4122 version 4.

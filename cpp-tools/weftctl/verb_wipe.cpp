@@ -23,22 +23,6 @@ struct wipe_plan {
     std::string what;
 };
 
-/// What the owner record of a member 0 says of a host that may use the volume.
-result<std::optional<std::string>> user_by_record(const block_device& device)
-{
-    auto record = read_owner(device);
-    // The claim counts where the record is lost.
-    if (record && record->absent())
-        record = read_owner(device, WEFT_CLAIM_OFFSET);
-    if (!record)
-        return std::unexpected(record.error());
-    if (record->held())
-        return fmt::format("which host {} owns", record->info->host_nqn);
-    if (!record->info && !record->absent())
-        return fmt::format("and {}, so a host may use the volume", record->why);
-    return std::nullopt;
-}
-
 /// Finds out if a host uses the volume of a member.
 class usage
 {
@@ -57,7 +41,7 @@ public:
         const auto* sb = copies.best();
         if (sb && sb->member_index)
             return by_first_member(*sb);
-        auto user = user_by_record(device);
+        auto user = owner_of(device);
         if (user && !*user && !sb)
             return "so it is not known whether a host uses its volume";
         return user;
@@ -84,7 +68,7 @@ private:
                 const auto first = block_device::open(member.path, block_device::access::read);
                 if (!first)
                     return std::unexpected(first.error());
-                auto user = user_by_record(*first);
+                auto user = owner_of(*first);
                 if (!user || *user)
                     return user;
                 seen = true;

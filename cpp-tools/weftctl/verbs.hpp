@@ -29,6 +29,7 @@ struct verb {
 [[nodiscard]] verb add_events(CLI::App& app);
 [[nodiscard]] verb add_check(CLI::App& app);
 [[nodiscard]] verb add_examine(CLI::App& app);
+[[nodiscard]] verb add_rename(CLI::App& app);
 [[nodiscard]] verb add_host_nqn(CLI::App& app);
 [[nodiscard]] verb add_wipe(CLI::App& app);
 [[nodiscard]] verb add_export(CLI::App& app);

@@ -285,7 +285,11 @@ int weft_sb_same_volume(const struct weft_sb_info *a,
 				   "its superblock is of generation %llu, the volume's of %llu",
 				   (unsigned long long)b->generation,
 				   (unsigned long long)a->generation);
-	if (strcmp(a->name, b->name) || a->member_count != b->member_count ||
+	if (strcmp(a->name, b->name))
+		return weft_refuse(why, -EINVAL,
+				   "it calls the volume %s, others call it %s",
+				   b->name, a->name);
+	if (a->member_count != b->member_count ||
 	    a->chunk_size != b->chunk_size || a->block_size != b->block_size ||
 	    a->data_offset != b->data_offset || a->data_size != b->data_size ||
 	    a->feature_ro_compat != b->feature_ro_compat ||

@@ -151,7 +151,7 @@ done <<-'EDITS'
 	b[40]^=1 belongs to another volume
 	b[56]=0x2f other than letters
 	b[56:88]=b"a"*32 has no end
-	b[56]=0x77 disagrees
+	b[56]=0x77 calls the volume w
 	b[88:104]=open("/tmp/b0.sb","rb").read()[88:104] say both to be member
 	b[104]=0 say both to be member
 	b[104]=7 member 7 of 2
