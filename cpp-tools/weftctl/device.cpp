@@ -294,10 +294,13 @@ void add_processes(const std::vector<dev_t>& family, std::vector<std::string>& u
             pid == std::to_string(getpid()))
             continue;
         for (const auto& fd : fs::directory_iterator(process.path() / "fd", ignored)) {
-            struct stat st {
+            // Of a file on a network filesystem this must not ask the server, which may be gone.
+            struct statx st {
             };
-            if (::stat(fd.path().c_str(), &st) || !S_ISBLK(st.st_mode) ||
-                std::find(family.begin(), family.end(), st.st_rdev) == family.end())
+            if (::statx(AT_FDCWD, fd.path().c_str(), AT_STATX_DONT_SYNC, STATX_TYPE, &st) ||
+                !S_ISBLK(st.stx_mode) ||
+                std::find(family.begin(), family.end(), makedev(st.stx_rdev_major, st.stx_rdev_minor)) ==
+                    family.end())
                 continue;
             std::ifstream comm(process.path() / "comm");
             std::string name;
@@ -336,10 +339,33 @@ result<void> check_distinct(const std::vector<block_device>& opened, const std::
     const auto peek = block_device::open(path, block_device::access::read);
     if (!peek)
         return std::unexpected(peek.error());
-    for (const auto& other : opened)
+    const auto name = namespace_of(peek->number());
+    const bool is_telling = is_identifier(name);
+    for (const auto& other : opened) {
         if (other.number() == peek->number())
             return fail(exit_code::usage, "{} and {} are the same device", other.path(), path);
+        if (is_telling && namespace_of(other.number()) == name)
+            return fail(
+                exit_code::usage,
+                "{} and {} are two paths to one namespace, which is one member; 'weftctl path add' adds "
+                "the other path",
+                other.path(), path);
+    }
     return {};
+}
+
+bool is_identifier(std::string_view wwid)
+{
+    return wwid.starts_with("uuid.") || wwid.starts_with("eui.");
+}
+
+std::string namespace_of(dev_t number)
+{
+    const fs::path dir = fmt::format("/sys/dev/block/{}:{}", major(number), minor(number));
+    std::error_code failed;
+    if (!is_own_disk(fs::canonical(dir, failed).filename().string()))
+        return {};
+    return read_text(dir / "wwid").value_or("");
 }
 
 bool is_own_disk(std::string_view name)
@@ -347,6 +373,37 @@ bool is_own_disk(std::string_view name)
     constexpr std::string_view prefix = "weft-rdma";
     return name.substr(0, prefix.size()) == prefix && name.find('n', prefix.size()) != std::string_view::npos;
 }
+
+namespace
+{
+
+/// Whether a disk is an NVMe namespace, none of whose controllers is connected now: a read would wait until
+/// one is, or is given up.
+bool is_away(const fs::path& entry)
+{
+    std::error_code failed;
+    auto disk = fs::canonical(entry, failed);
+    if (fs::exists(disk / "partition", failed))
+        disk = disk.parent_path();
+    const auto name = disk.filename().string();
+    if (!is_own_disk(name) && !name.starts_with("nvme"))
+        return false;
+    if (const auto state = read_text(disk / "device/state"))
+        return *state != "live";
+    // The disk of several controllers belongs to their subsystem.
+    bool any = false;
+    for (const auto& child : fs::directory_iterator(disk / "device", failed))
+        if (const auto state = child.path().filename().string().starts_with("nvme")
+                                   ? read_text(child.path() / "state")
+                                   : std::nullopt) {
+            if (*state == "live")
+                return false;
+            any = true;
+        }
+    return any;
+}
+
+} // namespace
 
 std::vector<std::string> all_block_devices()
 {
@@ -359,7 +416,7 @@ std::vector<std::string> all_block_devices()
             continue;
         std::uint64_t sectors = 0;
         std::ifstream(entry.path() / "size") >> sectors;
-        if (sectors * 512 < (1 << 20))
+        if (sectors * 512 < (1 << 20) || is_away(entry.path()))
             continue;
         std::replace(name.begin(), name.end(), '!', '/');
         paths.push_back("/dev/" + name);

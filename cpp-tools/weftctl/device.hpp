@@ -75,11 +75,20 @@ private:
 /// Whether a disk, by its name in /sys/block, is a namespace of weft's own RDMA initiator.
 [[nodiscard]] bool is_own_disk(std::string_view name);
 
+/// The identifier of the namespace that a disk of weft's own initiator leads to, which has a disk for each
+/// path; empty for other disks: of the stock host's, all paths to a namespace are one disk.
+[[nodiscard]] std::string namespace_of(dev_t number);
+
+/// Whether no other namespace has it: one without an identifier has a name made of its controller's serial
+/// number.
+[[nodiscard]] bool is_identifier(std::string_view wwid);
+
 /// The ANA state of an NVMe namespace by this path, if the target carries no I/O in it ("inaccessible"); else
 /// empty.
 [[nodiscard]] std::string standby_state(dev_t number);
 
-/// Paths of all block devices of this host that could be members.
+/// Paths of all block devices of this host that could be members. Without namespaces whose controllers are
+/// not connected: a read of those waits.
 [[nodiscard]] std::vector<std::string> all_block_devices();
 
 } // namespace weft

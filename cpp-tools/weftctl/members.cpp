@@ -21,16 +21,6 @@ bool has_holders(dev_t number)
     return std::filesystem::directory_iterator(dir, failed) != std::filesystem::directory_iterator();
 }
 
-// The stock host has one disk for all paths; weft's own initiator has one disk for each path.
-std::string path_wwid(dev_t number)
-{
-    const std::filesystem::path dir = fmt::format("/sys/dev/block/{}:{}", major(number), minor(number));
-    std::error_code failed;
-    if (!is_own_disk(std::filesystem::canonical(dir, failed).filename().string()))
-        return {};
-    return read_text(dir / "wwid").value_or("");
-}
-
 bool is_same_namespace(const found_member& one, const found_member& other)
 {
     return !one.wwid.empty() && one.wwid == other.wwid && one.sb.member_index == other.sb.member_index;
@@ -70,9 +60,8 @@ bool add_standby(std::vector<member_set>& sets, const standby_disk& disk)
 std::string standby_wwid(dev_t number)
 {
     const auto state = standby_state(number);
-    const auto wwid = state.empty() || state == "persistent-loss" ? std::string() : path_wwid(number);
-    // A namespace without an identifier has a name made of its controller's serial number.
-    return wwid.starts_with("uuid.") || wwid.starts_with("eui.") ? wwid : std::string();
+    const auto wwid = state.empty() || state == "persistent-loss" ? std::string() : namespace_of(number);
+    return is_identifier(wwid) ? wwid : std::string();
 }
 
 error unreadable_error(unsigned int count)
@@ -103,7 +92,7 @@ member_search search_members(const std::vector<std::string>& devices)
         }
         if (const auto* sb = copies->best())
             set_of(search.sets, *sb)
-                .members.push_back({path, *sb, has_holders(device->number()), path_wwid(device->number()),
+                .members.push_back({path, *sb, has_holders(device->number()), namespace_of(device->number()),
                                     copies->first.absent()});
         else
             search.failed.push_back(

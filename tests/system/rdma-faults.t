@@ -107,8 +107,15 @@ is "each association that ended has a reason" "$(ends)" "$(cat /sys/class/weft-r
 grep . /sys/class/weft-rdma/*/ends | indented
 
 # --- Both rails: I/O waits
-both_ports() { drop_port 0; drop_port 1; sleep "$(slow 4)"; restore_port 0; restore_port 1; }
+lists() { timeout "$(slow 4)" weftctl list >/dev/null; echo $? >/tmp/listed; }
+both_ports() {
+	drop_port 0; drop_port 1
+	sleep "$(slow 4)"
+	lists
+	restore_port 0; restore_port 1
+}
 verify_while "both rails lost and back: no error" /dev/weft/v 12 1500 both_ports
+is "weftctl list did not wait for them" "$(cat /tmp/listed)" 0
 ok "all paths come back" until_true 30 all_usable 22
 ok "an event reports that I/O waits" until_true 10 grep -q '"stalled"' /tmp/events
 note "requests sent again: $(member 0 .retried) $(member 1 .retried)"
@@ -198,6 +205,9 @@ ok "disconnected" weftctl disconnect --all
 twin=$base/subsystems/$nqn:twin
 nvmet_serve "$nqn:twin" "$(readlink -f /dev/rb0)" rdma 10.9.1.1 4421 \
 	device_uuid="$(cat "$base/subsystems/$nqn:d0/namespaces/1/device_uuid")"
+# shellcheck disable=SC2086
+refused "two paths to one namespace are not two members" 2 "two paths to one namespace" \
+	weftctl create w "$(uri 1 0)" "$(uri 1 1)" --force
 # shellcheck disable=SC2086
 ok "a volume of one member" weftctl create v "$(uri 0 0)" --force $quick
 # shellcheck disable=SC2086
