@@ -4,6 +4,8 @@
 #include "host.hpp"
 #include <fd.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -11,13 +13,45 @@
 #include <fcntl.h>
 #include <libkmod.h>
 #include <memory>
+#include <poll.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 extern char** environ;
 
 namespace weft
 {
+
+namespace
+{
+
+/// Reads until the program has ended or closed its output. A process that it left in the background may keep
+/// the pipe open.
+void read_until_end(const OwnedFd& reading, pid_t child, std::string& output)
+{
+    const OwnedFd ending(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+    std::array<pollfd, 2> events{pollfd{reading.get(), POLLIN, 0}, pollfd{ending.get(), POLLIN, 0}};
+    for (;;) {
+        if (::poll(events.data(), events.size(), -1) < 0) {
+            if (errno == EINTR)
+                continue;
+            return;
+        }
+        char buffer[4096];
+        if (events[0].revents) {
+            const auto got = ::read(reading.get(), buffer, sizeof(buffer));
+            if (got <= 0 && !(got < 0 && errno == EINTR))
+                return;
+            output.append(buffer, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+        } else if (events[1].revents) {
+            return; // it has ended, and the pipe is empty
+        }
+    }
+}
+
+} // namespace
 
 process_result run_process(const std::vector<std::string>& arguments, const std::vector<std::string>& more)
 {
@@ -50,12 +84,7 @@ process_result run_process(const std::vector<std::string>& arguments, const std:
         return done;
     writing = OwnedFd();
 
-    char buffer[4096];
-    for (ssize_t got = 1; got > 0 || (got < 0 && errno == EINTR);) {
-        got = ::read(reading.get(), buffer, sizeof(buffer));
-        if (got > 0)
-            done.output.append(buffer, static_cast<std::size_t>(got));
-    }
+    read_until_end(reading, child, done.output);
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;

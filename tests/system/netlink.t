@@ -25,10 +25,12 @@ events_end
 is "and gets none of another volume" "$(json '"\(.volume) \(.type)"' </tmp/events | paste -sd,)" "ev assembled"
 # A command for each event. Its output is kept apart from the events.
 # shellcheck disable=SC2016 # The shell of the event expands it.
-on_event='echo "$WEFT_VOLUME $WEFT_TYPE" >>/tmp/run; echo noise; [ "$WEFT_TYPE" = assembled ]'
+on_event='echo "$WEFT_VOLUME $WEFT_TYPE" >>/tmp/run; sleep 300 & echo noise; [ "$WEFT_TYPE" = assembled ]'
 weftctl events --count 2 --json --exec "$on_event" >/tmp/events 2>/dev/null & listener=$!
 until_true 20 subscribed $listener
 weftctl create ev /dev/e0 /dev/e1 --force >/dev/null && weftctl stop ev >/dev/null
+ok "what it leaves in the background is not awaited" until_true 60 sh -c "! kill -0 $listener"
+pkill -x sleep
 wait $listener
 is "a command is run for each event" "$(paste -sd, /tmp/run)" "ev assembled,ev stopped"
 is "the events are as without it, and a command that fails is an error" \
