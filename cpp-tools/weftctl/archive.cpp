@@ -3,10 +3,13 @@
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <fd.hpp>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <fcntl.h>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -38,26 +41,42 @@ bool add_file(archive* to, const fs::path& file, const std::string& name)
            archive_write_data(to, text.data(), text.size()) == static_cast<la_ssize_t>(text.size());
 }
 
+/// Packs the files of a folder. Returns 0 or an errno; negative where a file cannot be read.
+int pack(archive* to, const fs::path& folder)
+{
+    bool good = true;
+    for (const auto& file : fs::directory_iterator(folder))
+        good = good && add_file(to, file.path(), (folder.filename() / file.path().filename()).string());
+    good = good && archive_write_close(to) == ARCHIVE_OK;
+    return good ? 0 : archive_errno(to) > 0 ? archive_errno(to) : -1;
+}
+
 } // namespace
 
 result<void> write_archive(const std::string& output, const fs::path& folder)
 {
-    const writer to(archive_write_new(), archive_write_free);
-    bool good = to && archive_write_add_filter_gzip(to.get()) == ARCHIVE_OK &&
-                archive_write_set_format_pax_restricted(to.get()) == ARCHIVE_OK &&
-                archive_write_open_filename(to.get(), output.c_str()) == ARCHIVE_OK;
-    const bool opened = good;
-    for (const auto& file : fs::directory_iterator(folder))
-        good = good && add_file(to.get(), file.path(), (folder.filename() / file.path().filename()).string());
-    good = good && archive_write_close(to.get()) == ARCHIVE_OK;
-    if (good)
-        return {};
-    const int errnum = to ? archive_errno(to.get()) : ENOMEM;
-    const std::string why = errnum > 0 ? std::strerror(errnum) : "a part of it cannot be read";
+    // A device or a pipe is written to. A file is replaced once the archive is whole.
     std::error_code ignored;
-    if (opened)
-        fs::remove(output, ignored);
-    return fail(exit_code::failure, "{} cannot be written: {}", output, why);
+    const bool replaces = !fs::exists(output, ignored) || fs::is_regular_file(output, ignored);
+    std::string path = replaces ? output + ".XXXXXX" : output;
+    const OwnedFd fd(replaces ? ::mkostemp(path.data(), O_CLOEXEC)
+                              : ::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    int problem = fd ? 0 : errno;
+    if (!problem) {
+        const writer to(archive_write_new(), archive_write_free);
+        const bool opened = to && archive_write_add_filter_gzip(to.get()) == ARCHIVE_OK &&
+                            archive_write_set_format_pax_restricted(to.get()) == ARCHIVE_OK &&
+                            archive_write_open_fd(to.get(), fd.get()) == ARCHIVE_OK;
+        problem = opened ? pack(to.get(), folder) : ENOMEM;
+        if (!problem && replaces && ::rename(path.c_str(), output.c_str()))
+            problem = errno;
+        if (problem && replaces)
+            fs::remove(path, ignored);
+    }
+    if (!problem)
+        return {};
+    return fail(exit_code::failure, "{} cannot be written: {}", output,
+                problem > 0 ? std::strerror(problem) : "a part of it cannot be read");
 }
 
 } // namespace weft

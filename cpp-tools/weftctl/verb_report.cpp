@@ -132,8 +132,7 @@ result<exit_code> run_report(const report_options& options, renderer& out)
     }
     copy_build_logs(folder);
 
-    // Only root may see the kernel's log and the names of other hosts.
-    ::umask(077);
+    // Only root may see the kernel's log and the names of other hosts: the archive has mode 0600.
     const auto output = options.output.empty() ? name + ".tar.gz" : options.output;
     if (auto packed = write_archive(output, folder); !packed)
         return std::unexpected(packed.error());
