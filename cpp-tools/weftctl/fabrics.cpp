@@ -266,14 +266,24 @@ std::vector<connection> scan()
     return found;
 }
 
-/// Compares the host address and the interface only if they are given: others are another path.
-std::optional<connection> find_connection(const nvme_address& at, const std::string& subnqn,
-                                          const std::string& initiator, const connect_options& options)
+/// What finds a connection again.
+struct connection_search {
+    const nvme_address& at;
+    const std::string& subnqn;
+    const std::string& initiator;
+    const connect_options& options;
+    path_match match;
+};
+
+std::optional<connection> find_connection(const connection_search& search)
 {
+    const auto fits = [&](const std::string& wanted, const std::string& has) {
+        return wanted == has || (search.match == path_match::any && wanted.empty());
+    };
     for (auto& link : scan())
-        if (link.at == at && link.subnqn == subnqn && link.initiator == initiator &&
-            (options.host_address.empty() || link.host_address == options.host_address) &&
-            (options.host_interface.empty() || link.host_interface == options.host_interface))
+        if (link.at == search.at && link.subnqn == search.subnqn && link.initiator == search.initiator &&
+            fits(search.options.host_address, link.host_address) &&
+            fits(search.options.host_interface, link.host_interface))
             return link;
     return std::nullopt;
 }
@@ -324,7 +334,8 @@ result<std::vector<discovered>> discover(const nvme_address& at, const connect_o
     return found;
 }
 
-result<connection> connect(const nvme_address& at, const std::string& subnqn, const connect_options& options)
+result<connection> connect(const nvme_address& at, const std::string& subnqn, const connect_options& options,
+                           path_match match)
 {
     const std::string initiator = !options.initiator.empty() ? options.initiator
                                   : at.transport == "rdma"   ? "weft"
@@ -335,7 +346,8 @@ result<connection> connect(const nvme_address& at, const std::string& subnqn, co
     if (initiator != "weft" && options.background_tos)
         return fail(exit_code::usage,
                     "--background-tos needs weft's own initiator, which does not connect {}", at.text());
-    if (auto known = find_connection(at, subnqn, initiator, options))
+    const connection_search search{at, subnqn, initiator, options, match};
+    if (auto known = find_connection(search))
         return *known;
     const nvme_tree tree;
     int errnum = 0;
@@ -348,11 +360,11 @@ result<connection> connect(const nvme_address& at, const std::string& subnqn, co
     }
     if (!done) {
         // Another command has connected it meanwhile.
-        if (auto known = find_connection(at, subnqn, initiator, options))
+        if (auto known = find_connection(search))
             return *known;
         return std::unexpected(done.error());
     }
-    auto link = find_connection(at, subnqn, initiator, options);
+    auto link = find_connection(search);
     if (!link)
         return fail(exit_code::failure, "{}/{} was connected and is gone again; 'dmesg' says why", at.text(),
                     subnqn);

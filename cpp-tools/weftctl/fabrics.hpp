@@ -55,10 +55,16 @@ struct discovered {
 [[nodiscard]] result<std::vector<discovered>> discover(const nvme_address& at, const connect_options& options,
                                                        unsigned int& left_out);
 
+/// Which existing controller is the one that a path without a host address, or without an interface, means.
+enum class path_match {
+    any,   ///< one from any address of this host
+    exact, ///< one that was connected without them, too: there are paths with them beside it
+};
+
 /// Connects to a subsystem. Returns an existing controller at that address (and host address and interface,
 /// if they are given) unchanged.
 [[nodiscard]] result<connection> connect(const nvme_address& at, const std::string& subnqn,
-                                         const connect_options& options);
+                                         const connect_options& options, path_match match = path_match::any);
 
 /// The current state of the controller with its disks; unset if it is removed, or if its name belongs to
 /// another one now.

@@ -26,13 +26,14 @@ struct controller_group {
     member_uri uri;
     connect_options options;
     std::vector<std::size_t> members; ///< indices
+    path_match match = path_match::any;
 };
 
 /// Connects the controller, and finds the disks of its paths. Returns it if this made it.
 std::optional<connection> reach_group(const controller_group& group, bool live_only,
                                       std::vector<reached_path>& paths)
 {
-    const auto link = connect(group.uri.at, group.uri.subnqn, group.options);
+    const auto link = connect(group.uri.at, group.uri.subnqn, group.options, group.match);
     for (const auto index : group.members) {
         auto& device = paths[index].device;
         const auto uri = parse_member_uri(paths[index].path.at);
@@ -77,12 +78,17 @@ std::vector<reached_path> member_links::look_for(const std::vector<member_path>&
                    group.options.host_interface == member.options.host_interface;
         });
         if (known == groups.end()) {
-            known = groups.insert(groups.end(), {*uri, member.options, {}});
+            known = groups.insert(groups.end(), {*uri, member.options, {}, path_match::any});
             if (!known->options.queues)
                 known->options.queues = queues_for(members.size());
         }
         known->members.push_back(paths.size() - 1);
     }
+    for (auto& group : groups)
+        if (std::ranges::count_if(groups, [&](const controller_group& other) {
+                return other.uri.at == group.uri.at && other.uri.subnqn == group.uri.subnqn;
+            }) > 1)
+            group.match = path_match::exact;
     // A target that is down takes seconds, and there may be many of them.
     std::atomic<std::size_t> next = 0;
     std::vector<std::optional<connection>> made(groups.size());
