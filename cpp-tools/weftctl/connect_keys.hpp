@@ -28,6 +28,9 @@ inline constexpr std::array connect_text_keys{
         "who connects: weft's own initiator (for rdma, the default there) or the stock nvme host"},
 };
 
+/// In seconds.
+inline constexpr int ctrl_loss_timeout_most = 86400;
+
 struct connect_number_key {
     const char* key;
     std::optional<int> connect_options::*value;
@@ -44,7 +47,7 @@ inline constexpr std::array connect_number_keys{
     connect_number_key{"keep_alive", &connect_options::keep_alive, 1, 86400, "keep-alive timeout in seconds"},
     connect_number_key{"reconnect_delay", &connect_options::reconnect_delay, 1, 86400,
                        "seconds between attempts to reconnect"},
-    connect_number_key{"ctrl_loss_timeout", &connect_options::ctrl_loss_timeout, -1, 86400,
+    connect_number_key{"ctrl_loss_timeout", &connect_options::ctrl_loss_timeout, -1, ctrl_loss_timeout_most,
                        "seconds after which a lost controller is given up, -1 for never"},
     connect_number_key{"fast_io_fail_timeout", &connect_options::fast_io_fail_timeout, 0, 86400,
                        "seconds after which I/O to a lost controller fails"},

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "connect_keys.hpp"
 #include "exports.hpp"
 #include "fabrics.hpp"
 #include "host.hpp"
@@ -49,7 +50,9 @@ connect_options options_of(const connection& link)
     options.host_address = link.host_address;
     options.keep_alive = unless_zero(read_number<int>(folder / "kato"));
     options.reconnect_delay = unless_zero(read_number<int>(folder / "reconnect_delay"));
-    options.ctrl_loss_timeout = read_number<int>(folder / "ctrl_loss_tmo").value_or(-1);
+    // The stock host's is a multiple of its reconnect delay, and may be longer than a file may say.
+    options.ctrl_loss_timeout =
+        std::min(read_number<int>(folder / "ctrl_loss_tmo").value_or(-1), ctrl_loss_timeout_most);
     options.fast_io_fail_timeout = unless_negative(read_number<int>(folder / "fast_io_fail_tmo"));
     if (!own) {
         options.host_interface = link.host_interface;
@@ -82,7 +85,9 @@ std::vector<member_path> paths_of(const path_status& path, const std::vector<con
     std::vector<member_path> found;
     const auto nsid = disk_nsid(path.disk);
     for (const auto& link : links)
-        if (nsid && std::ranges::find(link.disks, "/dev/" + path.disk) != link.disks.end())
+        // Another program may have connected an address that no URI can say, such as one with a zone.
+        if (nsid && check_address(link.at.address) &&
+            std::ranges::find(link.disks, "/dev/" + path.disk) != link.disks.end())
             found.push_back({member_uri{link.at, link.subnqn, *nsid}.text(), options_of(link)});
     if (found.empty())
         found.push_back({device_of(path), {}});
@@ -125,8 +130,14 @@ result<exit_code> run_save(const save_options& options, renderer& out)
         if (!file)
             return std::unexpected(file.error());
         const auto path = volume_file_path(name);
+        const auto text = format_volume_file(*file);
+        // A boot must not be the first to find out.
+        if (auto good = parse_volume_file(text, name, path.string()); !good)
+            return fail(good.error().code,
+                        "volume {} cannot be saved, because it has what a file may not say: {}", name,
+                        good.error().text);
         if (!options.dry_run)
-            if (auto done = replace_file(path, format_volume_file(*file)); !done)
+            if (auto done = replace_file(path, text); !done)
                 return std::unexpected(done.error());
         actions.push_back({"save", name,
                            fmt::format("saved volume {0} as {1}; 'systemctl enable weft-assemble@{0}' "
