@@ -206,6 +206,14 @@ result<void> saved_assembly::try_once()
     if (assembled && !file_.uuid.empty() && before->uuid != file_.uuid)
         return fail(exit_code::busy, "another volume called {} is assembled, {}", file_.name, before->uuid);
     up_ |= assembled && !dry_run_;
+    // Also while no further path is there.
+    if (up_ && !set_up_) {
+        if (auto done = apply_settings(*kernel); done)
+            set_up_ = true;
+        else
+            lacking_.push_back(done.error());
+    }
+    const bool tried = up_;
     if (!wanted_.empty()) {
         reached_ = links_.reach(wanted_);
         const auto set = find(assembled ? &*before : nullptr);
@@ -223,7 +231,7 @@ result<void> saved_assembly::try_once()
             return std::unexpected(volume.error());
         add_paths(*kernel, *volume, *set);
     }
-    if (set_up_)
+    if (set_up_ || tried)
         return {};
     auto done = apply_settings(*kernel);
     set_up_ = done.has_value();
@@ -262,20 +270,20 @@ result<std::vector<action>> assemble_saved(const std::string& name, const assemb
     std::string told;
     for (;;) {
         const auto done = assembly.attempt();
-        if (assembly.is_up())
-            notify_ready();
+        const bool is_service = assembly.is_up() && notify_ready();
         const auto reason = done ? assembly.lack() : done.error().text;
         const bool over = clock::now() >= deadline || (!done && !may_mend_itself(done.error()));
         if (over && !done)
             return std::unexpected(done.error());
-        if (over && assembly.is_up() && !assembly.is_set_up())
+        // The failure of a service would take the mount of the volume away.
+        if (over && assembly.is_up() && !assembly.is_set_up() && !is_service)
             return fail(exit_code::failure, "{}", reason);
         if (over || reason.empty())
             return assembly.actions();
         // Once for each reason: a service waits for hours, and its journal has to say for what.
         if (reason != told)
-            fmt::print(stderr, "weftctl: volume {} is {}: {}\n", name,
-                       assembly.is_up() ? "assembled, but not whole" : "awaited", reason);
+            complain("weftctl: volume {} is {}: {}\n", name,
+                     assembly.is_up() ? "assembled, but not whole" : "awaited", reason);
         told = reason;
         std::this_thread::sleep_for(delay);
         // The user waits for the volume, but not for a further path.

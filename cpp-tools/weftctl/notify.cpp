@@ -13,13 +13,13 @@
 namespace weft
 {
 
-void notify_ready()
+bool notify_ready()
 {
     const char* name = std::getenv("NOTIFY_SOCKET");
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     if (!name || (name[0] != '/' && name[0] != '@') || std::strlen(name) >= sizeof(address.sun_path))
-        return;
+        return false;
     std::memcpy(address.sun_path, name, std::strlen(name));
     // A name that begins with '@' is in the abstract name space.
     if (name[0] == '@')
@@ -30,6 +30,7 @@ void notify_ready()
     // Without the message systemd ends the service after its TimeoutStartSec, and says so.
     static_cast<void>(::sendto(to.get(), message.data(), message.size(), MSG_NOSIGNAL,
                                reinterpret_cast<const sockaddr*>(&address), size));
+    return true;
 }
 
 } // namespace weft

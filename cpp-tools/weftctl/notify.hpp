@@ -5,7 +5,7 @@ namespace weft
 {
 
 /// Tells systemd that the service which this program is has started (sd_notify(3), READY=1). Elsewhere it
-/// does nothing.
-void notify_ready();
+/// does nothing and returns false.
+bool notify_ready();
 
 } // namespace weft
