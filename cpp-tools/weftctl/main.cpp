@@ -71,7 +71,7 @@ weft::exit_code finish(weft::renderer& out, weft::exit_code code)
     written = !std::fflush(stdout) && !std::ferror(stdout) && written;
     if (written)
         return code;
-    fmt::print(stderr, "weftctl: the output cannot be written: {}\n", std::strerror(errno));
+    weft::complain("weftctl: the output cannot be written: {}\n", std::strerror(errno));
     return code == weft::exit_code::ok ? weft::exit_code::failure : code;
 }
 

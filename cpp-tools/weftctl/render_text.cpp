@@ -222,7 +222,7 @@ public:
         for (const auto& row : found)
             if (row.discovery)
                 // Not a member, so not for 'weftctl create v $(weftctl discover ...)'.
-                fmt::print(stderr, "{} is another discovery service\n", row.at.text());
+                complain("{} is another discovery service\n", row.at.text());
             else
                 fmt::print("{}\n", member_uri{row.at, row.subnqn, 1}.text());
     }
@@ -302,7 +302,7 @@ public:
         std::fflush(stdout);
     }
 
-    void failure(const error& error) override { fmt::print(stderr, "weftctl: {}\n", error.text); }
+    void failure(const error& error) override { complain("weftctl: {}\n", error.text); }
 
     void next() override { std::fflush(stdout); }
 

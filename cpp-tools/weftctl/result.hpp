@@ -41,4 +41,11 @@ template <typename... Args>
 /// The exit status for an errno.
 [[nodiscard]] exit_code exit_code_of(int errnum) noexcept;
 
+/// Prints to standard error. Somebody may have closed it, and that changes nothing.
+template <typename... Arguments>
+void complain(fmt::format_string<Arguments...> format, Arguments&&... arguments)
+{
+    std::fputs(fmt::format(format, std::forward<Arguments>(arguments)...).c_str(), stderr);
+}
+
 } // namespace weft

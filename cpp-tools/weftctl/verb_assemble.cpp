@@ -95,7 +95,8 @@ result<exit_code> run_one(const verb_options& options, renderer& out)
         auto done = assemble_one(options, actions);
         if (done)
             break;
-        if (!may_mend_itself(done.error()) || clock::now() >= deadline)
+        // Once it is assembled, another try would only say so.
+        if (!actions.empty() || !may_mend_itself(done.error()) || clock::now() >= deadline)
             return std::unexpected(done.error());
         std::this_thread::sleep_for(std::chrono::milliseconds(500));
     }

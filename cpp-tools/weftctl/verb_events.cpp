@@ -36,7 +36,7 @@ bool run_command(const std::string& command, const event_report& event, renderer
     if (event.member)
         environment.push_back(fmt::format("WEFT_MEMBER={}", *event.member));
     const auto done = run_process({"/bin/sh", "-c", command}, environment);
-    fmt::print(stderr, "{}", done.output);
+    complain("{}", done.output);
     if (!done.status)
         return true;
     out.failure({exit_code::failure, fmt::format("the command for event {} of volume {} ended with status {}",

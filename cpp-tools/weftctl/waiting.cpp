@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "waiting.hpp"
 
+#include "result.hpp"
+
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <fmt/format.h>
 #include <string_view>
 #include <unistd.h>
 
@@ -39,11 +40,11 @@ void waiting::tell(const std::stop_token& stop)
             break;
         if (seconds < 2)
             continue;
-        fmt::print(stderr, "\r{}, {} s", what_, seconds);
+        complain("\r{}, {} s", what_, seconds);
         told = true;
     }
     if (told)
-        fmt::print(stderr, "\r\x1b[K"); // erases the line
+        complain("\r\x1b[K"); // erases the line
 }
 
 } // namespace weft
