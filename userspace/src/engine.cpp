@@ -584,7 +584,7 @@ void Engine::Impl::progress(bool wait, std::optional<std::chrono::nanoseconds> t
         io_uring_cqe* cqe = nullptr;
         __kernel_timespec until{};
         if (timeout)
-            until = {timeout->count() / 1'000'000'000, timeout->count() % 1'000'000'000};
+            until = timespec_of(bounded(*timeout));
         note(io_uring_submit_and_wait_timeout(&ring, &cqe, 1, timeout ? &until : nullptr, nullptr));
     } else {
         note(io_uring_submit_and_get_events(&ring));

@@ -44,12 +44,21 @@ constexpr std::uint64_t alarm_mark = ~std::uint64_t{1};
     return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
 }
 
+/// A duration that the kernel can add to its clock: at most a century.
+[[nodiscard]] inline std::chrono::nanoseconds bounded(std::chrono::nanoseconds duration) noexcept
+{
+    return std::min<std::chrono::nanoseconds>(duration, std::chrono::years(100));
+}
+
+[[nodiscard]] inline __kernel_timespec timespec_of(std::chrono::nanoseconds time) noexcept
+{
+    return {time.count() / 1'000'000'000, time.count() % 1'000'000'000};
+}
+
 /// A time on the monotonic clock for a timeout, at most a century from now.
 [[nodiscard]] inline __kernel_timespec from_now(std::chrono::nanoseconds duration) noexcept
 {
-    constexpr auto most = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::years(100));
-    const auto at = (std::chrono::steady_clock::now().time_since_epoch() + std::min(duration, most)).count();
-    return {at / 1'000'000'000, at % 1'000'000'000};
+    return timespec_of(std::chrono::steady_clock::now().time_since_epoch() + bounded(duration));
 }
 
 /// Makes an event descriptor readable.

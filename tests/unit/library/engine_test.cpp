@@ -189,6 +189,21 @@ TEST_F(EngineTest, ADeadlineEndsWhatDoesNotComeBack)
     EXPECT_EQ(one(engine).result, 4096);
 }
 
+TEST_F(EngineTest, AWaitForEverWaits)
+{
+    const OpenFile opened(64 * kib, 64 * kib);
+    const auto& [file, volume, memory, registration] = opened;
+    auto engine = must(Engine::create({.entries = 4}));
+    faults.stalled = 1;
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096, std::chrono::milliseconds(100)}, 1));
+    Completion completion;
+    unsigned turns = 0;
+    while (!engine.wait({&completion, 1}, std::chrono::nanoseconds::max()))
+        turns++;
+    EXPECT_LT(turns, 10U);
+    EXPECT_EQ(completion.result, -ETIME);
+}
+
 TEST_F(EngineTest, ACancelledOneEnds)
 {
     const OpenFile opened(64 * kib, 64 * kib);
