@@ -571,10 +571,8 @@ result<void> netlink::subscribe()
 
 result<void> netlink::receive_events(const std::function<bool(const event_report&)>& handler)
 {
-    for (;;) {
+    while (wait_readable(mnl_socket_get_fd(socket_.get()))) {
         const auto got = mnl_socket_recvfrom(socket_.get(), buffer_.data(), buffer_.size());
-        if (got < 0 && errno == EINTR)
-            return {};
         if (got < 0 && errno == ENOBUFS) {
             event_report lost;
             lost.time = time_now();
@@ -595,6 +593,7 @@ result<void> netlink::receive_events(const std::function<bool(const event_report
                 return {};
         }
     }
+    return {};
 }
 
 } // namespace weft

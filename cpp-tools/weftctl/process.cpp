@@ -104,10 +104,34 @@ bool a_signal_came() noexcept
     return signalled;
 }
 
+namespace
+{
+
+/// ppoll(2), which a signal ends also where it comes just before. Returns false then.
+bool poll_unless_signalled(pollfd* events, nfds_t count, const timespec* timeout) noexcept
+{
+    sigset_t ending, before;
+    sigemptyset(&ending);
+    sigaddset(&ending, SIGINT);
+    sigaddset(&ending, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &ending, &before);
+    const bool undisturbed = !a_signal_came() && ::ppoll(events, count, timeout, &before) >= 0;
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return undisturbed;
+}
+
+} // namespace
+
 bool wait_seconds(unsigned int seconds) noexcept
 {
     const timespec time{static_cast<std::time_t>(seconds), 0};
-    return !a_signal_came() && !nanosleep(&time, nullptr);
+    return poll_unless_signalled(nullptr, 0, &time);
+}
+
+bool wait_readable(int fd) noexcept
+{
+    pollfd event{fd, POLLIN, 0};
+    return poll_unless_signalled(&event, 1, nullptr);
 }
 
 void end_waits_at_signals()

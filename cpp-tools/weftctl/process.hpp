@@ -26,6 +26,8 @@ void end_waits_at_signals();
 [[nodiscard]] bool a_signal_came() noexcept;
 /// Waits after end_waits_at_signals(). Returns false if a signal came.
 [[nodiscard]] bool wait_seconds(unsigned int seconds) noexcept;
+/// Waits until the descriptor can be read, or has an error. Returns false if a signal came.
+[[nodiscard]] bool wait_readable(int fd) noexcept;
 
 /// Loads a kernel module with its dependencies. Succeeds if it is loaded or built in.
 [[nodiscard]] result<void> load_module(const std::string& name);
