@@ -5,6 +5,7 @@
 #include "members.hpp"
 #include "netlink.hpp"
 #include "notify.hpp"
+#include "process.hpp"
 #include "sysfile.hpp"
 #include "verbs.hpp"
 #include "volume_file.hpp"
@@ -13,7 +14,6 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <thread>
 
 namespace weft
 {
@@ -285,7 +285,8 @@ result<std::vector<action>> assemble_saved(const std::string& name, const assemb
             complain("weftctl: volume {} is {}: {}\n", name,
                      assembly.is_up() ? "assembled, but not whole" : "awaited", reason);
         told = reason;
-        std::this_thread::sleep_for(delay);
+        if (!wait_milliseconds(delay))
+            return std::unexpected(interruption());
         // The user waits for the volume, but not for a further path.
         delay =
             std::min<std::chrono::milliseconds>(delay * 2, std::chrono::seconds(assembly.is_up() ? 60 : 2));

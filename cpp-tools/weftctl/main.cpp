@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "process.hpp"
 #include "verbs.hpp"
 
 #include <algorithm>
@@ -95,5 +96,7 @@ int main(int argc, char** argv)
             code = run(verb, *renderer);
             break;
         }
-    return static_cast<int>(finish(*renderer, code));
+    code = finish(*renderer, code);
+    weft::end_as_signalled();
+    return static_cast<int>(code);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "member_links.hpp"
 
+#include "process.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -33,7 +35,8 @@ struct controller_group {
 std::optional<connection> reach_group(const controller_group& group, bool live_only,
                                       std::vector<reached_path>& paths)
 {
-    const auto link = connect(group.uri.at, group.uri.subnqn, group.options, group.match);
+    const auto link = a_signal_came() ? result<connection>(std::unexpected(interruption()))
+                                      : connect(group.uri.at, group.uri.subnqn, group.options, group.match);
     for (const auto index : group.members) {
         auto& device = paths[index].device;
         const auto uri = parse_member_uri(paths[index].path.at);
@@ -90,6 +93,8 @@ std::vector<reached_path> member_links::look_for(const std::vector<member_path>&
             }) > 1)
             group.match = path_match::exact;
     // A target that is down takes seconds, and there may be many of them.
+    if (!groups.empty())
+        end_waits_at_signals(); // so that what is connected until then is disconnected
     std::atomic<std::size_t> next = 0;
     std::vector<std::optional<connection>> made(groups.size());
     {

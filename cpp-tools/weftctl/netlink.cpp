@@ -327,7 +327,11 @@ result<void> netlink::transact(std::uint16_t type, std::uint8_t command, std::ui
     exchange.reply = &reply;
     exchange.family = family_;
     for (;;) {
+        if (ends_at_signal_ && !wait_readable_in_thread(mnl_socket_get_fd(socket_.get())))
+            return std::unexpected(interruption());
         const auto got = mnl_socket_recvfrom(socket_.get(), buffer_.data(), buffer_.size());
+        if (got < 0 && errno == EINTR)
+            continue;
         if (got < 0)
             return fail(exit_code::failure, "the kernel's answer cannot be read: {}", std::strerror(errno));
         auto left = static_cast<int>(got);
@@ -448,6 +452,7 @@ result<volume_status> netlink::volume(const std::string& name)
 
 result<void> netlink::assemble(const assemble_request& request)
 {
+    ends_at_signal_ = true;
     return transact(family_, WEFT_CMD_VOLUME_ASSEMBLE, 0,
                     [&](nlmsghdr* header) {
                         mnl_attr_put_strz(header, WEFT_A_VOLUME_NAME, request.name.c_str());
@@ -477,6 +482,7 @@ result<void> netlink::stop(const std::string& name)
 
 result<std::string> netlink::create_controller(const controller_request& request)
 {
+    ends_at_signal_ = true;
     std::string name;
     auto done = transact(
         family_, WEFT_CMD_CONTROLLER_CREATE, 0,

@@ -119,6 +119,7 @@ private:
     std::uint16_t family_ = 0;
     std::uint32_t events_group_ = 0;
     std::uint32_t sequence_ = 0;
+    bool ends_at_signal_ = false; ///< it waits for a target: the kernel gives up what its caller leaves
 };
 
 } // namespace weft

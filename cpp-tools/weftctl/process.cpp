@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -95,7 +96,8 @@ process_result run_process(const std::vector<std::string>& arguments, const std:
 namespace
 {
 
-volatile std::sig_atomic_t signalled = 0;
+volatile std::sig_atomic_t signalled = 0; ///< its number
+std::atomic<bool> interrupted = false;    ///< a verb failed because of it
 
 } // namespace
 
@@ -128,6 +130,23 @@ bool wait_seconds(unsigned int seconds) noexcept
     return poll_unless_signalled(nullptr, 0, &time);
 }
 
+bool wait_milliseconds(std::chrono::milliseconds time) noexcept
+{
+    const timespec until{static_cast<std::time_t>(time.count() / 1000), time.count() % 1000 * 1000000};
+    return poll_unless_signalled(nullptr, 0, &until);
+}
+
+bool wait_readable_in_thread(int fd) noexcept
+{
+    // A signal wakes one of the threads, and the others have to look.
+    const timespec look{0, 200 * 1000000};
+    pollfd event{fd, POLLIN, 0};
+    while (!event.revents)
+        if (!poll_unless_signalled(&event, 1, &look) && a_signal_came())
+            return false;
+    return true;
+}
+
 bool wait_readable(int fd) noexcept
 {
     pollfd event{fd, POLLIN, 0};
@@ -139,9 +158,24 @@ void end_waits_at_signals()
     // No SA_RESTART.
     struct sigaction action {
     };
-    action.sa_handler = [](int) { signalled = 1; };
+    action.sa_handler = [](int number) { signalled = number; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND); // a second one ends the program at once
     sigaction(SIGINT, &action, nullptr);
     sigaction(SIGTERM, &action, nullptr);
+}
+
+error interruption()
+{
+    interrupted = true;
+    return {exit_code::failure, "interrupted"};
+}
+
+void end_as_signalled()
+{
+    if (!interrupted || !a_signal_came())
+        return;
+    std::signal(signalled, SIG_DFL);
+    std::raise(signalled);
 }
 
 result<void> load_module(const std::string& name)

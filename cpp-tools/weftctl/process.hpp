@@ -4,6 +4,7 @@
 
 #include "result.hpp"
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,16 @@ void end_waits_at_signals();
 [[nodiscard]] bool a_signal_came() noexcept;
 /// Waits after end_waits_at_signals(). Returns false if a signal came.
 [[nodiscard]] bool wait_seconds(unsigned int seconds) noexcept;
+[[nodiscard]] bool wait_milliseconds(std::chrono::milliseconds time) noexcept;
+/// The same as wait_readable(), in a program with other threads.
+[[nodiscard]] bool wait_readable_in_thread(int fd) noexcept;
 /// Waits until the descriptor can be read, or has an error. Returns false if a signal came.
 [[nodiscard]] bool wait_readable(int fd) noexcept;
+
+/// The failure of a verb that a signal ended.
+[[nodiscard]] error interruption();
+/// Ends the program by the signal that came, if a verb has failed by it, and has undone what it had begun.
+void end_as_signalled();
 
 /// Loads a kernel module with its dependencies. Succeeds if it is loaded or built in.
 [[nodiscard]] result<void> load_module(const std::string& name);

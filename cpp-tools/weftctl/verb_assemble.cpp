@@ -3,12 +3,12 @@
 #include "member_links.hpp"
 #include "members.hpp"
 #include "netlink.hpp"
+#include "process.hpp"
 #include "verbs.hpp"
 #include "volume_file.hpp"
 #include "waiting.hpp"
 
 #include <chrono>
-#include <thread>
 
 namespace weft
 {
@@ -98,7 +98,8 @@ result<exit_code> run_one(const verb_options& options, renderer& out)
         // Once it is assembled, another try would only say so.
         if (!actions.empty() || !may_mend_itself(done.error()) || clock::now() >= deadline)
             return std::unexpected(done.error());
-        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+        if (!wait_milliseconds(std::chrono::milliseconds(500)))
+            return std::unexpected(interruption());
     }
     out.actions(actions);
     return exit_code::ok;

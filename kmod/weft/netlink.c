@@ -564,7 +564,14 @@ static int weft_nl_controller_create(struct weft_nl_job *job, struct weft_why *w
 
 	ret = weft_controller_create(controller->transport, &controller->req, name,
 				     sizeof(name), why);
-	return ret ?: weft_nl_reply_name(&job->info, name);
+	if (ret)
+		return ret;
+	/* Who asked for it is gone, so nobody would disconnect it. */
+	if (completion_done(&job->left)) {
+		weft_controller_delete(controller->transport, name, why);
+		return -ECANCELED;
+	}
+	return weft_nl_reply_name(&job->info, name);
 }
 
 int weft_nl_controller_create_doit(struct sk_buff *skb, struct genl_info *info)

@@ -135,5 +135,25 @@ ok "ana: now the second carries all" test "$(carried 1)" -ge 64
 none_ends "ana, non-optimized"
 ok "ana: stopped" weftctl stop v
 ended ana
+
+# --- Ctrl-C while one target is connected, and another does not answer
+make_null good 64
+nvmet_serve "$nqn:good" "$(readlink -f /dev/good)" rdma 10.9.0.1 4499
+hostile none
+kill -STOP "$target"
+weftctl create v "rdma://10.9.0.1:4499/$nqn:good" "$uri" --force >/dev/null 2>&1 & creator=$!
+lives() { grep -q live /sys/class/weft-rdma/*/state; }
+ok "interrupt: one target is connected" until_true 20 lives
+kill -TERM $creator
+ok "interrupt: the command ends" until_true 10 sh -c "! kill -0 $creator"
+wait $creator
+is "interrupt: by the signal" $? 143
+is "interrupt: what it had connected is disconnected" "$(weftctl connect)" "nothing is connected"
+kill -CONT "$target"
+nothing() { ! ls /sys/class/weft-rdma/* >/dev/null 2>&1; }
+ok "interrupt: nor is what the kernel connects later" until_true 30 nothing
+gone
+nvmet_unserve "$nqn:good" 4499
+remove_null good
 hostile_end
 done_testing
