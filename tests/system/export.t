@@ -161,8 +161,8 @@ refused "disconnecting a member in use" 3 "is in use: held by weft/v" weftctl di
 refused "disconnecting what is not connected" 4 "nothing called nqn.nix is connected" weftctl disconnect nqn.nix
 ok "stopped" weftctl stop v
 refused "a member that is exported is not wiped" 3 "is exported to other hosts, as" weftctl wipe /dev/a
-refused "nor is its volume renamed" 3 "is exported to other hosts, as" weftctl rename v w
 ok "disconnected" weftctl disconnect "$a" "$b" $nqn_c
+refused "its volume is not renamed, either" 3 "is exported to other hosts, as" weftctl rename v w
 ok "assembled by URIs in another order" weftctl assemble v $uri_c "$b" "$a"
 ok "with its data" verify_v verify_only=1
 
