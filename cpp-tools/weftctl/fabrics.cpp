@@ -359,9 +359,11 @@ result<connection> connect(const nvme_address& at, const std::string& subnqn, co
         done = std::unexpected(made.error());
     }
     if (!done) {
-        // Another command has connected it meanwhile.
-        if (auto known = find_connection(search))
+        // Another command has connected it meanwhile; or the kernel has, and a signal came before its answer.
+        if (auto known = find_connection(search)) {
+            known->made = initiator == "weft" && a_signal_came();
             return *known;
+        }
         return std::unexpected(done.error());
     }
     auto link = find_connection(search);

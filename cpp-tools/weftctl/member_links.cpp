@@ -145,6 +145,8 @@ result<member_links> member_links::resolve(const std::vector<std::string>& membe
     }
     member_links links;
     const auto reached = links.look_for(uris, false);
+    if (a_signal_came())
+        return std::unexpected(interruption());
     auto next = reached.begin();
     for (const auto& member : members) {
         if (!is_uri(member)) {
