@@ -63,26 +63,26 @@ double seconds(std::uint64_t nanoseconds)
     return static_cast<double>(nanoseconds) / 1e9;
 }
 
-labels of_volume(const load_sample& sample, const labels& more = {})
+labels joined(labels all, const labels& more)
 {
-    labels all = {{"volume", sample.volume.name}};
     all.insert(all.end(), more.begin(), more.end());
     return all;
 }
 
+labels of_volume(const load_sample& sample, const labels& more = {})
+{
+    return joined({{"volume", sample.volume.name}}, more);
+}
+
 labels of_member(const load_sample& sample, std::uint32_t member, const labels& more = {})
 {
-    labels all = of_volume(sample, {{"member", fmt::format("{}", member)}});
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
+    return joined(of_volume(sample, {{"member", fmt::format("{}", member)}}), more);
 }
 
 labels of_path(const load_sample& sample, const member_status& member, const path_status& path,
                const labels& more = {})
 {
-    labels all = of_member(sample, member.index, {{"path", path.disk}});
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
+    return joined(of_member(sample, member.index, {{"path", path.disk}}), more);
 }
 
 /// A family of which each volume has some samples.
@@ -103,10 +103,10 @@ struct path_family {
     std::function<void(family&, const load_sample&, const member_status&, const path_status&)> add;
 };
 
-/// One of which each class of a member has some, while QoS is on.
-struct class_family {
+/// One of which each member has some while QoS is on.
+struct qos_family {
     const char *name, *type, *help;
-    std::function<void(family&, const labels&, const qos_class_status&)> add;
+    std::function<void(family&, const load_sample&, const qos_member_status&)> add;
 };
 
 /// The kernel counts by powers of two of 1,024 ns. The first are below what a network takes.
@@ -116,26 +116,23 @@ constexpr std::size_t first_bucket = 3, last_bucket = 24;
 void add_latencies(family& out, const load_sample& sample, std::size_t kind)
 {
     const labels of = of_volume(sample, {{"class", io_classes[kind]}});
-    std::uint64_t below = 0;
     std::vector<std::uint64_t> counts(last_bucket + 1);
     for (const auto& member : sample.qos.members) {
         const auto& latency = member.classes[kind].latency;
+        counts.resize(std::max(counts.size(), latency.size()));
         for (std::size_t i = 0; i < latency.size(); i++)
-            (i < counts.size() ? counts[i] : counts.emplace_back()) += latency[i];
+            counts[i] += latency[i];
     }
+    std::uint64_t below = 0;
     for (std::size_t i = 0; i <= last_bucket; i++) {
         below += counts[i];
-        if (i < first_bucket)
-            continue;
-        labels bucket = of;
-        bucket.emplace_back("le", fmt::format("{}", std::ldexp(1.024e-6, static_cast<int>(i))));
-        out.add(bucket, below, "_bucket");
+        const auto end = fmt::format("{}", std::ldexp(1.024e-6, static_cast<int>(i)));
+        if (i >= first_bucket)
+            out.add(joined(of, {{"le", end}}), below, "_bucket");
     }
-    below = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
-    labels bucket = of;
-    bucket.emplace_back("le", "+Inf");
-    out.add(bucket, below, "_bucket");
-    out.add(of, below, "_count");
+    const auto all = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+    out.add(joined(of, {{"le", "+Inf"}}), all, "_bucket");
+    out.add(of, all, "_count");
 }
 
 const volume_family volume_families[] = {
@@ -261,40 +258,52 @@ const path_family path_families[] = {
      }},
 };
 
-const class_family class_families[] = {
+template <typename Value>
+void add_classes(family& out, const load_sample& of, const qos_member_status& member, const Value& value)
+{
+    for (std::size_t i = 0; i < io_classes.size(); i++)
+        out.add(of_member(of, member.index, {{"class", io_classes[i]}}), value(member.classes[i]));
+}
+
+const qos_family qos_families[] = {
     {"weft_class_ios_total", "counter", "Commands of a class that completed on a member.",
-     [](family& out, const labels& of, const qos_class_status& status) { out.add(of, status.ios); }},
+     [](family& out, const load_sample& of, const qos_member_status& member) {
+         add_classes(out, of, member, [](const qos_class_status& status) { return status.ios; });
+     }},
     {"weft_class_io_bytes_total", "counter", "Bytes of the commands of a class on a member.",
-     [](family& out, const labels& of, const qos_class_status& status) { out.add(of, status.bytes); }},
+     [](family& out, const load_sample& of, const qos_member_status& member) {
+         add_classes(out, of, member, [](const qos_class_status& status) { return status.bytes; });
+     }},
     {"weft_class_in_flight_bytes", "gauge",
      "Bytes of a class that were sent to a member and have not completed.",
-     [](family& out, const labels& of, const qos_class_status& status) { out.add(of, status.in_flight); }},
+     [](family& out, const load_sample& of, const qos_member_status& member) {
+         add_classes(out, of, member, [](const qos_class_status& status) { return status.in_flight; });
+     }},
     {"weft_class_held", "gauge", "Commands of a class that QoS holds.",
-     [](family& out, const labels& of, const qos_class_status& status) { out.add(of, status.held); }},
+     [](family& out, const load_sample& of, const qos_member_status& member) {
+         add_classes(out, of, member, [](const qos_class_status& status) { return status.held; });
+     }},
     {"weft_class_stalls_total", "counter", "Commands of a class that QoS held for a time.",
-     [](family& out, const labels& of, const qos_class_status& status) { out.add(of, status.stalls); }},
+     [](family& out, const load_sample& of, const qos_member_status& member) {
+         add_classes(out, of, member, [](const qos_class_status& status) { return status.stalls; });
+     }},
     {"weft_class_stalled_seconds_total", "counter",
      "For how long QoS held the commands of a class, added up.",
-     [](family& out, const labels& of, const qos_class_status& status) {
-         out.add(of, seconds(status.stalled));
+     [](family& out, const load_sample& of, const qos_member_status& member) {
+         add_classes(out, of, member, [](const qos_class_status& status) { return seconds(status.stalled); });
+     }},
+    {"weft_background_rate_bytes", "gauge",
+     "Bytes per second of background commands that the latency of feed commands allows.",
+     [](family& out, const load_sample& of, const qos_member_status& member) {
+         out.add(of_member(of, member.index), member.rate);
+     }},
+    {"weft_background_window_bytes", "gauge",
+     "Bytes of background commands in flight that --background-latency allows.",
+     [](family& out, const load_sample& of, const qos_member_status& member) {
+         if (member.window)
+             out.add(of_member(of, member.index), member.window);
      }},
 };
-
-void add_background(std::string& text, const load_samples& samples)
-{
-    family rate(text, "weft_background_rate_bytes", "gauge",
-                "Bytes per second of background commands that the latency of feed commands allows.");
-    for (const auto& [name, sample] : samples)
-        for (const auto& member : sample.qos.members)
-            if (sample.qos.on)
-                rate.add(of_member(sample, member.index), member.rate);
-    family window(text, "weft_background_window_bytes", "gauge",
-                  "Bytes of background commands in flight that --background-latency allows.");
-    for (const auto& [name, sample] : samples)
-        for (const auto& member : sample.qos.members)
-            if (sample.qos.on && member.window)
-                window.add(of_member(sample, member.index), member.window);
-}
 
 } // namespace
 
@@ -320,15 +329,12 @@ std::string metrics_text(const load_samples& samples, const std::string& version
                 for (const auto& path : member.paths)
                     row.add(out, sample, member, path);
     }
-    for (const auto& row : class_families) {
+    for (const auto& row : qos_families) {
         family out(text, row.name, row.type, row.help);
         for (const auto& [name, sample] : samples)
-            for (const auto& member : sample.qos.members)
-                for (std::size_t i = 0; sample.qos.on && i < io_classes.size(); i++)
-                    row.add(out, of_member(sample, member.index, {{"class", io_classes[i]}}),
-                            member.classes[i]);
+            for (std::size_t i = 0; sample.qos.on && i < sample.qos.members.size(); i++)
+                row.add(out, sample, sample.qos.members[i]);
     }
-    add_background(text, samples);
     return text;
 }
 
