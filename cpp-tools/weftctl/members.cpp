@@ -174,11 +174,18 @@ result<std::vector<std::string>> member_set::complete() const
     return devices;
 }
 
-result<member_set> pick_volume(const std::vector<member_set>& sets, const std::string& name)
+bool has_member_called(const member_set& set, const std::string& name)
+{
+    return std::ranges::any_of(set.members,
+                               [&](const found_member& member) { return name == member.sb.name; });
+}
+
+result<member_set> pick_volume(const std::vector<member_set>& sets, const std::string& name,
+                               bool (*is_called)(const member_set&, const std::string&))
 {
     const member_set* picked = nullptr;
     for (const auto& set : sets) {
-        if (set.name != name && set.uuid != name)
+        if (set.uuid != name && !is_called(set, name))
             continue;
         if (picked)
             return fail(exit_code::busy, "two volumes are called {}: {} and {}; name the one by its UUID",

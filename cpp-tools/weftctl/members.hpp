@@ -75,7 +75,14 @@ struct member_search {
 /// The error for devices that this user may not read.
 [[nodiscard]] error unreadable_error(unsigned int count);
 
-/// The one volume of that name or UUID among them.
-[[nodiscard]] result<member_set> pick_volume(const std::vector<member_set>& sets, const std::string& name);
+/// Whether a member of the volume says that name. Members may say different ones where 'weftctl rename' was
+/// interrupted.
+[[nodiscard]] bool has_member_called(const member_set& set, const std::string& name);
+
+/// The one volume of that UUID among them, or of that name: as `is_called` finds it.
+[[nodiscard]] result<member_set> pick_volume(
+    const std::vector<member_set>& sets, const std::string& name,
+    bool (*is_called)(const member_set&, const std::string&) =
+        [](const member_set& set, const std::string& name) { return set.name == name; });
 
 } // namespace weft

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 namespace weft
 {
@@ -27,31 +28,16 @@ struct opened_member {
     weft_sb_info sb;
 };
 
-bool has_member_called(const member_set& set, const std::string& name)
-{
-    return std::ranges::any_of(set.members,
-                               [&](const found_member& member) { return name == member.sb.name; });
-}
-
 /// The one volume of that UUID, or with a member that says that name: an interruption leaves members with
 /// both.
 result<member_set> pick(const std::vector<member_set>& sets, const rename_options& options)
 {
-    const member_set* picked = nullptr;
-    for (const auto& set : sets) {
-        if (set.uuid != options.volume && !has_member_called(set, options.volume))
-            continue;
-        if (picked)
-            return fail(exit_code::busy, "two volumes are called {}: {} and {}; name the one by its UUID",
-                        options.volume, picked->uuid, set.uuid);
-        picked = &set;
-    }
-    if (!picked)
-        return fail(exit_code::missing, "no volume called {} was found on any block device", options.volume);
-    for (const auto& set : sets)
-        if (set.uuid != picked->uuid && has_member_called(set, options.name))
-            return fail(exit_code::busy, "another volume ({}) is called {}", set.uuid, options.name);
-    return *picked;
+    auto picked = pick_volume(sets, options.volume, has_member_called);
+    if (picked)
+        for (const auto& set : sets)
+            if (set.uuid != picked->uuid && has_member_called(set, options.name))
+                return fail(exit_code::busy, "another volume ({}) is called {}", set.uuid, options.name);
+    return picked;
 }
 
 void set_name(weft_sb_info& sb, const std::string& name)
@@ -107,18 +93,18 @@ result<void> check_owner(const block_device& first, const std::string& volume)
 }
 
 /// The saved files of the volume under names that it had.
-result<std::vector<std::filesystem::path>> saved_files(const member_set& set, const std::string& name)
+result<std::vector<volume_file>> saved_files(const member_set& set, const std::string& name)
 {
-    std::vector<std::filesystem::path> files;
+    std::vector<volume_file> files;
     for (const auto& saved : saved_volumes()) {
-        const auto file = load_volume_file(saved);
+        auto file = load_volume_file(saved);
         if (!file)
             return fail(file.error().code, "{}; the file may be of this volume", file.error().text);
         const bool is_its = file->uuid.empty() ? has_member_called(set, saved) : file->uuid == set.uuid;
         if (saved == name && !is_its)
             return fail(exit_code::busy, "{} is of another volume", volume_file_path(saved).string());
         if (saved != name && is_its)
-            files.push_back(volume_file_path(saved));
+            files.push_back(std::move(*file));
     }
     return files;
 }
@@ -136,13 +122,10 @@ result<void> write_name(const opened_member& member, const std::string& name)
 }
 
 /// Gives the file the new name, also in its text.
-result<void> move_file(const std::filesystem::path& from, const std::string& name)
+result<void> move_file(volume_file file, const std::string& name)
 {
-    auto file = load_volume_file(from.stem());
-    if (!file)
-        return std::unexpected(file.error());
-    file->name = name;
-    if (auto done = replace_file(volume_file_path(name), format_volume_file(*file)); !done)
+    const auto from = volume_file_path(std::exchange(file.name, name));
+    if (auto done = replace_file(volume_file_path(name), format_volume_file(file)); !done)
         return done;
     std::error_code problem;
     std::filesystem::remove(from, problem);
@@ -187,10 +170,11 @@ result<exit_code> run_rename(const rename_options& options, renderer& out)
         if (!options.dry_run)
             if (auto done = move_file(file, options.name); !done)
                 return std::unexpected(done.error());
+        const auto from = volume_file_path(file.name).string();
         actions.push_back(
-            {"rename", file.string(),
-             fmt::format("moved {} to {}; weft-assemble@{}.service and /etc/fstab are unchanged",
-                         file.string(), volume_file_path(options.name).string(), file.stem().string()),
+            {"rename", from,
+             fmt::format("moved {} to {}; weft-assemble@{}.service and /etc/fstab are unchanged", from,
+                         volume_file_path(options.name).string(), file.name),
              options.dry_run});
     }
     out.actions(actions);
