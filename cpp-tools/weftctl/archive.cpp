@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "archive.hpp"
 
+#include "sysfile.hpp"
+
 #include <archive.h>
 #include <archive_entry.h>
-#include <fd.hpp>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <fcntl.h>
@@ -42,13 +42,33 @@ bool add_file(archive* to, const fs::path& file, const std::string& name)
 }
 
 /// Packs the files of a folder. Returns 0 or an errno; negative where a file cannot be read.
-int pack(archive* to, const fs::path& folder)
+int pack(const OwnedFd& fd, const fs::path& folder)
 {
+    const writer to(archive_write_new(), archive_write_free);
+    if (!to || archive_write_add_filter_gzip(to.get()) != ARCHIVE_OK ||
+        archive_write_set_format_pax_restricted(to.get()) != ARCHIVE_OK ||
+        archive_write_open_fd(to.get(), fd.get()) != ARCHIVE_OK)
+        return ENOMEM;
     bool good = true;
     for (const auto& file : fs::directory_iterator(folder))
-        good = good && add_file(to, file.path(), (folder.filename() / file.path().filename()).string());
-    good = good && archive_write_close(to) == ARCHIVE_OK;
-    return good ? 0 : archive_errno(to) > 0 ? archive_errno(to) : -1;
+        good = good && add_file(to.get(), file.path(), (folder.filename() / file.path().filename()).string());
+    good = good && archive_write_close(to.get()) == ARCHIVE_OK;
+    return good ? 0 : archive_errno(to.get()) > 0 ? archive_errno(to.get()) : -1;
+}
+
+int pack_into_file(const std::string& output, const fs::path& folder)
+{
+    replacement next(output);
+    int problem = next.problem();
+    if (!problem)
+        problem = pack(next.fd(), folder);
+    return problem ? problem : next.commit();
+}
+
+int pack_into_device(const std::string& output, const fs::path& folder)
+{
+    const OwnedFd fd(::open(output.c_str(), O_WRONLY | O_CLOEXEC));
+    return fd ? pack(fd, folder) : errno;
 }
 
 } // namespace
@@ -57,22 +77,8 @@ result<void> write_archive(const std::string& output, const fs::path& folder)
 {
     // A device or a pipe is written to. A file is replaced once the archive is whole.
     std::error_code ignored;
-    const bool replaces = !fs::exists(output, ignored) || fs::is_regular_file(output, ignored);
-    std::string path = replaces ? output + ".XXXXXX" : output;
-    const OwnedFd fd(replaces ? ::mkostemp(path.data(), O_CLOEXEC)
-                              : ::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-    int problem = fd ? 0 : errno;
-    if (!problem) {
-        const writer to(archive_write_new(), archive_write_free);
-        const bool opened = to && archive_write_add_filter_gzip(to.get()) == ARCHIVE_OK &&
-                            archive_write_set_format_pax_restricted(to.get()) == ARCHIVE_OK &&
-                            archive_write_open_fd(to.get(), fd.get()) == ARCHIVE_OK;
-        problem = opened ? pack(to.get(), folder) : ENOMEM;
-        if (!problem && replaces && ::rename(path.c_str(), output.c_str()))
-            problem = errno;
-        if (problem && replaces)
-            fs::remove(path, ignored);
-    }
+    const bool is_file = !fs::exists(output, ignored) || fs::is_regular_file(output, ignored);
+    const int problem = is_file ? pack_into_file(output, folder) : pack_into_device(output, folder);
     if (!problem)
         return {};
     return fail(exit_code::failure, "{} cannot be written: {}", output,

@@ -57,46 +57,53 @@ std::string address_field(const std::string& address, const std::string& name)
 namespace
 {
 
-/// Writes all of it, to the disk. Returns 0 or a negative errno.
+/// Writes all of it, to the disk. Returns 0 or an errno.
 int write_whole(const OwnedFd& fd, std::string_view text)
 {
     while (!text.empty()) {
         const auto put = ::write(fd.get(), text.data(), text.size());
         if (put <= 0)
-            return put ? -errno : -EIO;
+            return put ? errno : EIO;
         text.remove_prefix(static_cast<std::size_t>(put));
     }
-    return ::fsync(fd.get()) ? -errno : 0;
-}
-
-/// Makes a new file; XXXXXX at the end of its name is replaced. Returns 0 or a negative errno; then the file
-/// is not there.
-int make_file(std::string& path, std::string_view text, unsigned int mode)
-{
-    const OwnedFd fd(::mkostemp(path.data(), O_CLOEXEC));
-    if (!fd)
-        return -errno;
-    const int problem = ::fchmod(fd.get(), mode) ? -errno : write_whole(fd, text);
-    if (problem)
-        ::unlink(path.c_str());
-    return problem;
+    return ::fsync(fd.get()) ? errno : 0;
 }
 
 } // namespace
 
+replacement::replacement(fs::path path)
+    : path_(std::move(path)), temporary_(path_.string() + ".XXXXXX"),
+      fd_(::mkostemp(temporary_.data(), O_CLOEXEC)), problem_(fd_ ? 0 : errno)
+{
+}
+
+replacement::~replacement()
+{
+    if (fd_ && !done_)
+        ::unlink(temporary_.c_str());
+}
+
+int replacement::commit()
+{
+    done_ = !::rename(temporary_.c_str(), path_.c_str());
+    return done_ ? 0 : errno;
+}
+
 result<void> replace_file(const fs::path& path, std::string_view text, unsigned int mode)
 {
     const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
-    auto temporary = path.string() + ".XXXXXX";
-    std::error_code problem;
-    fs::create_directories(folder, problem);
-    if (const int failed = make_file(temporary, text, mode))
-        return fail(exit_code::failure, "{} cannot be written: {}", temporary, std::strerror(-failed));
-    if (::rename(temporary.c_str(), path.c_str())) {
-        const int failed = errno;
-        ::unlink(temporary.c_str());
-        return fail(exit_code::failure, "{} cannot be replaced: {}", path.string(), std::strerror(failed));
-    }
+    std::error_code ignored;
+    fs::create_directories(folder, ignored);
+    replacement next(path);
+    int problem = next.problem();
+    if (!problem && ::fchmod(next.fd().get(), mode))
+        problem = errno;
+    if (!problem)
+        problem = write_whole(next.fd(), text);
+    if (problem)
+        return fail(exit_code::failure, "{} cannot be written: {}", next.temporary(), std::strerror(problem));
+    if ((problem = next.commit()))
+        return fail(exit_code::failure, "{} cannot be replaced: {}", path.string(), std::strerror(problem));
     const OwnedFd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!opened || ::fsync(opened.get()))
         return fail(exit_code::failure, "{} cannot be synchronised: {}", folder.string(),

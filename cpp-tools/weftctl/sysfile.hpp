@@ -3,6 +3,7 @@
 #pragma once
 
 #include "result.hpp"
+#include <fd.hpp>
 
 #include <charconv>
 #include <filesystem>
@@ -33,6 +34,30 @@ template <typename Number>
 /// A field of an NVMe controller's address attribute ("traddr=10.0.0.1,trsvcid=4420"); empty if it is
 /// missing.
 [[nodiscard]] std::string address_field(const std::string& address, const std::string& name);
+
+/// A new file, of mode 0600, that takes the place of another in one step. Without commit() the destructor
+/// removes it.
+class replacement
+{
+public:
+    explicit replacement(std::filesystem::path path);
+    replacement(const replacement&) = delete;
+    replacement& operator=(const replacement&) = delete;
+    ~replacement();
+
+    [[nodiscard]] int problem() const noexcept { return problem_; } ///< errno, where it cannot be made
+    [[nodiscard]] const OwnedFd& fd() const noexcept { return fd_; }
+    [[nodiscard]] const std::string& temporary() const noexcept { return temporary_; }
+    /// Returns 0 or an errno.
+    [[nodiscard]] int commit();
+
+private:
+    std::filesystem::path path_;
+    std::string temporary_;
+    OwnedFd fd_;
+    int problem_;
+    bool done_ = false;
+};
 
 /// Replaces a file; after a crash it has the old or the new content. Makes its folder.
 [[nodiscard]] result<void> replace_file(const std::filesystem::path& path, std::string_view text,
