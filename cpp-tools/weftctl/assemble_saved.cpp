@@ -60,6 +60,7 @@ private:
     [[nodiscard]] result<void> try_once();
     [[nodiscard]] result<member_set> find(const volume_status* assembled);
     [[nodiscard]] result<void> apply_settings(netlink& kernel) const;
+    void set_up(netlink& kernel);
     void add_paths(netlink& kernel, const volume_status& volume, const member_set& set);
 
     volume_file file_;
@@ -155,6 +156,16 @@ result<void> saved_assembly::apply_settings(netlink& kernel) const
     return {};
 }
 
+void saved_assembly::set_up(netlink& kernel)
+{
+    if (set_up_)
+        return;
+    const auto done = apply_settings(kernel);
+    set_up_ = done.has_value();
+    if (!done)
+        lacking_.push_back(done.error());
+}
+
 void saved_assembly::add_paths(netlink& kernel, const volume_status& volume, const member_set& set)
 {
     const auto forget = [&](const std::string& device) {
@@ -207,13 +218,9 @@ result<void> saved_assembly::try_once()
         return fail(exit_code::busy, "another volume called {} is assembled, {}", file_.name, before->uuid);
     up_ |= assembled && !dry_run_;
     // Also while no further path is there.
-    if (up_ && !set_up_) {
-        if (auto done = apply_settings(*kernel); done)
-            set_up_ = true;
-        else
-            lacking_.push_back(done.error());
-    }
-    const bool tried = up_;
+    const bool was_up = up_;
+    if (was_up)
+        set_up(*kernel);
     if (!wanted_.empty()) {
         reached_ = links_.reach(wanted_);
         const auto set = find(assembled ? &*before : nullptr);
@@ -231,11 +238,9 @@ result<void> saved_assembly::try_once()
             return std::unexpected(volume.error());
         add_paths(*kernel, *volume, *set);
     }
-    if (set_up_ || tried)
-        return {};
-    auto done = apply_settings(*kernel);
-    set_up_ = done.has_value();
-    return done;
+    if (!was_up)
+        set_up(*kernel);
+    return {};
 }
 
 result<void> saved_assembly::attempt()
@@ -285,7 +290,7 @@ result<std::vector<action>> assemble_saved(const std::string& name, const assemb
             complain("weftctl: volume {} is {}: {}\n", name,
                      assembly.is_up() ? "assembled, but not whole" : "awaited", reason);
         told = reason;
-        if (!wait_milliseconds(delay))
+        if (!wait_for(delay))
             return std::unexpected(interruption());
         // The user waits for the volume, but not for a further path.
         delay =

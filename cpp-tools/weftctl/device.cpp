@@ -393,9 +393,7 @@ bool is_away(const fs::path& entry)
     // The disk of several controllers belongs to their subsystem.
     bool any = false;
     for (const auto& child : fs::directory_iterator(disk / "device", failed))
-        if (const auto state = child.path().filename().string().starts_with("nvme")
-                                   ? read_text(child.path() / "state")
-                                   : std::nullopt) {
+        if (const auto state = read_text(child.path() / "state")) {
             if (*state == "live")
                 return false;
             any = true;

@@ -124,13 +124,7 @@ bool poll_unless_signalled(pollfd* events, nfds_t count, const timespec* timeout
 
 } // namespace
 
-bool wait_seconds(unsigned int seconds) noexcept
-{
-    const timespec time{static_cast<std::time_t>(seconds), 0};
-    return poll_unless_signalled(nullptr, 0, &time);
-}
-
-bool wait_milliseconds(std::chrono::milliseconds time) noexcept
+bool wait_for(std::chrono::milliseconds time) noexcept
 {
     const timespec until{static_cast<std::time_t>(time.count() / 1000), time.count() % 1000 * 1000000};
     return poll_unless_signalled(nullptr, 0, &until);

@@ -26,12 +26,11 @@ void end_waits_at_signals();
 /// Has one come since?
 [[nodiscard]] bool a_signal_came() noexcept;
 /// Waits after end_waits_at_signals(). Returns false if a signal came.
-[[nodiscard]] bool wait_seconds(unsigned int seconds) noexcept;
-[[nodiscard]] bool wait_milliseconds(std::chrono::milliseconds time) noexcept;
-/// The same as wait_readable(), in a program with other threads.
-[[nodiscard]] bool wait_readable_in_thread(int fd) noexcept;
+[[nodiscard]] bool wait_for(std::chrono::milliseconds time) noexcept;
 /// Waits until the descriptor can be read, or has an error. Returns false if a signal came.
 [[nodiscard]] bool wait_readable(int fd) noexcept;
+/// The same, in a program with other threads.
+[[nodiscard]] bool wait_readable_in_thread(int fd) noexcept;
 
 /// The failure of a verb that a signal ended.
 [[nodiscard]] error interruption();

@@ -98,7 +98,7 @@ result<exit_code> run_one(const verb_options& options, renderer& out)
         // Once it is assembled, another try would only say so.
         if (!actions.empty() || !may_mend_itself(done.error()) || clock::now() >= deadline)
             return std::unexpected(done.error());
-        if (!wait_milliseconds(std::chrono::milliseconds(500)))
+        if (!wait_for(std::chrono::milliseconds(500)))
             return std::unexpected(interruption());
     }
     out.actions(actions);

@@ -48,7 +48,7 @@ result<exit_code> run_status(const status_options& options, renderer& out)
         if (!options.interval)
             return exit_code::ok;
         out.next();
-        if (!wait_seconds(options.interval))
+        if (!wait_for(std::chrono::seconds(options.interval)))
             return exit_code::ok;
     }
 }

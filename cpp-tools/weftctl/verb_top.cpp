@@ -35,7 +35,7 @@ result<exit_code> run_top(const top_options& options, renderer& out)
     if (!before)
         return std::unexpected(before.error());
     for (unsigned int shown = 0; !options.count || shown < options.count; shown++) {
-        if (!wait_seconds(options.interval))
+        if (!wait_for(std::chrono::seconds(options.interval)))
             break;
         auto after = take_samples(*kernel, options.volumes);
         if (!after)
