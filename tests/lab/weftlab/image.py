@@ -124,6 +124,17 @@ def emulator():
     return cache.get(f"qemu-{cache.key('qemu 1', packages)}", make) / "root"
 
 
+def fetch(base, work, script, files):
+    """Runs a script in a root filesystem, with the network, and moves files of the tree, by pattern, to `work`, by name."""
+    with overlay([base / "root"], work / "upper", work / "ovl", work / "mnt") as tree:
+        shutil.copy("/etc/resolv.conf", tree / "etc/resolv.conf")
+        cache.call(["chroot", tree, "sh", "-ec", script], work / "log")
+        for pattern, name in files.items():
+            shutil.move(next(tree.glob(pattern)), work / name)
+    for folder in ("upper", "ovl", "mnt"):
+        shutil.rmtree(work / folder)
+
+
 def promtool():
     """A folder with promtool, which checks metrics and alerts, from Debian 13's package."""
     base = rootfs("trixie")
@@ -135,12 +146,7 @@ def promtool():
 
     def make(work):
         cache.say("fetching promtool")
-        with overlay([base / "root"], work / "upper", work / "ovl", work / "mnt") as tree:
-            shutil.copy("/etc/resolv.conf", tree / "etc/resolv.conf")
-            cache.call(["chroot", tree, "sh", "-ec", script], work / "log")
-            shutil.move(tree / "tmp/usr/bin/promtool", work / "promtool")
-        for folder in ("upper", "ovl", "mnt"):
-            shutil.rmtree(work / folder)
+        fetch(base, work, script, {"tmp/usr/bin/promtool": "promtool"})
 
     return cache.get(f"promtool-{cache.key('promtool 1', script)}", make)
 

@@ -76,21 +76,15 @@ def source():
     """
 
     def make(work):
-        log = work / "log"
         cache.say(f"fetching the source of Linux {series}")
-        with image.overlay([base / "root"], work / "upper", work / "ovl", work / "mnt") as tree:
-            shutil.copy("/etc/resolv.conf", tree / "etc/resolv.conf")
-            try:
-                cache.call(["chroot", tree, "sh", "-ec", script], log)
-            except LabError as problem:
-                raise LabError(f"Debian's mirror has no kernel source that could be fetched: {problem}") from None
-            shutil.move(next((tree / "tmp/source/usr/src").glob("linux-source-*.tar.xz")), work / "linux.tar.xz")
-            shutil.move(tree / "tmp/version", work / "version")
+        try:
+            image.fetch(base, work, script, {"tmp/source/usr/src/linux-source-*.tar.xz": "linux.tar.xz",
+                                             "tmp/version": "version"})
+        except LabError as problem:
+            raise LabError(f"Debian's mirror has no kernel source that could be fetched: {problem}") from None
         got = (work / "version").read_text().strip()
         if not got.startswith(f"{version.split('+')[0]}-"):
             cache.say(f"the mirror no longer has the source of {version}; the lab's kernels are built of {got}")
-        for folder in ("upper", "ovl", "mnt"):
-            shutil.rmtree(work / folder)
 
     return cache.get(f"kernel-source-{cache.key('source 1', base.name, version)}", make)
 
