@@ -45,14 +45,18 @@ ok "a memory of many regions is registered for good" \
 	weft-memtest v verify pages --persistent --size=$((96 << 20))
 
 # --- A killed program: what QoS held of it, for half a minute, is not sent any more
+# kill_timed PID: took is how many seconds the program still lives.
+kill_timed() {
+	local start=$SECONDS
+	kill -9 "$1"
+	wait "$1" 2>/dev/null
+	took=$((SECONDS - start))
+}
 held() { [ "$(weftctl qos v --json | json '[.qos.members[].background.held] | add')" -gt 20 ]; }
 ok "background I/O is limited" weftctl qos v --background-max 1M/s
 weft-memtest v load pages --depth=512 --largest=262144 >/dev/null 2>&1 & loader=$!
 ok "commands on registered memory are held" until_true 20 held
-start=$SECONDS
-kill -9 $loader
-wait $loader 2>/dev/null
-took=$((SECONDS - start))
+kill_timed $loader
 if grep -q " io_uring_cmd_mark_cancelable" /proc/kallsyms; then
 	ok "a killed program is gone at once ($took s)" test "$took" -lt 8
 else
@@ -62,10 +66,7 @@ until_true 60 sh -c '! pgrep weft-memtest'
 weft-memtest v remove pages --depth=100 --largest=262144 >/dev/null 2>&1 & remover=$!
 ok "a program removes its memory, which waits for held commands" until_true 20 held
 sleep 1
-start=$SECONDS
-kill -9 $remover
-wait $remover 2>/dev/null
-took=$((SECONDS - start))
+kill_timed $remover
 ok "it is gone at once, too, when it is killed ($took s)" test "$took" -lt 8
 ok "it is not limited any more" weftctl qos v --off
 ok "registered memory, verified" weft-memtest v verify pages --count=12

@@ -7,7 +7,6 @@
 load_weft
 for n in 0 1 2; do make_null "b$n" 32; done
 copy_at=$((32 * 1048576 - 4096))
-put() { dd of=/dev/"$1" bs=4096 seek=$(($2 / 4096)) oflag=direct status=none; }
 weftctl create v /dev/b0 /dev/b1 --chunk 64K >/dev/null
 weftctl create other /dev/b2 --no-assemble >/dev/null
 uuid=$(status_of v .uuid)
@@ -17,26 +16,25 @@ weftctl save v >/dev/null
 
 # --- Refused
 refused "one that is assembled" 3 "/dev/b0 is in use" weftctl rename v w
-dd if=/dev/b0 of=/tmp/held bs=4096 skip=1 count=1 iflag=direct status=none
+get_block b0 4096 >/tmp/held
 weftctl stop v >/dev/null
-dd if=/dev/b0 of=/tmp/free bs=4096 skip=1 count=1 iflag=direct status=none
-put b0 4096 </tmp/held
+get_block b0 4096 >/tmp/free
+put_block b0 4096 </tmp/held
 refused "one that a host owns" 3 "owns; stop it there" weftctl rename v w
-put b0 4096 </tmp/free
-refused "a name that is none" 2 "character other than" weftctl rename v a/b
+put_block b0 4096 </tmp/free
+refused "a name with a slash" 2 "character other than" weftctl rename v a/b
 refused "the name of another volume" 3 "is called other" weftctl rename v other
 refused "the name that it has" 3 "is called v already" weftctl rename v v
 refused "one that is not there" 4 "no volume called nix" weftctl rename nix w
-head -c 4096 /dev/zero | put b1 $copy_at
+head -c 4096 /dev/zero | put_block b1 $copy_at
 refused "one with a damaged superblock" 5 "weftctl check --repair /dev/b1" weftctl rename v w
 weftctl check --repair /dev/b1 >/dev/null
-get() { dd if=/dev/"$1" bs=4096 skip=$(($2 / 4096)) count=1 iflag=direct status=none; }
-get b1 0 >/tmp/b1.sb
-for at in 0 $copy_at; do head -c 4096 /dev/zero | put b1 "$at"; done
+get_block b1 0 >/tmp/b1.sb
+for at in 0 $copy_at; do head -c 4096 /dev/zero | put_block b1 "$at"; done
 refused "one without all members" 4 "member 1 of 2 is missing" weftctl rename v w
-for at in 0 $copy_at; do get b0 0 | put b1 "$at"; done
+for at in 0 $copy_at; do get_block b0 0 | put_block b1 "$at"; done
 refused "one with a member twice" 5 "both say to be member 0" weftctl rename v w
-for at in 0 $copy_at; do put b1 "$at" </tmp/b1.sb; done
+for at in 0 $copy_at; do put_block b1 "$at" </tmp/b1.sb; done
 refused "no root" 7 "may not read" setpriv --reuid 1 --clear-groups weftctl rename v w
 names() { weftctl list --json | json '[.volumes[].name] | sort | join(" ")'; }
 ok "all superblocks are as they were" weftctl check v
@@ -60,13 +58,13 @@ ok "the volume is assembled from it" weftctl assemble w --saved
 ok "stopped" weftctl stop w
 
 # --- Interrupted between the members, and between the copies of one
-get b1 0 >/tmp/b1.sb
+get_block b1 0 >/tmp/b1.sb
 ok "renamed again" weftctl rename "$uuid" x
-for at in 0 $copy_at; do put b1 "$at" </tmp/b1.sb; done
+for at in 0 $copy_at; do put_block b1 "$at" </tmp/b1.sb; done
 refused "with two names it is not assembled" 5 "it calls the volume w, others call it x" weftctl assemble x
 ok "the same command goes on" weftctl rename "$uuid" x
 ok "it has its data" data_is x
-put b1 0 </tmp/b1.sb
+put_block b1 0 </tmp/b1.sb
 ok "by the old name, too" weftctl rename w x
 ok "all superblocks are good" weftctl check x
 ok "and there is its data" data_is x

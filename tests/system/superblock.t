@@ -35,8 +35,7 @@ sb() {
 	sys.stdout.buffer.write(b)
 	PY
 }
-put() { dd of=/dev/"$1" bs=4096 seek=$(($2 / 4096)) oflag=direct status=none; }
-whole() { for d in b0 b1; do put $d 0 </tmp/$d.sb; put $d $copy_at </tmp/$d.sb; done; }
+whole() { for d in b0 b1; do put_block $d 0 </tmp/$d.sb; put_block $d $copy_at </tmp/$d.sb; done; }
 flip() { # DEVICE BYTE: one bit
 	python3 -c 'import os, sys, mmap
 f = os.open("/dev/" + sys.argv[1], os.O_RDWR | os.O_DIRECT); at = int(sys.argv[2]); m = mmap.mmap(-1, 4096)
@@ -93,7 +92,7 @@ dd if=/dev/urandom of=/dev/b0 bs=4096 seek=1 count=2 oflag=direct status=none
 ok "the copy of a former member 0 is wiped" weftctl wipe /dev/b0
 ok "and nothing else" sh -c "blkid -p /dev/b0 | grep -q swap && ! cmp -s -n 8192 /dev/b0 /dev/zero 4096 0"
 whole
-for at in 4096 8192; do head -c 4096 /dev/zero | put b0 $at; done
+for at in 4096 8192; do head -c 4096 /dev/zero | put_block b0 $at; done
 # A RAID signature behind a superblock that is there still: DDF's is 257 sectors before the end.
 ddf() { printf '\xde\x11\xde\x11'; head -c 4092 /dev/zero; }
 put_ddf() { dd of="$1" bs=512 seek=$((65536 - 257)) oflag=direct status=none iflag=fullblock; }
@@ -141,7 +140,7 @@ whole
 # --- Each field impossible, in both copies, with a right checksum: straight to the kernel
 while read -r edit sentence; do
 	sb /tmp/b1.sb "$edit" >/tmp/edited
-	for at in 0 $copy_at; do put b1 "$at" </tmp/edited; done
+	for at in 0 $copy_at; do put_block b1 "$at" </tmp/edited; done
 	kernel_refuses "the kernel refuses $edit" "$sentence" /dev/b0 /dev/b1
 done <<-'EDITS'
 	b[0]=0 no weft superblock
@@ -173,11 +172,11 @@ is "the whole ones assemble" "$(raw_assemble /dev/b0 /dev/b1)" "done"
 weftctl stop v >/dev/null
 
 # --- Features
-for d in b0 b1; do for at in 0 $copy_at; do sb /tmp/$d.sb 'b[24]=1' | put $d "$at"; done; done
+for d in b0 b1; do for at in 0 $copy_at; do sb /tmp/$d.sb 'b[24]=1' | put_block $d "$at"; done; done
 refused "an unknown read-only feature refuses to write" 7 "--read-only" weftctl assemble v
 ok "and is read" weftctl assemble v --read-only
 weftctl stop v >/dev/null
-for d in b0 b1; do for at in 0 $copy_at; do sb /tmp/$d.sb 'b[16]=1' | put $d "$at"; done; done
+for d in b0 b1; do for at in 0 $copy_at; do sb /tmp/$d.sb 'b[16]=1' | put_block $d "$at"; done; done
 ok "an unknown compatible feature is no reason" weftctl assemble v
 weftctl stop v >/dev/null
 whole
@@ -192,24 +191,24 @@ weftctl assemble v >/dev/null
 record 4096 >/tmp/beat; record 8192 >/tmp/claim
 weftctl stop v >/dev/null
 weftctl assemble v >/dev/null
-put b0 4096 </tmp/beat
+put_block b0 4096 </tmp/beat
 ok "a late beat of an earlier assembly is written over" until_true 10 beats "$(sha256sum </tmp/beat)"
 sleep 1
 ok "and takes nothing back" until_true 10 is_now held
-put b0 8192 </tmp/claim
+put_block b0 8192 </tmp/claim
 ok "the claim of another assembly takes the volume" until_true 10 grep -q lost '/sys/block/weft!v/weft/ownership'
 dd if=/dev/zero of=/dev/weft/v bs=4k count=1 oflag=direct status=none 2>/dev/null
 is "writes fail" $? 1
 weftctl stop v >/dev/null
-for at in 4096 8192; do head -c 4096 /dev/zero | put b0 $at; done
+for at in 4096 8192; do head -c 4096 /dev/zero | put_block b0 $at; done
 weftctl assemble v >/dev/null
 log_mark
 # A beat that has just read the record writes over it.
-damaged() { head -c 4096 /dev/urandom | put b0 4096; sleep 1; is_now lost; }
+damaged() { head -c 4096 /dev/urandom | put_block b0 4096; sleep 1; is_now lost; }
 ok "a damaged record takes the volume as well" until_true 10 damaged
 ok "and is called so" log_says "the owner record is damaged"
 weftctl stop v >/dev/null
-for at in 4096 8192; do head -c 4096 /dev/zero | put b0 $at; done
+for at in 4096 8192; do head -c 4096 /dev/zero | put_block b0 $at; done
 # The former owner, before a reboot, had a slow heart: its lease is counted by that, not by ours.
 interval=/sys/module/weft/parameters/heartbeat_ms
 usual=$(cat $interval)
@@ -217,7 +216,7 @@ echo 1500 >$interval
 weftctl assemble v >/dev/null
 record 4096 >/tmp/beat; record 8192 >/tmp/claim
 weftctl stop v >/dev/null
-put b0 4096 </tmp/beat; put b0 8192 </tmp/claim
+put_block b0 4096 </tmp/beat; put_block b0 8192 </tmp/claim
 echo 100 >$interval
 begin=$(date +%s%N)
 ok "a volume whose owner had a slow heart is taken" weftctl assemble v
@@ -240,30 +239,30 @@ weftctl assemble v >/dev/null
 record 4096 >/tmp/held; record 8192 >/tmp/claim
 weftctl stop v >/dev/null
 record 4096 >/tmp/free
-put b0 4096 </tmp/held
+put_block b0 4096 </tmp/held
 refused "a member other than 0 of a volume that is owned" 3 "owns; --force" weftctl wipe /dev/b1
-head -c 4096 /dev/zero | put b0 4096
-put b0 8192 </tmp/claim
+head -c 4096 /dev/zero | put_block b0 4096
+put_block b0 8192 </tmp/claim
 refused "whose record is lost, and its claim is not" 3 "owns; --force" weftctl wipe /dev/b1
-put b0 4096 </tmp/held
+put_block b0 4096 </tmp/held
 flip b0 4200
 refused "whose record is damaged" 3 "owner record is damaged" weftctl wipe /dev/b1
-put b0 4096 </tmp/held
+put_block b0 4096 </tmp/held
 for at in 0 $copy_at; do flip b1 $((at + 100)); done
 refused "that has no good superblock, so that its volume is not known" 3 "not known whether" weftctl wipe /dev/b1
 whole
-put b0 4096 </tmp/free
-for at in 0 $copy_at; do head -c 4096 /dev/zero | put b0 "$at"; done
+put_block b0 4096 </tmp/free
+for at in 0 $copy_at; do head -c 4096 /dev/zero | put_block b0 "$at"; done
 refused "whose member 0 is elsewhere" 3 "member 0 is not on this host" weftctl wipe /dev/b1
 whole
 ok "nothing was wiped" weftctl check v
 
 # --- A superblock that has the volume's UUID, and more members than the volume
 sb /tmp/b1.sb 'b[104:106]=struct.pack("<H",255); b[106:108]=struct.pack("<H",256)' >/tmp/edited
-for at in 0 $copy_at; do put b1 "$at" </tmp/edited; done
+for at in 0 $copy_at; do put_block b1 "$at" </tmp/edited; done
 ok "is listed" weftctl list
 refused "is not assembled" 5 "/dev/b1 disagrees with /dev/b0" weftctl assemble v
-for at in 0 $copy_at; do sb /tmp/b0.sb 'b[106:108]=struct.pack("<H",1)' | put b0 "$at"; done
+for at in 0 $copy_at; do sb /tmp/b0.sb 'b[106:108]=struct.pack("<H",1)' | put_block b0 "$at"; done
 ok "is listed behind one with fewer" weftctl list
 refused "nor behind that" 5 "disagrees with" weftctl assemble v
 whole

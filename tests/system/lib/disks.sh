@@ -23,6 +23,10 @@ remove_null() {
 	[ ! -L "/dev/$1" ] || rm "/dev/$1"
 }
 
+# put_block DEVICE BYTE: standard input becomes the 4 KiB there, past the page cache. get_block DEVICE BYTE prints them.
+put_block() { dd of=/dev/"$1" bs=4096 seek=$(($2 / 4096)) oflag=direct status=none; }
+get_block() { dd if=/dev/"$1" bs=4096 skip=$(($2 / 4096)) count=1 iflag=direct status=none; }
+
 # make_loop NAME MIB [OPTION...]: makes a loop device with the link /dev/NAME.
 make_loop() {
 	local name=$1 mib=$2
