@@ -566,7 +566,7 @@ static int weft_nl_controller_create(struct weft_nl_job *job, struct weft_why *w
 				     sizeof(name), why);
 	if (ret)
 		return ret;
-	/* Who asked for it is gone, so nobody would disconnect it. */
+	/* The caller has left, and would not disconnect it. */
 	if (completion_done(&job->left)) {
 		weft_controller_delete(controller->transport, name, why);
 		return -ECANCELED;
