@@ -85,7 +85,11 @@ int weft_rdma_command(struct request_queue *q, struct nvme_command *cmd,
 		ret = weft_rq_map_kern(rq, data, len, GFP_NOIO);
 	if (ret)
 		goto out_free;
+	if (queue)
+		weft_rdma_queue_set_connect(queue, rq);
 	blk = queue && queue->poll ? weft_execute_polled(rq, queue) : blk_execute_rq(rq, false);
+	if (queue)
+		weft_rdma_queue_set_connect(queue, NULL);
 	pdu = blk_mq_rq_to_pdu(rq);
 	ret = pdu->status & WEFT_STATUS_CODE ? pdu->status : 0;
 	/* It was refused before it was sent. */

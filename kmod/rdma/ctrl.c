@@ -127,6 +127,7 @@ static struct weft_rdma_ctrl *weft_rdma_ctrl_alloc(const struct weft_controller_
 	for (i = 0; i < ctrl->max_queues; i++) {
 		mutex_init(&ctrl->queues[i].lock);
 		spin_lock_init(&ctrl->queues[i].poll_lock);
+		spin_lock_init(&ctrl->queues[i].connect_lock);
 	}
 	ctrl->instance = ida_alloc(&weft_rdma_instances, GFP_KERNEL);
 	if (ctrl->instance < 0) {

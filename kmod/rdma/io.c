@@ -111,6 +111,7 @@ static __always_inline void weft_slot_done(struct weft_rdma_queue *queue,
 static void weft_queue_wc_failed(struct weft_rdma_queue *queue, struct ib_wc *wc,
 				 const char *what)
 {
+	weft_rdma_queue_lost(queue);
 	if (weft_queue_aside(queue))
 		return;
 	if (wc->status != IB_WC_WR_FLUSH_ERR)

@@ -43,6 +43,38 @@ static const char *weft_cm_event_text(int event)
 	}
 }
 
+/**
+ * weft_rdma_queue_set_connect() - say which request connects a queue
+ * @queue: its connection is established
+ * @rq: its Connect, which is sent next, or NULL: it has ended, and is not freed yet
+ *
+ * Context: process context.
+ */
+void weft_rdma_queue_set_connect(struct weft_rdma_queue *queue, struct request *rq)
+{
+	spin_lock_irq(&queue->connect_lock);
+	queue->connect = rq;
+	spin_unlock_irq(&queue->connect_lock);
+}
+
+/**
+ * weft_rdma_queue_lost() - let the Connect of a queue time out now
+ * @queue: its connection has ended, or a work request failed
+ *
+ * No answer can come. Nothing happens if no Connect is in flight.
+ *
+ * Context: any.
+ */
+void weft_rdma_queue_lost(struct weft_rdma_queue *queue)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&queue->connect_lock, flags);
+	if (queue->connect)
+		blk_abort_request(queue->connect);
+	spin_unlock_irqrestore(&queue->connect_lock, flags);
+}
+
 /* Context: the CM's. Wakes the waiter, or begins recovery if there is none. */
 static int weft_rdma_cm_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
@@ -73,9 +105,13 @@ static int weft_rdma_cm_handler(struct rdma_cm_id *id, struct rdma_cm_event *eve
 	case RDMA_CM_EVENT_DISCONNECTED:
 	case RDMA_CM_EVENT_ADDR_CHANGE:
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		/* This host has ended it: weft_rdma_queue_stop(). */
+		if (!test_bit(WEFT_QUEUE_STARTED, &queue->flags))
+			return 0;
 		WRITE_ONCE(queue->cm_status, -ECONNRESET);
 		/* Pairs with weft_queue_set_live(): one of the two sees the other. */
 		smp_mb();
+		weft_rdma_queue_lost(queue);
 		if (weft_queue_aside(queue))
 			break;
 		/* Read when the association is up, where that is not the case yet. */
@@ -408,13 +444,14 @@ int weft_rdma_queue_start(struct weft_rdma_queue *queue, struct weft_why *why)
 			goto out_destroy_qp;
 		}
 	}
+	set_bit(WEFT_QUEUE_STARTED, &queue->flags);
 	ret = weft_queue_ask(queue, why);
 	if (ret)
 		goto out_destroy_qp;
-	set_bit(WEFT_QUEUE_STARTED, &queue->flags);
 	return 0;
 
 out_destroy_qp:
+	clear_bit(WEFT_QUEUE_STARTED, &queue->flags);
 	/* The receives are flushed to handlers that must still be there. */
 	ib_drain_qp(queue->qp);
 	rdma_destroy_qp(queue->cm_id);

@@ -159,6 +159,8 @@ struct weft_rdma_recv {
  * @background: carries the background I/O of this one, or NULL. Changes while the
  *	association or the queues for peer memory are set up; some requests may read it then
  * @poll_lock: one poller at a time
+ * @connect_lock: protects @connect
+ * @connect: its Connect, while that is in flight
  * @sent: SENDs of commands on memory that is registered for good
  * @left: of these, so many have left the send queue, as far as is known
  * @signal_mask: one of so many more has a completion, see weft_queue_signals()
@@ -192,6 +194,8 @@ struct weft_rdma_queue {
 	bool			for_background;
 	struct weft_rdma_queue	*background;
 	spinlock_t		poll_lock;	/* one poller at a time */
+	spinlock_t		connect_lock;	/* the next */
+	struct request		*connect;
 	DECLARE_BITMAP(claimed, WEFT_RDMA_QUEUE_MAX);
 	u32			signal_mask;
 	atomic_t		sent ____cacheline_aligned_in_smp;
@@ -730,6 +734,8 @@ int weft_rdma_queue_wait(struct weft_rdma_queue *queue, struct weft_why *why);
 void weft_rdma_queue_stop(struct weft_rdma_queue *queue);
 void weft_rdma_queue_free(struct weft_rdma_queue *queue);
 int weft_rdma_queue_poll(struct weft_rdma_queue *queue);
+void weft_rdma_queue_set_connect(struct weft_rdma_queue *queue, struct request *rq);
+void weft_rdma_queue_lost(struct weft_rdma_queue *queue);
 
 /* io.c */
 blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd);

@@ -61,6 +61,11 @@ static int weft_refuse_status(struct weft_why *why, int status, const char *what
 			   status);
 }
 
+static int weft_refuse_lost(const struct weft_rdma_queue *queue, struct weft_why *why)
+{
+	return weft_refuse(why, -ECONNRESET, "queue %u: the target ended the connection", queue->id);
+}
+
 static int weft_fabrics_connect(struct weft_rdma_queue *queue, struct weft_why *why)
 {
 	struct weft_rdma_ctrl *ctrl = queue->ctrl;
@@ -82,6 +87,9 @@ static int weft_fabrics_connect(struct weft_rdma_queue *queue, struct weft_why *
 				BLK_MQ_REQ_RESERVED | BLK_MQ_REQ_NOWAIT,
 				queue->index ? queue : NULL);
 	kfree(data);
+	/* It timed out because its connection had ended. */
+	if (ret > 0 && (ret & WEFT_STATUS_HOST) && READ_ONCE(queue->cm_status) == -ECONNRESET)
+		return weft_refuse_lost(queue, why);
 	if (ret)
 		return weft_refuse_status(why, ret, "Connect");
 	if (le32_to_cpu(result.u32) & WEFT_CONNECT_AUTH) {
@@ -308,10 +316,7 @@ static int weft_queue_set_live(struct weft_rdma_queue *queue, struct weft_why *w
 	if (!connected)
 		return weft_refuse(why, -ETIMEDOUT, "queue %u: the target answers too late",
 				   queue->id);
-	if (ended)
-		return weft_refuse(why, -ECONNRESET, "queue %u: the target ended the connection",
-				   queue->id);
-	return 0;
+	return ended ? weft_refuse_lost(queue, why) : 0;
 }
 
 static int weft_queue_start_admin(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
@@ -426,9 +431,6 @@ static int weft_queue_finish_io(struct weft_rdma_queue *queue, struct weft_why *
 		ret = weft_fabrics_connect(queue, why);
 	if (!ret)
 		ret = weft_queue_set_live(queue, why);
-	/* Connect timed out because its connection had ended. */
-	if (ret == -ETIMEDOUT && READ_ONCE(queue->cm_status) == -ECONNRESET)
-		ret = -ECONNRESET;
 	return ret;
 }
 
