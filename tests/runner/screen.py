@@ -9,6 +9,8 @@ from .result import FAILED, PASSED, SKIPPED, counts
 
 # Without a terminal: one line in so many seconds.
 LINE_SECONDS = 30
+# The last lines of a failure that the summary repeats.
+_DETAIL_LINES = 10
 
 
 def minutes(seconds):
@@ -88,6 +90,12 @@ class Screen:
             self._print("Failed:")
             for name, sentence in failures:
                 self._print(f"  {name}: {sentence}")
+            # A log that is cut has its end: so the first failure of each job is there with its reason.
+            for job in jobs:
+                first = next((r for r in job.results if r.outcome == FAILED), None)
+                if first and first.detail.strip():
+                    lines = first.detail.strip().splitlines()[-_DETAIL_LINES:]
+                    self._print("\n   ".join([f"{job.name}: {first.sentence}:", *lines]))
         if not finished:
             left = [job.name for job in run.jobs.values() if not job.results]
             self._print(f"Interrupted: {len(left)} jobs did not end.")
