@@ -48,6 +48,7 @@
  * BLK_STS_AGAIN, or that cannot be split with REQ_NOWAIT. There they may wait.
  */
 #include "qos.h"
+#include "stock.h"
 
 #include <linux/timekeeping.h>
 #include <trace/events/block.h>
@@ -94,35 +95,7 @@ struct weft_io {
 
 static struct kmem_cache *weft_io_cache;
 
-/**
- * struct weft_io_stock - a CPU's cache of free struct weft_io
- * @head: the first to allocate; @private of each points to the next. Only tasks use
- *	it, with preemption off: bios are submitted in process context
- * @freed: the last that was freed, likewise; any context adds to it. When @head is
- *	empty, all of them move there
- * @count: length of @freed
- *
- * Allocation and release cost 20 instructions per I/O here, and 300 in the slab
- * allocator. Only its own CPU uses it.
- */
-struct weft_io_stock {
-	struct weft_io	*head;
-	struct weft_io	*freed;
-	unsigned int	count;
-};
-
-#define WEFT_IO_STOCK_MAX	64
-
-static DEFINE_PER_CPU(struct weft_io_stock, weft_io_stocks);
-
-/* With preemption off. A bio that completes here meanwhile is counted at most once too little. */
-static noinline struct weft_io *weft_io_stock_refill(void)
-{
-	struct weft_io *io = this_cpu_xchg(weft_io_stocks.freed, NULL);
-
-	this_cpu_write(weft_io_stocks.count, 0);
-	return io;
-}
+static DEFINE_PER_CPU(struct weft_stock, weft_io_stock);
 
 /*
  * Never waits: the bios that hold the existing ones may be waiting for a path,
@@ -130,58 +103,7 @@ static noinline struct weft_io *weft_io_stock_refill(void)
  */
 static __always_inline struct weft_io *weft_io_alloc(void)
 {
-	struct weft_io *io;
-
-	/* A driver above this one may submit where it must not; its bio must not break others. */
-	if (unlikely(!in_task()))
-		return kmem_cache_alloc(weft_io_cache, GFP_NOWAIT | __GFP_NOWARN);
-	preempt_disable();
-	io = __this_cpu_read(weft_io_stocks.head);
-	if (unlikely(!io))
-		io = weft_io_stock_refill();
-	if (likely(io))
-		__this_cpu_write(weft_io_stocks.head, io->private);
-	preempt_enable();
-	return likely(io) ? io : kmem_cache_alloc(weft_io_cache, GFP_NOWAIT | __GFP_NOWARN);
-}
-
-static __always_inline void weft_io_free(struct weft_io *io)
-{
-	struct weft_io *last;
-
-	if (unlikely(this_cpu_read(weft_io_stocks.count) >= WEFT_IO_STOCK_MAX)) {
-		kmem_cache_free(weft_io_cache, io);
-		return;
-	}
-	this_cpu_inc(weft_io_stocks.count);
-	/* If this moves to another CPU in between, its last one differs, or is the same: both are right. */
-	do {
-		last = this_cpu_read(weft_io_stocks.freed);
-		io->private = last;
-	} while (this_cpu_cmpxchg(weft_io_stocks.freed, last, io) != last);
-}
-
-static void weft_io_stock_empty(struct weft_io *io)
-{
-	while (io) {
-		struct weft_io *next = io->private;
-
-		kmem_cache_free(weft_io_cache, io);
-		io = next;
-	}
-}
-
-static void weft_io_stocks_empty(void)
-{
-	int cpu;
-
-	for_each_possible_cpu(cpu) {
-		struct weft_io_stock *stock = per_cpu_ptr(&weft_io_stocks, cpu);
-
-		weft_io_stock_empty(stock->head);
-		weft_io_stock_empty(stock->freed);
-		*stock = (struct weft_io_stock) {};
-	}
+	return weft_stock_alloc(&weft_io_stock, weft_io_cache, GFP_NOWAIT | __GFP_NOWARN);
 }
 
 static bool weft_op_is_range(const struct bio *bio)
@@ -277,7 +199,7 @@ static void weft_end_io(struct bio *bio)
 	}
 	if (io->flags & WEFT_IO_ACCOUNTED)
 		weft_acct_end(io->bdev, io->sectors, bio_op(bio), io->start);
-	weft_io_free(io);
+	weft_stock_free(&weft_io_stock, weft_io_cache, io);
 	weft_bio_end_before(bio, end_io, private);
 	/* The volume may be freed after this, see weft_volume_drain(). */
 	this_cpu_dec(*vol->in_flight);
@@ -640,6 +562,6 @@ int __init weft_bio_init(void)
 
 void weft_bio_exit(void)
 {
-	weft_io_stocks_empty();
+	weft_stock_empty(&weft_io_stock, weft_io_cache);
 	kmem_cache_destroy(weft_io_cache);
 }

@@ -40,8 +40,8 @@ static int weft_mem_open(struct inode *inode, struct file *file)
 	mf->may_feed = ns_capable_noaudit(&init_user_ns, CAP_SYS_NICE) ||
 		       ns_capable_noaudit(&init_user_ns, CAP_SYS_ADMIN);
 	weft_mem_mark_init(mf);
-	xa_init_flags(&mf->memories, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
-	xa_init_flags(&mf->targets, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
+	weft_mem_registry_init(&mf->memories);
+	weft_mem_registry_init(&mf->targets);
 	file->private_data = mf;
 	return 0;
 }

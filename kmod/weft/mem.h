@@ -113,6 +113,29 @@ struct weft_mem_mark {
 };
 
 /**
+ * struct weft_mem_ref - reference count of a memory or a target
+ * @count: one reference for each command, and one until it is killed
+ * @gone: completed when the last reference is dropped
+ */
+struct weft_mem_ref {
+	struct percpu_ref	count;
+	struct completion	gone;
+};
+
+/* Ids below are found without a walk through the tree. Most files have one target and few memories. */
+#define WEFT_MEM_FIRST_IDS	16
+
+/**
+ * struct weft_mem_registry - memories or targets by id; ids begin with 1
+ * @all: all of them; its lock protects @first, too
+ * @first: those with ids below WEFT_MEM_FIRST_IDS; read under RCU
+ */
+struct weft_mem_registry {
+	struct xarray		all;
+	struct weft_mem_ref	*first[WEFT_MEM_FIRST_IDS];
+};
+
+/**
  * struct weft_mem_file - an open file of a device
  * @node: the device
  * @vol: the volume; valid while the file has a memory or a target
@@ -139,8 +162,8 @@ struct weft_mem_file {
 	struct address_space	*mapping;
 	u32			block;
 	bool			may_feed;
-	struct xarray		memories;
-	struct xarray		targets;
+	struct weft_mem_registry memories;
+	struct weft_mem_registry targets;
 	atomic_t		in_flight;
 	atomic_t		bounced;
 	fl_owner_t		owner;
@@ -151,16 +174,6 @@ struct weft_mem_file {
 	spinlock_t		marks_lock;	/* @marks; also taken in interrupts */
 	struct list_head	marks;
 	struct work_struct	mark_work;
-};
-
-/**
- * struct weft_mem_ref - reference count of a memory or a target
- * @count: one reference for each command, and one until it is killed
- * @gone: completed when the last reference is dropped
- */
-struct weft_mem_ref {
-	struct percpu_ref	count;
-	struct completion	gone;
 };
 
 /**
@@ -269,6 +282,10 @@ void weft_mem_sum(struct weft_mem_bytes __percpu *bytes, u64 *sum);
 int weft_mem_ref_init(struct weft_mem_ref *ref);
 void weft_mem_ref_kill(struct weft_mem_ref *ref);
 void weft_mem_ref_wait(struct weft_mem_ref *ref, struct weft_mem_file *mf);
+void weft_mem_registry_init(struct weft_mem_registry *registry);
+int weft_mem_registry_add(struct weft_mem_registry *registry, struct weft_mem_ref *ref, u32 *id,
+			  u32 max);
+void *weft_mem_registry_remove(struct weft_mem_registry *registry, u32 id);
 
 /* mem_mark.c */
 int weft_mem_mark_module_init(void);

@@ -15,6 +15,7 @@
 struct workqueue_struct *weft_mem_wq;
 /* Of struct weft_mem_io. */
 struct kmem_cache *weft_mem_io_cache;
+DEFINE_PER_CPU(struct weft_stock, weft_mem_io_stock);
 
 /**
  * weft_mem_unbounce() - undo weft_mem_bounce(), also after it failed
@@ -40,7 +41,7 @@ WEFT_URING_TW(weft_mem_io_done)
 	int ret = io->error ?: io->length - io->beyond;
 
 	atomic_dec(&io->mf->in_flight);
-	kmem_cache_free(weft_mem_io_cache, io);
+	weft_mem_io_free(io);
 	weft_uring_tw_done(cmd, ret);
 }
 
@@ -112,5 +113,6 @@ int weft_mem_cmd_init(void)
 void weft_mem_cmd_exit(void)
 {
 	destroy_workqueue(weft_mem_wq);
+	weft_stock_empty(&weft_mem_io_stock, weft_mem_io_cache);
 	kmem_cache_destroy(weft_mem_io_cache);
 }

@@ -16,6 +16,7 @@
 #include "mem_part.h"
 
 #include <linux/ioprio.h>
+#include <linux/nospec.h>
 
 /*
  * Limits of a command that is submitted without waiting: copied bytes, and
@@ -40,10 +41,14 @@ static noinline int weft_mem_io_clean(struct weft_mem_io *io)
 }
 
 /* Find a memory or a target by id and take a reference. Under RCU. */
-static inline void *weft_mem_find(struct xarray *registered, u32 id)
+static inline void *weft_mem_find(struct weft_mem_registry *registry, u32 id)
 {
-	struct weft_mem_ref *ref = xa_load(registered, id);
+	struct weft_mem_ref *ref;
 
+	if (likely(id < WEFT_MEM_FIRST_IDS))
+		ref = READ_ONCE(registry->first[array_index_nospec(id, WEFT_MEM_FIRST_IDS)]);
+	else
+		ref = xa_load(&registry->all, id);
 	return ref && weft_mem_get(ref) ? ref : NULL;
 }
 
@@ -185,14 +190,18 @@ static noinline void weft_mem_classify(struct weft_mem_io *io, u32 flags)
 /* Returns NULL if there is no memory. */
 static struct weft_mem_io *weft_mem_io_alloc(struct weft_mem_file *mf, struct io_uring_cmd *cmd)
 {
-	struct weft_mem_io *io = kmem_cache_zalloc(weft_mem_io_cache, GFP_KERNEL);
+	struct weft_mem_io *io = weft_stock_alloc(&weft_mem_io_stock, weft_mem_io_cache, GFP_KERNEL);
 
 	if (unlikely(!io))
 		return NULL;
 	io->cmd = cmd;
 	io->mf = mf;
-	io->class = WEFT_IO_CLASS_NONE;
 	atomic_set(&io->remaining, 1);
+	memset_startat(io, 0, target);
+	io->mark.state = WEFT_MEM_MARK_NONE;
+	io->class = WEFT_IO_CLASS_NONE;
+	io->background = false;
+	io->ioprio = 0;
 	return io;
 }
 
@@ -290,7 +299,7 @@ int weft_mem_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 
 out_free:
 	weft_mem_io_release(io);
-	kmem_cache_free(weft_mem_io_cache, io);
+	weft_mem_io_free(io);
 out_count:
 	atomic_dec(&mf->in_flight);
 	return ret;

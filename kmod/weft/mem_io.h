@@ -8,6 +8,7 @@
 
 #include "mem.h"
 #include "qos.h"
+#include "stock.h"
 
 #include <linux/pagemap.h>
 
@@ -21,15 +22,15 @@ struct weft_mem_io;
  * @io: the command
  * @member: the member
  * @list: in the node's held
+ * @lost_at: when its path was lost first, in jiffies
+ * @qos: holds it for its class
  * @late: until then its target may execute a copy of it whose path was lost, in
  *	jiffies; 0 if there is none
- * @error: it fails with that at @late; 0 if it is sent again
  * @since: when it began to wait, in jiffies; 0 if it does not wait
- * @losses: how often its path was lost while it was in flight
- * @lost_at: when that was first, in jiffies
- * @due: it has to be tried again before it gives up for lack of a path
  * @sent: when it was first sent, in nanoseconds
- * @qos: holds it for its class
+ * @error: it fails with that at @late; 0 if it is sent again
+ * @losses: how often its path was lost while it was in flight
+ * @due: it has to be tried again before it gives up for lack of a path
  * @classed: it is counted by weft_qos_begin()
  */
 struct weft_mem_part {
@@ -37,32 +38,25 @@ struct weft_mem_part {
 	struct weft_mem_io	*io;
 	struct weft_member	*member;
 	struct list_head	list;
-	unsigned long		late;
-	int			error;
-	unsigned long		since;
-	u32			losses;
 	unsigned long		lost_at;
+	struct weft_qos_item	qos;
+	/* Zero for a new part, from here on. */
+	unsigned long		late;
+	unsigned long		since;
+	u64			sent;
+	int			error;
+	u32			losses;
 	bool			due;
 	bool			classed;
-	u64			sent;
-	struct weft_qos_item	qos;
 };
 
 /**
  * struct weft_mem_io - a command in flight
  * @cmd: the command of io_uring
  * @mf: the file; the command keeps it open
- * @target: the target, with a reference
- * @memory: the memory, with a reference; NULL for a flush
- * @pages: bounce buffer in host pages, if the bytes are copied
- * @page_count: number of @pages
- * @bounced: pages of it that are counted in @mf
  * @remaining: with bios: bios in flight, plus one while they are submitted.
  *	With parts: parts in flight, plus one while the last is not submitted
- * @error: one of the errors, as a negative errno
  * @mark: io_uring is told when a part of it is held, here or for its class
- * @cancelled: when io_uring cancelled it because its submitter exits, in
- *	jiffies; 0 if it did not
  * @op: read or write; a flush is a write without a memory
  * @class: its class, if classes are told apart
  * @background: its parts are background I/O
@@ -70,22 +64,23 @@ struct weft_mem_part {
  * @at: offset in the memory
  * @offset: offset in the target
  * @length: in bytes
- * @beyond: so many of them are beyond the end of a file, and not in the result
  * @work: after a read, copies from @pages; after a write, drops cached pages
  * @first: its first part; most commands have only one
+ * @target: the target, with a reference
+ * @memory: the memory, with a reference; NULL for a flush
+ * @pages: bounce buffer in host pages, if the bytes are copied
+ * @cancelled: when io_uring cancelled it because its submitter exits, in
+ *	jiffies; 0 if it did not
+ * @page_count: number of @pages
+ * @bounced: pages of it that are counted in @mf
+ * @error: one of the errors, as a negative errno
+ * @beyond: so many of its bytes are beyond the end of a file, and not in the result
  */
 struct weft_mem_io {
 	struct io_uring_cmd		*cmd;
 	struct weft_mem_file		*mf;
-	struct weft_mem_target_ref	*target;
-	struct weft_memory		*memory;
-	struct page			**pages;
-	u32				page_count;
-	u32				bounced;
 	atomic_t			remaining;
-	int				error;
 	struct weft_mem_mark		mark;
-	unsigned long			cancelled;
 	enum req_op			op;
 	u8				class;
 	bool				background;
@@ -93,9 +88,17 @@ struct weft_mem_io {
 	u64				at;
 	u64				offset;
 	u32				length;
-	u32				beyond;
 	struct work_struct		work;
 	struct weft_mem_part		first;
+	/* Zero for a new command, from here on. */
+	struct weft_mem_target_ref	*target;
+	struct weft_memory		*memory;
+	struct page			**pages;
+	unsigned long			cancelled;
+	u32				page_count;
+	u32				bounced;
+	int				error;
+	u32				beyond;
 };
 
 /* Map an offset of the target to the volume. */
@@ -108,6 +111,7 @@ static inline struct weft_run weft_mem_run(const struct weft_mem_io *io, u64 off
 
 /* mem_cmd.c */
 extern struct kmem_cache *weft_mem_io_cache;
+DECLARE_PER_CPU(struct weft_stock, weft_mem_io_stock);
 WEFT_URING_TW(weft_mem_io_done);
 void weft_mem_unbounce(struct weft_mem_io *io);
 int weft_mem_io_invalidate(struct weft_mem_io *io);
@@ -118,6 +122,12 @@ void weft_mem_io_mark(struct weft_mem_io *io);
 int weft_mem_bounce(struct weft_mem_io *io);
 void weft_mem_submit_bios(struct weft_mem_io *io, bool may_wait);
 void weft_mem_submit_flush(struct weft_mem_io *io);
+
+/* Context: any. */
+static __always_inline void weft_mem_io_free(struct weft_mem_io *io)
+{
+	weft_stock_free(&weft_mem_io_stock, weft_mem_io_cache, io);
+}
 
 /* Drop the references early: the submitter itself may wait for them. */
 static inline void weft_mem_io_release(struct weft_mem_io *io)

@@ -287,7 +287,7 @@ static bool weft_mem_part_cut(struct weft_mem_part *part)
 
 	if (likely(part->op.length <= piece))
 		return true;
-	rest = kmem_cache_zalloc(weft_mem_part_cache, GFP_NOIO);
+	rest = kmem_cache_alloc(weft_mem_part_cache, GFP_NOIO);
 	if (!rest)
 		return false;
 	*rest = *part;
@@ -339,12 +339,12 @@ void weft_mem_held_work(struct work_struct *work)
  * @io: the command
  *
  * Context: process context.
- * Return: the part, zeroed; NULL if there is no memory. Then the submitter's count
+ * Return: the part, not initialized; NULL if there is no memory. Then the submitter's count
  * in @io->remaining has been dropped, and the command may be gone.
  */
 struct weft_mem_part *weft_mem_part_another(struct weft_mem_io *io)
 {
-	struct weft_mem_part *part = kmem_cache_zalloc(weft_mem_part_cache, GFP_KERNEL);
+	struct weft_mem_part *part = kmem_cache_alloc(weft_mem_part_cache, GFP_KERNEL);
 
 	if (!part) {
 		WRITE_ONCE(io->error, -ENOMEM);

@@ -54,6 +54,7 @@ static __always_inline u32 weft_mem_submit_part(struct weft_mem_io *io, u32 done
 	}
 	run.length = min(run.length, (u64)weft_map_contiguous(&vol->map, sector) << SECTOR_SHIFT);
 	length = min3(run.length, (u64)left, (u64)READ_ONCE(memory->piece));
+	memset_startat(part, 0, late);
 	part->io = io;
 	part->member = vol->members[place.member];
 	part->op.done = weft_mem_part_done;

@@ -148,3 +148,60 @@ void weft_mem_sum(struct weft_mem_bytes __percpu *bytes, u64 *sum)
 		for (i = 0; i < WEFT_MEM_ROUTES; i++)
 			sum[i] += READ_ONCE(per_cpu_ptr(bytes, cpu)->route[i]);
 }
+
+/**
+ * weft_mem_registry_init() - initialize a registry
+ * @registry: of a file; free it by xa_destroy() of @all
+ */
+void weft_mem_registry_init(struct weft_mem_registry *registry)
+{
+	xa_init_flags(&registry->all, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
+	memset(registry->first, 0, sizeof(registry->first));
+}
+
+/**
+ * weft_mem_registry_add() - give a memory or a target an id
+ * @registry: the file's
+ * @ref: of the memory or target; another thread may remove it when this returns
+ * @id: set
+ * @max: greatest id
+ *
+ * Context: process context, may sleep.
+ * Return: 0, or -EBUSY if all ids are in use, or -ENOMEM.
+ */
+int weft_mem_registry_add(struct weft_mem_registry *registry, struct weft_mem_ref *ref, u32 *id,
+			  u32 max)
+{
+	int ret;
+
+	xa_lock(&registry->all);
+	ret = __xa_alloc(&registry->all, id, ref, XA_LIMIT(1, max), GFP_KERNEL);
+	if (!ret && *id < WEFT_MEM_FIRST_IDS) {
+		/* The lookup reads what @ref is part of; its address dependency orders that. */
+		smp_store_release(&registry->first[*id], ref);
+	}
+	xa_unlock(&registry->all);
+	return ret;
+}
+
+/**
+ * weft_mem_registry_remove() - take an id back
+ * @registry: the file's
+ * @id: the id
+ *
+ * Lookups under RCU may still find what it was of until a grace period is over.
+ *
+ * Context: process context.
+ * Return: the memory or target that had it, or NULL.
+ */
+void *weft_mem_registry_remove(struct weft_mem_registry *registry, u32 id)
+{
+	void *ref;
+
+	xa_lock(&registry->all);
+	ref = __xa_erase(&registry->all, id);
+	if (id < WEFT_MEM_FIRST_IDS)
+		WRITE_ONCE(registry->first[id], NULL);
+	xa_unlock(&registry->all);
+	return ref;
+}

@@ -343,7 +343,7 @@ int weft_memory_register(struct weft_mem_file *mf, struct weft_mem_register *req
 	if (ret)
 		return ret;
 	/* Require a target first: pinned memory is a shared cost. */
-	if (xa_empty(&mf->targets))
+	if (xa_empty(&mf->targets.all))
 		return weft_refuse(why, -EACCES,
 				   "no target was handed in yet that this memory could be used with");
 	ret = weft_mem_use(mf);
@@ -374,10 +374,9 @@ int weft_memory_register(struct weft_mem_file *mf, struct weft_mem_register *req
 		goto out_free;
 	mem->moved = &mem->bytes->route[mem->route];
 	mem->moved_all = &mf->node->bytes->route[mem->route];
-	/* After xa_alloc() another thread may unregister it. */
+	/* After it has an id, another thread may unregister it. */
 	req->route = mem->route;
-	ret = xa_alloc(&mf->memories, &req->id, mem, XA_LIMIT(1, WEFT_MEM_MEMORIES_MAX),
-		       GFP_KERNEL);
+	ret = weft_mem_registry_add(&mf->memories, &mem->ref, &req->id, WEFT_MEM_MEMORIES_MAX);
 	if (ret) {
 		weft_refuse(why, ret, "a file has at most %u memories", WEFT_MEM_MEMORIES_MAX);
 		goto out_ref;
@@ -404,7 +403,7 @@ out_free:
  */
 int weft_memory_unregister(struct weft_mem_file *mf, u32 id)
 {
-	struct weft_memory *mem = xa_erase(&mf->memories, id);
+	struct weft_memory *mem = weft_mem_registry_remove(&mf->memories, id);
 
 	if (!mem)
 		return -ENOENT;
@@ -425,9 +424,9 @@ void weft_memory_unregister_all(struct weft_mem_file *mf)
 	unsigned long id;
 	bool any = false;
 
-	xa_for_each(&mf->memories, id, mem)
+	xa_for_each(&mf->memories.all, id, mem)
 		weft_mem_ref_kill(&mem->ref);
-	xa_for_each(&mf->memories, id, mem) {
+	xa_for_each(&mf->memories.all, id, mem) {
 		weft_mem_ref_wait(&mem->ref, mf);
 		weft_peers_stop(mem);
 		if (mem->peer)
@@ -435,11 +434,11 @@ void weft_memory_unregister_all(struct weft_mem_file *mf)
 	}
 	if (any)
 		synchronize_rcu();
-	xa_for_each(&mf->memories, id, mem) {
-		xa_erase(&mf->memories, id);
+	xa_for_each(&mf->memories.all, id, mem) {
+		weft_mem_registry_remove(&mf->memories, id);
 		weft_memory_free(mem, mf);
 	}
-	xa_destroy(&mf->memories);
+	xa_destroy(&mf->memories.all);
 }
 
 int weft_memory_info(struct weft_mem_file *mf, struct weft_mem_info *info)
@@ -448,15 +447,15 @@ int weft_memory_info(struct weft_mem_file *mf, struct weft_mem_info *info)
 	int ret = -ENOENT;
 
 	/* Unregistering takes this lock first, so the memory stays. */
-	xa_lock(&mf->memories);
-	mem = xa_load(&mf->memories, info->id);
+	xa_lock(&mf->memories.all);
+	mem = xa_load(&mf->memories.all, info->id);
 	if (mem) {
 		info->route = mem->route;
 		info->length = mem->length;
 		weft_mem_sum(mem->bytes, info->bytes);
 		ret = 0;
 	}
-	xa_unlock(&mf->memories);
+	xa_unlock(&mf->memories.all);
 	return ret;
 }
 

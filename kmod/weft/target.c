@@ -158,8 +158,7 @@ int weft_target_add(struct weft_mem_file *mf, struct weft_mem_target *req, struc
 	if (ret)
 		goto out_close;
 	req->size = target->size;
-	ret = xa_alloc(&mf->targets, &req->id, target, XA_LIMIT(1, WEFT_MEM_TARGETS_MAX),
-		       GFP_KERNEL);
+	ret = weft_mem_registry_add(&mf->targets, &target->ref, &req->id, WEFT_MEM_TARGETS_MAX);
 	if (ret) {
 		weft_refuse(why, ret, "a file has at most %u targets", WEFT_MEM_TARGETS_MAX);
 		goto out_ref;
@@ -198,7 +197,7 @@ static void weft_target_end(struct weft_mem_file *mf, struct weft_mem_target_ref
  */
 int weft_target_remove(struct weft_mem_file *mf, u32 id)
 {
-	struct weft_mem_target_ref *target = xa_erase(&mf->targets, id);
+	struct weft_mem_target_ref *target = weft_mem_registry_remove(&mf->targets, id);
 
 	if (!target)
 		return -ENOENT;
@@ -216,11 +215,11 @@ void weft_target_remove_all(struct weft_mem_file *mf)
 	struct weft_mem_target_ref *target;
 	unsigned long id;
 
-	xa_for_each(&mf->targets, id, target)
+	xa_for_each(&mf->targets.all, id, target)
 		weft_mem_ref_kill(&target->ref);
-	xa_for_each(&mf->targets, id, target) {
-		xa_erase(&mf->targets, id);
+	xa_for_each(&mf->targets.all, id, target) {
+		weft_mem_registry_remove(&mf->targets, id);
 		weft_target_end(mf, target);
 	}
-	xa_destroy(&mf->targets);
+	xa_destroy(&mf->targets.all);
 }
