@@ -13,6 +13,7 @@ WEFT_PROBES := \
 	$(call weft-probe,REQ_ATOMIC,linux/blk_types.h,__REQ_ATOMIC) \
 	$(call weft-probe,BD_MAPPING,linux/blk_types.h,bd_mapping) \
 	$(call weft-probe,WZEROES_UNMAP,linux/blkdev.h,max_hw_wzeroes_unmap_sectors) \
+	$(call weft-probe,CRYPTO_UTILS,crypto/utils.h,crypto_memneq) \
 	$(call weft-probe,LINUX_UNALIGNED,linux/unaligned.h,get_unaligned) \
 	$(call weft-probe,INIT_REQUEST_INT,linux/blk-mq.h,unsigned int. int.;) \
 	$(call weft-probe,END_IO_BATCH,linux/blk-mq.h,^[[:space:]]+const struct io_comp_batch ..;) \

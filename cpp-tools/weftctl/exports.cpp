@@ -28,12 +28,22 @@ const fs::path lock_path = "/run/weft/exports.lock";
 
 json to_json(const export_spec& spec)
 {
-    return {{"device", spec.device},      {"subnqn", spec.subnqn},
-            {"uuid", spec.uuid},          {"transport", spec.at.transport},
-            {"address", spec.at.address}, {"port", spec.at.port},
-            {"any_host", spec.any_host},  {"hosts", spec.hosts},
-            {"p2pmem", spec.p2pmem},      {"size", spec.size},
-            {"own_port", spec.own_port},  {"own_hosts", spec.own_hosts}};
+    return {{"device", spec.device},
+            {"subnqn", spec.subnqn},
+            {"uuid", spec.uuid},
+            {"transport", spec.at.transport},
+            {"address", spec.at.address},
+            {"port", spec.at.port},
+            {"any_host", spec.any_host},
+            {"hosts", spec.hosts},
+            {"p2pmem", spec.p2pmem},
+            {"size", spec.size},
+            {"own_port", spec.own_port},
+            {"own_hosts", spec.own_hosts},
+            {"dhchap_secret_file", spec.dhchap_secret_file},
+            {"dhchap_ctrl_secret_file", spec.dhchap_ctrl_secret_file},
+            {"dhchap_hash", spec.dhchap_hash},
+            {"dhchap_group", spec.dhchap_group}};
 }
 
 /// Refuses a number that does not fit its type.
@@ -64,6 +74,11 @@ export_spec from_json(const json& entry)
     spec.size = number_of<decltype(spec.size)>(entry, "size");
     entry.at("own_port").get_to(spec.own_port);
     entry.at("own_hosts").get_to(spec.own_hosts);
+    // Exports of older versions have none.
+    spec.dhchap_secret_file = entry.value("dhchap_secret_file", "");
+    spec.dhchap_ctrl_secret_file = entry.value("dhchap_ctrl_secret_file", "");
+    spec.dhchap_hash = entry.value("dhchap_hash", spec.dhchap_hash);
+    spec.dhchap_group = entry.value("dhchap_group", spec.dhchap_group);
     return spec;
 }
 
@@ -81,6 +96,11 @@ result<void> check(const export_spec& spec)
         return fail(exit_code::usage, "'{}' is not a UUID", spec.uuid);
     if (good && !spec.at.port)
         return fail(exit_code::usage, "0 is not a port");
+    if (good && (!spec.dhchap_ctrl_secret_file.empty() || !spec.dhchap_secret_file.empty()) &&
+        (spec.any_host || spec.dhchap_secret_file.empty()))
+        return fail(exit_code::usage,
+                    "a secret is that of the hosts in \"hosts\": it goes without \"any_host\", and "
+                    "the target's own with theirs alone");
     if (good && spec.at.transport != "rdma" && spec.at.transport != "tcp")
         return fail(exit_code::usage, "no transport is called '{}'", spec.at.transport);
     return good;

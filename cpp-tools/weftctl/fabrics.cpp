@@ -134,6 +134,32 @@ result<nvme_host_t> host_of(const nvme_tree& tree, const connect_options& option
     return host;
 }
 
+/// The secret of that file; without a name, of the usual one, if it is there.
+result<std::optional<dhchap_secret>> secret_of(const std::string& file, const char* usual)
+{
+    std::error_code ignored;
+    if (file.empty() && !fs::exists(usual, ignored))
+        return std::nullopt;
+    auto secret = read_dhchap_secret(file.empty() ? usual : file);
+    if (!secret)
+        return std::unexpected(secret.error());
+    return std::move(*secret);
+}
+
+result<dhchap_secrets> secrets_of(const connect_options& options)
+{
+    auto host = secret_of(options.dhchap_secret_file, usual_dhchap_secret);
+    if (!host)
+        return std::unexpected(host.error());
+    auto ctrl = secret_of(options.dhchap_ctrl_secret_file, usual_dhchap_ctrl_secret);
+    if (!ctrl)
+        return std::unexpected(ctrl.error());
+    if (*ctrl && !*host)
+        return fail(exit_code::usage, "--dhchap-ctrl-secret-file needs this host's own secret, too: "
+                                      "--dhchap-secret-file");
+    return dhchap_secrets{std::move(*host), std::move(*ctrl)};
+}
+
 /// Connects with weft's own initiator. The disks exist when this returns.
 result<std::string> create_own(const nvme_address& at, const std::string& subnqn,
                                const connect_options& options)
@@ -163,6 +189,10 @@ result<std::string> create_own(const nvme_address& at, const std::string& subnqn
     request.fast_io_fail_timeout = options.fast_io_fail_timeout;
     request.tos = options.tos;
     request.background_tos = options.background_tos;
+    auto secrets = secrets_of(options);
+    if (!secrets)
+        return std::unexpected(secrets.error());
+    request.secrets = std::move(*secrets);
     auto kernel = netlink::open();
     if (!kernel)
         return std::unexpected(kernel.error());
@@ -193,6 +223,13 @@ result<controller> add_controller(const nvme_tree& tree, const nvme_address& at,
                                      std::to_string(at.port).c_str()));
     if (!made)
         return fail(exit_code::failure, "libnvme cannot describe {}: {}", at.text(), std::strerror(errno));
+    const auto secrets = secrets_of(options);
+    if (!secrets)
+        return std::unexpected(secrets.error());
+    if (secrets->host)
+        nvme_host_set_dhchap_key(*host, secrets->host->text().c_str());
+    if (secrets->ctrl)
+        nvme_ctrl_set_dhchap_key(made.get(), secrets->ctrl->text().c_str());
     const auto config = config_of(options);
     errno = 0;
     if (nvmf_add_ctrl(*host, made.get(), &config)) {
@@ -288,6 +325,22 @@ std::optional<connection> find_connection(const connection_search& search)
     return std::nullopt;
 }
 
+/// Secrets that the user names are those of the next authentication of a controller that is connected
+/// already.
+result<void> renew_secrets(const connection& link, const connect_options& options)
+{
+    if (link.initiator != "weft" ||
+        (options.dhchap_secret_file.empty() && options.dhchap_ctrl_secret_file.empty()))
+        return {};
+    const auto secrets = secrets_of(options);
+    if (!secrets)
+        return std::unexpected(secrets.error());
+    auto kernel = netlink::open();
+    if (!kernel)
+        return std::unexpected(kernel.error());
+    return kernel->set_secrets(link.at.transport, link.controller, *secrets);
+}
+
 } // namespace
 
 std::vector<connection> connections()
@@ -347,8 +400,11 @@ result<connection> connect(const nvme_address& at, const std::string& subnqn, co
         return fail(exit_code::usage,
                     "--background-tos needs weft's own initiator, which does not connect {}", at.text());
     const connection_search search{at, subnqn, initiator, options, match};
-    if (auto known = find_connection(search))
+    if (auto known = find_connection(search)) {
+        if (auto done = renew_secrets(*known, options); !done)
+            return std::unexpected(done.error());
         return *known;
+    }
     const nvme_tree tree;
     int errnum = 0;
     result<void> done;

@@ -26,7 +26,8 @@ struct connect_options {
     std::optional<int> reconnect_delay; ///< seconds
     std::optional<int> ctrl_loss_timeout; ///< seconds, -1: without limit
     std::optional<int> fast_io_fail_timeout;
-    std::optional<int> tos;            ///< type of service, 0 to 255
+    std::optional<int> tos;                                  ///< type of service, 0 to 255
+    std::string dhchap_secret_file, dhchap_ctrl_secret_file; ///< empty: those of /etc/weft, if they are there
     std::optional<int> background_tos; ///< of connections for background I/O; only weft's own initiator
 };
 

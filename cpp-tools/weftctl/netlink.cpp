@@ -480,6 +480,23 @@ result<void> netlink::stop(const std::string& name)
                     {});
 }
 
+namespace
+{
+
+void put_secrets(nlmsghdr* header, const dhchap_secrets& secrets)
+{
+    const auto put = [&](const std::optional<dhchap_secret>& secret, std::uint16_t key, std::uint16_t hash) {
+        if (!secret)
+            return;
+        mnl_attr_put(header, key, secret->key.size(), secret->key.data());
+        mnl_attr_put_u32(header, hash, secret->hash);
+    };
+    put(secrets.host, WEFT_A_CONTROLLER_DHCHAP_SECRET, WEFT_A_CONTROLLER_DHCHAP_SECRET_HASH);
+    put(secrets.ctrl, WEFT_A_CONTROLLER_DHCHAP_CTRL_SECRET, WEFT_A_CONTROLLER_DHCHAP_CTRL_SECRET_HASH);
+}
+
+} // namespace
+
 result<std::string> netlink::create_controller(const controller_request& request)
 {
     ends_at_signal_ = true;
@@ -518,6 +535,7 @@ result<std::string> netlink::create_controller(const controller_request& request
             if (request.background_tos)
                 mnl_attr_put_u32(header, WEFT_A_CONTROLLER_BACKGROUND_TOS,
                                  static_cast<std::uint32_t>(*request.background_tos));
+            put_secrets(header, request.secrets);
         },
         [&](const nlmsghdr* header) {
             for_each_attr(header, [&](const nlattr* attr) {
@@ -528,6 +546,18 @@ result<std::string> netlink::create_controller(const controller_request& request
     if (!done)
         return std::unexpected(done.error());
     return name;
+}
+
+result<void> netlink::set_secrets(const std::string& transport, const std::string& controller,
+                                  const dhchap_secrets& secrets)
+{
+    return transact(family_, WEFT_CMD_CONTROLLER_SECRETS, 0,
+                    [&](nlmsghdr* header) {
+                        mnl_attr_put_strz(header, WEFT_A_CONTROLLER_TRANSPORT, transport.c_str());
+                        mnl_attr_put_strz(header, WEFT_A_CONTROLLER_NAME, controller.c_str());
+                        put_secrets(header, secrets);
+                    },
+                    {});
 }
 
 result<void> netlink::delete_controller(const std::string& transport, const std::string& name)

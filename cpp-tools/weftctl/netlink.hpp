@@ -2,6 +2,7 @@
 /// A connection to weft's generic netlink family: commands and events.
 #pragma once
 
+#include "dhchap.hpp"
 #include "model.hpp"
 #include "result.hpp"
 
@@ -26,6 +27,11 @@ struct assemble_request {
     bool iostats = true;
 };
 
+/// Secrets of a controller: those that are not given stay, or there are none.
+struct dhchap_secrets {
+    std::optional<dhchap_secret> host, ctrl;
+};
+
 /// Arguments of `controller-create`; 0 is the kernel's default.
 struct controller_request {
     std::string transport;
@@ -43,6 +49,7 @@ struct controller_request {
     std::uint32_t reconnect_delay = 0; ///< seconds
     std::optional<std::int32_t> ctrl_loss_timeout;
     std::optional<std::int32_t> fast_io_fail_timeout;
+    dhchap_secrets secrets;
 };
 
 /// Arguments of `qos-set`. What is not given stays as it is.
@@ -74,6 +81,9 @@ public:
     [[nodiscard]] result<void> assemble(const assemble_request& request);
     [[nodiscard]] result<void> stop(const std::string& name);
 
+    /// Gives a controller other secrets, for its next authentication.
+    [[nodiscard]] result<void> set_secrets(const std::string& transport, const std::string& controller,
+                                           const dhchap_secrets& secrets);
     /// Returns the name of the controller. Its disks exist.
     [[nodiscard]] result<std::string> create_controller(const controller_request& request);
     [[nodiscard]] result<void> delete_controller(const std::string& transport, const std::string& name);

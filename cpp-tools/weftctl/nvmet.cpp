@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "nvmet.hpp"
 
+#include "dhchap.hpp"
 #include "process.hpp"
 #include "sysfile.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <functional>
@@ -170,16 +172,89 @@ result<void> make_namespace(const export_spec& spec, undo_stack& undo)
     return {};
 }
 
+/// The secrets of an export, in the representation that the target takes; empty for none.
+struct host_secrets {
+    std::string host, ctrl;
+};
+
+result<host_secrets> secrets_of(const export_spec& spec)
+{
+    host_secrets secrets;
+    for (const auto& [file, text] : {std::pair{&spec.dhchap_secret_file, &secrets.host},
+                                     std::pair{&spec.dhchap_ctrl_secret_file, &secrets.ctrl}}) {
+        if (file->empty())
+            continue;
+        const auto secret = read_dhchap_secret(*file);
+        if (!secret)
+            return std::unexpected(secret.error());
+        *text = secret->text();
+    }
+    return secrets;
+}
+
+/// A host has one secret for all subsystems: that of a folder that was there before stays as it is.
+result<void> check_secrets(const fs::path& host, const host_secrets& secrets)
+{
+    const std::array wanted{std::pair{"dhchap_key", secrets.host},
+                            std::pair{"dhchap_ctrl_key", secrets.ctrl}};
+    for (const auto& [name, text] : wanted) {
+        const auto has = read_text(host / name).value_or("");
+        if (has.empty() && !text.empty())
+            return fail(exit_code::busy,
+                        "{} is allowed to connect to other subsystems without {} secret: unexport "
+                        "these first",
+                        host.filename().string(), text == secrets.host ? "a" : "the target's");
+        if (!text.empty() && has != text)
+            return fail(exit_code::busy, "the target knows another secret for {} (in {})",
+                        host.filename().string(), (host / name).string());
+    }
+    return {};
+}
+
+/// For a host's folder that was made just now.
+result<void> set_secrets(const fs::path& host, const export_spec& spec, const host_secrets& secrets)
+{
+    auto done = set(host / "dhchap_hash", fmt::format("hmac({})", spec.dhchap_hash));
+    if (done)
+        done = set(host / "dhchap_dhgroup", spec.dhchap_group);
+    const std::array wanted{std::pair{"dhchap_key", secrets.host},
+                            std::pair{"dhchap_ctrl_key", secrets.ctrl}};
+    for (const auto& [name, text] : wanted) {
+        if (!done || text.empty())
+            continue;
+        // The kernel lets everybody read what it holds.
+        const auto attribute = host / name;
+        if (::chmod(attribute.c_str(), 0600))
+            return fail(exit_code_of(errno), "{} cannot be hidden from others: {}", attribute.string(),
+                        std::strerror(errno));
+        if (const int err = write_attribute(attribute, text))
+            return fail(exit_code_of(-err), "the target refuses the secret for {}: {}", attribute.string(),
+                        std::strerror(-err));
+    }
+    return done;
+}
+
 result<void> allow_hosts(export_spec& spec, undo_stack& undo)
 {
+    const auto secrets = secrets_of(spec);
+    if (!secrets)
+        return std::unexpected(secrets.error());
     for (const auto& host : spec.hosts) {
         const auto made = make(root / "hosts" / host, undo);
         if (!made)
             return std::unexpected(made.error());
         if (*made)
             spec.own_hosts.push_back(host);
-        auto done =
-            link(root / "hosts" / host, root / "subsystems" / spec.subnqn / "allowed_hosts" / host, undo);
+        result<void> done;
+        if (!secrets->host.empty() && !is_there(root / "hosts" / host / "dhchap_key"))
+            return fail(exit_code::missing,
+                        "this kernel's target cannot authenticate hosts (it lacks CONFIG_NVME_TARGET_AUTH)");
+        if (!secrets->host.empty())
+            done = *made ? set_secrets(root / "hosts" / host, spec, *secrets)
+                         : check_secrets(root / "hosts" / host, *secrets);
+        if (!done)
+            return done;
+        done = link(root / "hosts" / host, root / "subsystems" / spec.subnqn / "allowed_hosts" / host, undo);
         if (!done)
             return done;
     }

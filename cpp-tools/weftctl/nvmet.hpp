@@ -23,8 +23,11 @@ struct export_spec {
     nvme_address at;
     std::vector<std::string> hosts; ///< NQNs that may connect
     bool any_host = false;
-    std::string p2pmem = "off"; ///< "auto", a PCI address, or "off"
-    std::uint64_t size = 0;     ///< size of the device in bytes; with another size it is another device
+    std::string dhchap_secret_file;      ///< with the hosts' secret; empty: they need not authenticate
+    std::string dhchap_ctrl_secret_file; ///< with this target's own, empty if it does not prove anything
+    std::string dhchap_hash = "sha256", dhchap_group = "ffdhe2048"; ///< that it chooses
+    std::string p2pmem = "off";                                     ///< "auto", a PCI address, or "off"
+    std::uint64_t size = 0; ///< size of the device in bytes; with another size it is another device
 
     /// Parts that weft made for it. weft removes them when they are not used; everything else
     /// stays.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "device.hpp"
+#include "dhchap.hpp"
 #include "exports.hpp"
 #include "size.hpp"
 #include "sysfile.hpp"
@@ -19,6 +20,8 @@ struct export_options {
     nvme_address at;
     std::vector<std::string> hosts;
     bool any_host = false;
+    std::string dhchap_secret_file, dhchap_ctrl_secret_file, dhchap_hash = "sha256",
+                                                             dhchap_group = "ffdhe2048";
     std::string subnqn;
     std::string p2pmem = "off";
     bool saved = false;
@@ -75,6 +78,13 @@ result<export_spec> plan(const std::string& path, const export_options& options)
     spec.at = options.at;
     spec.hosts = options.hosts;
     spec.any_host = options.any_host;
+    // They are read again after a reboot, in another folder.
+    if (!options.dhchap_secret_file.empty())
+        spec.dhchap_secret_file = std::filesystem::absolute(options.dhchap_secret_file);
+    if (!options.dhchap_ctrl_secret_file.empty())
+        spec.dhchap_ctrl_secret_file = std::filesystem::absolute(options.dhchap_ctrl_secret_file);
+    spec.dhchap_hash = options.dhchap_hash;
+    spec.dhchap_group = options.dhchap_group;
     auto p2pmem = parse_p2pmem(options.p2pmem);
     if (!p2pmem)
         return std::unexpected(p2pmem.error());
@@ -99,6 +109,16 @@ result<void> check_options(const export_options& options)
     for (const auto& host : options.hosts)
         if (auto good = check_nqn(host); !good)
             return good;
+    if (options.any_host && !options.dhchap_secret_file.empty())
+        return fail(exit_code::usage,
+                    "--any-host and --dhchap-secret-file contradict each other: a secret is "
+                    "that of a host, which --host names");
+    if (options.dhchap_secret_file.empty() && !options.dhchap_ctrl_secret_file.empty())
+        return fail(exit_code::usage, "--dhchap-ctrl-secret-file needs --dhchap-secret-file, too");
+    for (const auto& file : {options.dhchap_secret_file, options.dhchap_ctrl_secret_file})
+        if (!file.empty())
+            if (auto secret = read_dhchap_secret(file); !secret)
+                return std::unexpected(secret.error());
     if (!options.subnqn.empty()) {
         if (options.devices.size() > 1)
             return fail(exit_code::usage, "--subnqn names one subsystem, {} devices are given",
@@ -274,6 +294,19 @@ verb add_export(CLI::App& app)
         ->capture_default_str();
     command->add_option("--host", options->hosts, "NQN of a host that may connect; may be given again");
     command->add_flag("--any-host", options->any_host, "every host that reaches the address may connect");
+    command->add_option("--dhchap-secret-file", options->dhchap_secret_file,
+                        "file with the secret of these hosts: they have to authenticate by DH-HMAC-CHAP");
+    command->add_option(
+        "--dhchap-ctrl-secret-file", options->dhchap_ctrl_secret_file,
+        "file with the secret by which this target proves who it is, where a host asks for that");
+    command->add_option("--dhchap-hash", options->dhchap_hash, "hash of the authentication")
+        ->check(CLI::IsMember({"sha256", "sha384", "sha512"}))
+        ->capture_default_str();
+    command
+        ->add_option("--dhchap-dhgroup", options->dhchap_group,
+                     "Diffie-Hellman group of the authentication; null for none")
+        ->check(CLI::IsMember({"null", "ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192"}))
+        ->capture_default_str();
     command->add_option("--subnqn", options->subnqn, "name of the subsystem, for one device");
     command
         ->add_option("--p2pmem", options->p2pmem,
@@ -296,6 +329,8 @@ A host's own NQN is what 'weftctl host-nqn' prints there.
 
 Examples:
   weftctl export /dev/nvme0n1 /dev/nvme1n1 --address 10.0.0.1 \
+      --host nqn.2014-08.org.nvmexpress:uuid:7ae4e2b7-6a2c-4d1c-9d52-8a1fbbb0a9a1
+  weftctl export /dev/nvme0n1 --address 10.0.0.1 --dhchap-secret-file /etc/weft/dhchap-secret \
       --host nqn.2014-08.org.nvmexpress:uuid:7ae4e2b7-6a2c-4d1c-9d52-8a1fbbb0a9a1
   weftctl export /dev/nvme0n1 --transport tcp --address 10.0.0.1 --any-host
   weftctl export --saved --wait 60)");

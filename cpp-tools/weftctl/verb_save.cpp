@@ -94,6 +94,43 @@ std::vector<member_path> paths_of(const path_status& path, const std::vector<con
     return found;
 }
 
+/// The kernel does not know which files have its secrets: those of the file that is replaced, or the usual
+/// ones.
+result<void> keep_secrets(volume_file& file, const std::vector<connection>& links)
+{
+    const auto before = load_volume_file(file.name);
+    std::error_code ignored;
+    for (auto& path : file.paths) {
+        for (const auto& old : before ? before->paths : std::vector<member_path>())
+            if (old.at == path.at) {
+                path.options.dhchap_secret_file = old.options.dhchap_secret_file;
+                path.options.dhchap_ctrl_secret_file = old.options.dhchap_ctrl_secret_file;
+            }
+        for (const auto& link : links) {
+            if (!is_reached_by(link, path.at))
+                continue;
+            const auto proven =
+                read_text(fs::path("/sys/class/weft-rdma") / link.controller / "authentication")
+                    .value_or("none");
+            if (proven != "none" && path.options.dhchap_secret_file.empty() &&
+                !fs::exists(usual_dhchap_secret, ignored))
+                return fail(
+                    exit_code::usage,
+                    "volume {} cannot be saved: {} authenticates, and a boot would not find its secret; "
+                    "put it into {}",
+                    file.name, link.controller, usual_dhchap_secret);
+            if (proven.ends_with(" mutual") && path.options.dhchap_ctrl_secret_file.empty() &&
+                !fs::exists(usual_dhchap_ctrl_secret, ignored))
+                return fail(
+                    exit_code::usage,
+                    "volume {} cannot be saved: the target of {} has to authenticate, too, and a boot "
+                    "would not find its secret; put it into {}",
+                    file.name, link.controller, usual_dhchap_ctrl_secret);
+        }
+    }
+    return {};
+}
+
 result<volume_file> describe(netlink& kernel, const std::string& name)
 {
     const auto volume = kernel.volume(name);
@@ -116,6 +153,8 @@ result<volume_file> describe(netlink& kernel, const std::string& name)
         for (const auto& path : member.paths)
             for (auto& one : paths_of(path, links))
                 file.paths.push_back(std::move(one));
+    if (auto done = keep_secrets(file, links); !done)
+        return std::unexpected(done.error());
     return file;
 }
 

@@ -101,6 +101,13 @@ static inline struct address_space *weft_bdev_mapping(struct block_device *bdev)
 	int fn(struct block_device *bdev, fmode_t mode, unsigned int cmd, unsigned long arg)
 #endif
 
+/* crypto_memneq() has moved from algapi.h in 6.6. Drop when the floor passes it. */
+#ifdef WEFT_HAVE_CRYPTO_UTILS
+#include <crypto/utils.h>
+#else
+#include <crypto/algapi.h>
+#endif
+
 /* Moved from asm/ in 6.12. Drop when the floor passes it. */
 #ifdef WEFT_HAVE_LINUX_UNALIGNED
 #include <linux/unaligned.h>

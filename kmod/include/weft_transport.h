@@ -155,6 +155,29 @@ struct weft_path_request {
 };
 
 /**
+ * struct weft_dhchap_secret - a secret for DH-HMAC-CHAP
+ * @key: the secret; NULL if none is given
+ * @len: bytes of it
+ * @hash: that transforms it, as in its representation (NVMe base 2.1, 8.3.5.8): 0 for
+ *	none, 1 to 3 for SHA-256, SHA-384 and SHA-512
+ */
+struct weft_dhchap_secret {
+	const u8	*key;
+	u32		len;
+	u32		hash;
+};
+
+/**
+ * struct weft_dhchap_secrets - with which a host and a controller prove who they are
+ * @host: the host's
+ * @ctrl: the controller's; without it, the controller need not prove anything
+ */
+struct weft_dhchap_secrets {
+	struct weft_dhchap_secret	host;
+	struct weft_dhchap_secret	ctrl;
+};
+
+/**
  * struct weft_controller_request - a request to connect a controller
  * @subnqn: NQN of the subsystem
  * @host_nqn: NQN of this host
@@ -172,6 +195,7 @@ struct weft_path_request {
  * @tos: type of service of its connections, 0 to 255; -1 for the adapter's default
  * @background_tos: background I/O has connections of its own with this type of service;
  *	-1: it has none
+ * @secrets: with which it authenticates
  */
 struct weft_controller_request {
 	const char	*subnqn;
@@ -189,6 +213,7 @@ struct weft_controller_request {
 	int		fast_io_fail_timeout;
 	int		tos;
 	int		background_tos;
+	struct weft_dhchap_secrets secrets;
 };
 
 /*
@@ -263,6 +288,8 @@ struct weft_mem_op {
  * @disconnect: undo @connect; no bio is in flight. Process context, may sleep
  * @controller_create: connect a controller, which makes disks, and return its
  *	name; NULL for a transport without controllers. Process context
+ * @controller_secrets: replace the secrets of a controller, given by its name. Process
+ *	context
  * @controller_delete: delete a controller by its name. Process context
  * @peer_add: register peer memory for a volume; NULL if paths cannot do I/O on
  *	it. Process context
@@ -294,6 +321,9 @@ struct weft_transport_ops {
 	int			(*controller_create)(const struct weft_controller_request *req,
 						     char *name, size_t size,
 						     struct weft_why *why);
+	int			(*controller_secrets)(const char *name,
+						      const struct weft_dhchap_secrets *secrets,
+						      struct weft_why *why);
 	int			(*controller_delete)(const char *name,
 						     struct weft_why *why);
 	struct weft_peer	*(*peer_add)(const struct weft_peer_request *req);

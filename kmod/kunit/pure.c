@@ -7,8 +7,10 @@
 #include "../weft/shadow.c"
 #include "../weft/superblock.c"
 #include "../rdma/capsule.c"
+#include "../rdma/chap.c"
+#include "../rdma/ffdhe.c"
 
 #include <linux/module.h>
 
-MODULE_DESCRIPTION("KUnit tests of weft's stripe map, shadows, superblocks and capsules");
+MODULE_DESCRIPTION("KUnit tests of weft's stripe map, shadows, superblocks, capsules and authentication");
 MODULE_LICENSE("GPL");

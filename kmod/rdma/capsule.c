@@ -139,6 +139,27 @@ void weft_capsule_connect(struct nvme_command *cmd, u16 qid, u16 queue_size,
 }
 
 /**
+ * weft_capsule_auth() - Authentication Send, or Receive (NVMe base 2.1, 6.1 and 6.2)
+ * @cmd: set, all but its id and data pointer
+ * @send: Send
+ * @len: bytes of the message, or of the room for it
+ */
+void weft_capsule_auth(struct nvme_command *cmd, bool send, u32 len)
+{
+	struct nvmf_auth_send_command *auth = &cmd->auth_send;
+
+	BUILD_BUG_ON(offsetof(struct nvmf_auth_send_command, tl) !=
+		     offsetof(struct nvmf_auth_receive_command, al));
+	memset(cmd, 0, sizeof(*cmd));
+	auth->opcode = nvme_fabrics_command;
+	auth->fctype = send ? nvme_fabrics_type_auth_send : nvme_fabrics_type_auth_receive;
+	auth->secp = NVME_AUTH_DHCHAP_PROTOCOL_IDENTIFIER;
+	auth->spsp0 = 1;
+	auth->spsp1 = 1;
+	auth->tl = cpu_to_le32(len);
+}
+
+/**
  * weft_capsule_property_get() - Property Get (NVMe base 2.1, 6.4)
  * @cmd: set, all but its id
  * @offset: of the property

@@ -37,8 +37,9 @@ struct weft_cm_request {
 #define WEFT_SGLS_KEYED		BIT(2)
 #define WEFT_SGLS_OFFSET	BIT(20)
 
-/* Of the result of Connect: the target wants the host to authenticate. */
-#define WEFT_CONNECT_AUTH	(BIT(16) | BIT(17))
+/* Of the result of Connect: the target wants authentication, or that and a secure channel. */
+#define WEFT_CONNECT_ATR	BIT(17)
+#define WEFT_CONNECT_ASCR	BIT(18)
 
 /* Preferences beyond these are no hint for the block layer. */
 #define WEFT_PREFERENCE_MIN	SZ_64K	/* NOIOB: each smaller one would split most requests */
@@ -186,6 +187,7 @@ void weft_capsule_write_zeroes(struct nvme_command *cmd, u32 nsid, u64 lba,
 			       u32 blocks);
 void weft_capsule_connect(struct nvme_command *cmd, u16 qid, u16 queue_size,
 			  u32 kato_ms);
+void weft_capsule_auth(struct nvme_command *cmd, bool send, u32 len);
 void weft_capsule_property_get(struct nvme_command *cmd, u32 offset, bool wide);
 void weft_capsule_property_set(struct nvme_command *cmd, u32 offset, u32 value);
 void weft_capsule_identify(struct nvme_command *cmd, u8 cns, u32 nsid);

@@ -3,6 +3,7 @@
  * /dev/weft-rdmaN and its attributes, for nvme-cli and users. The attributes
  * have the names of the stock host.
  */
+#include "chap.h"
 #include "rdma.h"
 
 #include <linux/compat.h>
@@ -234,6 +235,19 @@ static ssize_t rescan_controller_store(struct device *dev, struct device_attribu
 }
 static DEVICE_ATTR_WO(rescan_controller);
 
+/* "none", or hash and group, and whether the controller has proven itself, too. */
+static ssize_t authentication_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct weft_rdma_ctrl *ctrl = container_of(dev, struct weft_rdma_ctrl, dev);
+	struct weft_rdma_auth auth = ctrl->auth;
+
+	if (!auth.hash)
+		return sysfs_emit(buf, "none\n");
+	return sysfs_emit(buf, "%s %s %s\n", weft_chap_hash_name(auth.hash),
+			  weft_chap_group_name(auth.group), auth.mutual ? "mutual" : "host");
+}
+static DEVICE_ATTR_RO(authentication);
+
 /* Associations that ended by an error, by reason. The numbers are of one moment. */
 static ssize_t ends_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
@@ -277,6 +291,7 @@ static struct attribute *weft_ctrl_attrs[] = {
 	&dev_attr_fast_io_fail_tmo.attr,
 	&dev_attr_tos.attr,
 	&dev_attr_background_tos.attr,
+	&dev_attr_authentication.attr,
 	&dev_attr_background_queues.attr,
 	&dev_attr_reconnects.attr,
 	&dev_attr_errors.attr,

@@ -60,7 +60,7 @@ static blk_status_t weft_execute_polled(struct request *rq, struct weft_rdma_que
  * @result: gets the completion's result, or NULL
  * @timeout: in jiffies, 0 for the queue's
  * @flags: BLK_MQ_REQ_RESERVED to use a reserved tag
- * @queue: the I/O queue that it connects, or NULL
+ * @queue: the queue that it connects, or on which it authenticates, or NULL
  *
  * Context: process context, may sleep.
  * Return: 0; a positive NVMe status, with WEFT_STATUS_HOST if the status is not
@@ -85,9 +85,11 @@ int weft_rdma_command(struct request_queue *q, struct nvme_command *cmd,
 		ret = weft_rq_map_kern(rq, data, len, GFP_NOIO);
 	if (ret)
 		goto out_free;
-	if (queue)
-		weft_rdma_queue_set_connect(queue, rq);
-	blk = queue && queue->poll ? weft_execute_polled(rq, queue) : blk_execute_rq(rq, false);
+	if (queue && !weft_rdma_queue_set_connect(queue, rq))
+		blk = BLK_STS_OK;	/* not sent; its status is that of an aborted command */
+	else
+		blk = queue && queue->poll ? weft_execute_polled(rq, queue) :
+					     blk_execute_rq(rq, false);
 	if (queue)
 		weft_rdma_queue_set_connect(queue, NULL);
 	pdu = blk_mq_rq_to_pdu(rq);
@@ -100,6 +102,54 @@ int weft_rdma_command(struct request_queue *q, struct nvme_command *cmd,
 out_free:
 	blk_mq_free_request(rq);
 	return ret;
+}
+
+static const char *weft_status_text(u16 status)
+{
+	switch (status & WEFT_STATUS_CODE) {
+	case NVME_SC_CONNECT_FORMAT:
+		return "the target knows no such record format";
+	case NVME_SC_CONNECT_CTRL_BUSY:
+		return "the target's controller is busy";
+	case NVME_SC_CONNECT_INVALID_PARAM:
+		return "the target refuses a parameter: is there a subsystem of that name?";
+	case NVME_SC_CONNECT_RESTART_DISC:
+		return "the target wants the host to discover again";
+	case NVME_SC_CONNECT_INVALID_HOST:
+		return "the target does not allow this host NQN";
+	case NVME_SC_AUTH_REQUIRED:
+		return "the target wants this host to authenticate";
+	default:
+		return NULL;
+	}
+}
+
+/**
+ * weft_rdma_refuse_status() - say why a command of the setup failed
+ * @why: gets the reason
+ * @status: of weft_rdma_command()
+ * @what: the command
+ *
+ * Return: 0 if @status is; otherwise a negative errno.
+ */
+int weft_rdma_refuse_status(struct weft_why *why, int status, const char *what)
+{
+	const char *text;
+
+	if (!status)
+		return 0;
+	if (status < 0)
+		return weft_refuse(why, status, "%s cannot be sent (error %d)", what, -status);
+	if (status & WEFT_STATUS_HOST)
+		return weft_refuse(why, -ETIMEDOUT, "the target does not answer %s", what);
+	text = weft_status_text(status);
+	/* Busy is no limit: it may take as many queues later. */
+	if ((status & WEFT_STATUS_CODE) == NVME_SC_CONNECT_CTRL_BUSY)
+		return weft_refuse(why, -EBUSY, "%s", text);
+	if (text)
+		return weft_refuse(why, -ECONNREFUSED, "%s", text);
+	return weft_refuse(why, -EPROTO, "the target refuses %s (status 0x%x)", what,
+			   status);
 }
 
 static int weft_ctrl_property(struct weft_rdma_ctrl *ctrl, struct nvme_command *cmd,

@@ -17,7 +17,7 @@ static void weft_rdma_dev_release(struct device *dev)
 	ida_free(&weft_rdma_instances, ctrl->instance);
 	kvfree(ctrl->ana_log);
 	kfree(ctrl->queues);
-	kfree(ctrl);
+	kfree_sensitive(ctrl);	/* with its secrets */
 }
 
 static int weft_options_addresses(struct weft_rdma_options *opts, struct weft_why *why)
@@ -84,6 +84,59 @@ static int weft_options_read(struct weft_rdma_options *opts,
 	return weft_options_addresses(opts, why);
 }
 
+static int weft_secret_set(struct weft_rdma_secret *secret, const struct weft_dhchap_secret *given,
+			   struct weft_why *why)
+{
+	if (given->len != 32 && given->len != 48 && given->len != 64)
+		return weft_refuse(why, -EINVAL, "a secret has 32, 48 or 64 bytes, not %u", given->len);
+	if (given->hash > NVME_AUTH_HASH_SHA512)
+		return weft_refuse(why, -EINVAL, "hash %u of a secret is unknown", given->hash);
+	memcpy(secret->key, given->key, given->len);
+	secret->len = given->len;
+	secret->hash = given->hash;
+	return 0;
+}
+
+/**
+ * weft_rdma_secrets_set() - set a controller's secrets
+ * @ctrl: the controller
+ * @secrets: those that are not given stay
+ * @why: gets the reason of a failure
+ *
+ * They are used from the next authentication on.
+ *
+ * Context: process context, may sleep.
+ * Return: 0, or -EINVAL; then neither is set.
+ */
+int weft_rdma_secrets_set(struct weft_rdma_ctrl *ctrl, const struct weft_dhchap_secrets *secrets,
+			  struct weft_why *why)
+{
+	struct weft_rdma_secret host = {}, other = {};
+	int ret = 0;
+	u8 hashes;
+
+	if (secrets->host.key)
+		ret = weft_secret_set(&host, &secrets->host, why);
+	if (!ret && secrets->ctrl.key)
+		ret = weft_secret_set(&other, &secrets->ctrl, why);
+	/* Loads modules: not while a disk may wait for a reconnect. */
+	hashes = secrets->host.key ? weft_rdma_auth_hashes() : 0;
+	mutex_lock(&ctrl->secret_lock);
+	/* The controller can only prove itself in the course of the host's authentication. */
+	if (!ret && (other.len || ctrl->ctrl_secret.len) && !host.len && !ctrl->host_secret.len)
+		ret = weft_refuse(why, -EINVAL, "the controller's secret needs the host's");
+	if (!ret && host.len) {
+		ctrl->host_secret = host;
+		ctrl->auth_hashes = hashes;
+	}
+	if (!ret && other.len)
+		ctrl->ctrl_secret = other;
+	mutex_unlock(&ctrl->secret_lock);
+	memzero_explicit(&host, sizeof(host));
+	memzero_explicit(&other, sizeof(other));
+	return ret;
+}
+
 static struct weft_rdma_ctrl *weft_rdma_ctrl_alloc(const struct weft_controller_request *req,
 						   struct weft_why *why)
 {
@@ -98,6 +151,7 @@ static struct weft_rdma_ctrl *weft_rdma_ctrl_alloc(const struct weft_controller_
 	kref_init(&ctrl->ref);
 	init_rwsem(&ctrl->gone_lock);
 	mutex_init(&ctrl->create_lock);
+	mutex_init(&ctrl->secret_lock);
 	mutex_init(&ctrl->attempt_lock);
 	mutex_init(&ctrl->ns_lock);
 	mutex_init(&ctrl->scan_lock);
@@ -115,7 +169,8 @@ static struct weft_rdma_ctrl *weft_rdma_ctrl_alloc(const struct weft_controller_
 	INIT_DELAYED_WORK(&ctrl->ana_work, weft_rdma_ana_work);
 	INIT_WORK(&ctrl->dead_work, weft_rdma_dead_work);
 	INIT_WORK(&ctrl->event_work, weft_rdma_event_work);
-	ret = weft_options_read(&ctrl->opts, req, why);
+	ret = weft_options_read(&ctrl->opts, req, why) ?:
+	      weft_rdma_secrets_set(ctrl, &req->secrets, why);
 	if (ret)
 		goto out_free;
 	ctrl->quiet_at = jiffies;
@@ -146,7 +201,7 @@ out_put:
 	return ERR_PTR(ret);
 out_free:
 	kfree(ctrl->queues);
-	kfree(ctrl);
+	kfree_sensitive(ctrl);	/* with its secrets */
 	return ERR_PTR(ret);
 }
 
@@ -295,6 +350,45 @@ static void weft_rdma_removal_work(struct work_struct *work)
 	weft_rdma_ctrl_put(ctrl);
 }
 
+/* Under weft_rdma_ctrls_lock. */
+static struct weft_rdma_ctrl *weft_ctrl_find(const char *name, struct weft_why *why)
+{
+	struct weft_rdma_ctrl *ctrl;
+
+	list_for_each_entry(ctrl, &weft_rdma_ctrls, list)
+		if (!strcmp(dev_name(&ctrl->dev), name))
+			return ctrl;
+	weft_refuse(why, -ENOENT, "no controller is called %s", name);
+	return NULL;
+}
+
+/**
+ * weft_rdma_ctrl_secrets() - replace the secrets of a controller
+ * @name: of the controller
+ * @secrets: those that are not given stay
+ * @why: gets the reason of a failure
+ *
+ * Context: process context, may sleep.
+ * Return: 0; -ENOENT; -EINVAL.
+ */
+int weft_rdma_ctrl_secrets(const char *name, const struct weft_dhchap_secrets *secrets,
+			   struct weft_why *why)
+{
+	struct weft_rdma_ctrl *ctrl;
+	int ret;
+
+	mutex_lock(&weft_rdma_ctrls_lock);
+	ctrl = weft_ctrl_find(name, why);
+	if (ctrl)
+		kref_get(&ctrl->ref);
+	mutex_unlock(&weft_rdma_ctrls_lock);
+	if (!ctrl)
+		return -ENOENT;
+	ret = weft_rdma_secrets_set(ctrl, secrets, why);
+	weft_rdma_ctrl_put(ctrl);
+	return ret;
+}
+
 /**
  * weft_rdma_ctrl_delete() - remove a controller by its name
  * @name: of the controller
@@ -304,15 +398,13 @@ static void weft_rdma_removal_work(struct work_struct *work)
  */
 int weft_rdma_ctrl_delete(const char *name, struct weft_why *why)
 {
-	struct weft_rdma_ctrl *ctrl, *found = NULL;
+	struct weft_rdma_ctrl *found;
 	int ret = 0;
 
 	mutex_lock(&weft_rdma_ctrls_lock);
-	list_for_each_entry(ctrl, &weft_rdma_ctrls, list)
-		if (!strcmp(dev_name(&ctrl->dev), name))
-			found = ctrl;
+	found = weft_ctrl_find(name, why);
 	if (!found)
-		ret = weft_refuse(why, -ENOENT, "no controller is called %s", name);
+		ret = -ENOENT;
 	else if (!weft_rdma_ns_release(found))
 		ret = weft_refuse(why, -EBUSY, "a disk of %s is a member of a volume", name);
 	else

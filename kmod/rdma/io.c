@@ -111,7 +111,12 @@ static __always_inline void weft_slot_done(struct weft_rdma_queue *queue,
 static void weft_queue_wc_failed(struct weft_rdma_queue *queue, struct ib_wc *wc,
 				 const char *what)
 {
-	weft_rdma_queue_lost(queue);
+	/* The CM may tell later, or not at all. A queue that is stopped is not lost. */
+	if (!test_bit(WEFT_QUEUE_LIVE, &queue->flags) &&
+	    test_bit(WEFT_QUEUE_STARTED, &queue->flags)) {
+		cmpxchg(&queue->cm_status, 0, -ECONNRESET);
+		weft_rdma_queue_lost(queue);
+	}
 	if (weft_queue_aside(queue))
 		return;
 	if (wc->status != IB_WC_WR_FLUSH_ERR)
@@ -676,12 +681,20 @@ out_cleanup:
 static noinline blk_status_t weft_queue_own(struct weft_rdma_queue *queue, struct request *rq,
 					    struct weft_rdma_pdu *pdu)
 {
-	if (pdu->connects)
-		queue = pdu->connects;
+	struct weft_rdma_queue *connects = pdu->connects;
+	blk_status_t status;
+
+	if (connects)
+		queue = connects;
 	pdu->queue = queue;
-	return test_bit(WEFT_QUEUE_LIVE, &queue->flags) ||
-	       test_bit(WEFT_QUEUE_CONNECTED, &queue->flags) ?
-	       weft_queue_request(queue, rq, pdu, true) : BLK_STS_TRANSPORT;
+	if (!test_bit(WEFT_QUEUE_LIVE, &queue->flags) &&
+	    !test_bit(WEFT_QUEUE_CONNECTED, &queue->flags))
+		return BLK_STS_TRANSPORT;
+	status = weft_queue_request(queue, rq, pdu, true);
+	/* The connection ended before the request had a time limit that could be over. */
+	if (connects && unlikely(READ_ONCE(queue->cm_status)))
+		weft_rdma_queue_lost(queue);
+	return status;
 }
 
 /* An operation on registered memory, or a command of ours. */

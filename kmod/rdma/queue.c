@@ -44,24 +44,29 @@ static const char *weft_cm_event_text(int event)
 }
 
 /**
- * weft_rdma_queue_set_connect() - say which request connects a queue
- * @queue: its connection is established
- * @rq: its Connect, which is sent next, or NULL: it has ended, and is not freed yet
+ * weft_rdma_queue_set_connect() - say which request connects a queue, or authenticates
+ * @queue: its connection was established
+ * @rq: the request, which is sent next, or NULL: it has ended, and is not freed yet
  *
  * Context: process context.
+ * Return: false if the connection has ended: no answer would come.
  */
-void weft_rdma_queue_set_connect(struct weft_rdma_queue *queue, struct request *rq)
+bool weft_rdma_queue_set_connect(struct weft_rdma_queue *queue, struct request *rq)
 {
+	bool good;
+
 	spin_lock_irq(&queue->connect_lock);
 	queue->connect = rq;
+	good = !READ_ONCE(queue->cm_status);
 	spin_unlock_irq(&queue->connect_lock);
+	return good;
 }
 
 /**
- * weft_rdma_queue_lost() - let the Connect of a queue time out now
- * @queue: its connection has ended, or a work request failed
+ * weft_rdma_queue_lost() - let the request that connects a queue time out now
+ * @queue: its connection has ended
  *
- * No answer can come. Nothing happens if no Connect is in flight.
+ * No answer can come. Nothing happens if no such request is in flight.
  *
  * Context: any.
  */
@@ -106,7 +111,8 @@ static int weft_rdma_cm_handler(struct rdma_cm_id *id, struct rdma_cm_event *eve
 	case RDMA_CM_EVENT_ADDR_CHANGE:
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		/* This host has ended it: weft_rdma_queue_stop(). */
-		if (!test_bit(WEFT_QUEUE_STARTED, &queue->flags))
+		if (event->event == RDMA_CM_EVENT_DISCONNECTED &&
+		    !test_bit(WEFT_QUEUE_STARTED, &queue->flags))
 			return 0;
 		WRITE_ONCE(queue->cm_status, -ECONNRESET);
 		/* Pairs with weft_queue_set_live(): one of the two sees the other. */

@@ -160,7 +160,7 @@ struct weft_rdma_recv {
  *	association or the queues for peer memory are set up; some requests may read it then
  * @poll_lock: one poller at a time
  * @connect_lock: protects @connect
- * @connect: its Connect, while that is in flight
+ * @connect: its Connect, or a command of its authentication, while that is in flight
  * @sent: SENDs of commands on memory that is registered for good
  * @left: of these, so many have left the send queue, as far as is known
  * @signal_mask: one of so many more has a completion, see weft_queue_signals()
@@ -233,7 +233,7 @@ static inline bool weft_queue_aside(const struct weft_rdma_queue *queue)
  * @cmd: for other passthrough: the command, without id and data pointer. Only
  *	valid while the caller waits; a timeout handler may run later
  * @opcode: opcode of @cmd
- * @connects: the queue that @cmd connects, if it is a Connect; else NULL
+ * @connects: the queue that @cmd connects, or on which it authenticates; else NULL
  * @result: of the completion
  * @slot: of the queue, that it was sent by
  * @status: of the completion, see WEFT_STATUS_*
@@ -269,6 +269,13 @@ struct weft_rdma_pdu {
 
 /* The host aborted the command; the specification's status code for that. */
 #define WEFT_STATUS_ABORTED	(WEFT_STATUS_HOST | 0x371)
+
+/* @status of weft_rdma_command(): did it time out because its connection has ended? */
+static inline bool weft_rdma_connection_ended(const struct weft_rdma_queue *queue, int status)
+{
+	return status > 0 && (status & WEFT_STATUS_HOST) &&
+	       READ_ONCE(queue->cm_status) == -ECONNRESET;
+}
 
 /*
  * States of a controller; weft_rdma_set_state() checks the transitions.
@@ -360,6 +367,30 @@ struct weft_rdma_options {
 	int			background_tos;
 };
 
+/**
+ * struct weft_rdma_secret - a secret for DH-HMAC-CHAP (NVMe base 2.1, 8.3.5.8)
+ * @key: the secret
+ * @len: bytes of it: 32, 48 or 64; 0 if there is none
+ * @hash: NVME_AUTH_HASH_* that transforms it; 0 for none
+ */
+struct weft_rdma_secret {
+	u8	key[64];
+	u8	len;
+	u8	hash;
+};
+
+/**
+ * struct weft_rdma_auth - how the admin queue was authenticated
+ * @hash: NVME_AUTH_HASH_*; 0 if it was not
+ * @group: NVME_AUTH_DHGROUP_*
+ * @mutual: the controller has proven who it is, too
+ */
+struct weft_rdma_auth {
+	u8	hash;
+	u8	group;
+	bool	mutual;
+};
+
 /* I/O queues in all: each may have one beside it for peer memory, and both one for background I/O. */
 static inline u32 weft_rdma_all_queues(const struct weft_rdma_options *opts)
 {
@@ -376,6 +407,15 @@ static inline u32 weft_rdma_all_queues(const struct weft_rdma_options *opts)
  * @cdev: the same
  * @instance: N
  * @opts: how it is connected
+ * @secret_lock: the secrets, and @auth_id
+ * @host_secret: with which this host authenticates
+ * @ctrl_secret: with which the controller has to authenticate
+ * @used_host: that of them with which the association was begun; queues that are
+ *	connected later use it, too. Changed by an attempt to connect
+ * @used_ctrl: likewise
+ * @auth_id: of the next authentication
+ * @auth_hashes: bit NVME_AUTH_HASH_* of each hash that this kernel has loaded
+ * @auth: how the admin queue was authenticated
  * @info: its identify data, checked
  * @cap: its property CAP
  * @ib: the RDMA device while any queue has one
@@ -469,6 +509,14 @@ struct weft_rdma_ctrl {
 	struct cdev		cdev;
 	int			instance;
 	struct weft_rdma_options opts;
+	struct mutex		secret_lock;	/* the secrets, and @auth_id */
+	struct weft_rdma_secret	host_secret;
+	struct weft_rdma_secret	ctrl_secret;
+	struct weft_rdma_secret	used_host;
+	struct weft_rdma_secret	used_ctrl;
+	u16			auth_id;
+	u8			auth_hashes;
+	struct weft_rdma_auth	auth;
 	struct weft_ctrl_info	info;
 	u64			cap;
 
@@ -648,6 +696,8 @@ void weft_rdma_ctrl_put(struct weft_rdma_ctrl *ctrl);
 /* ctrl.c */
 int weft_rdma_ctrl_create(const struct weft_controller_request *req,
 			  char *name, size_t size, struct weft_why *why);
+int weft_rdma_ctrl_secrets(const char *name, const struct weft_dhchap_secrets *secrets,
+			   struct weft_why *why);
 int weft_rdma_ctrl_delete(const char *name, struct weft_why *why);
 void weft_rdma_ctrl_remove(struct weft_rdma_ctrl *ctrl);
 
@@ -662,6 +712,28 @@ int weft_rdma_device_get(struct weft_rdma_ctrl *ctrl, struct rdma_cm_id *id,
 			 struct weft_why *why);
 void weft_rdma_device_put(struct weft_rdma_ctrl *ctrl);
 
+/* auth.c */
+#if IS_ENABLED(CONFIG_CRYPTO_HMAC)
+u8 weft_rdma_auth_hashes(void);
+int weft_rdma_authenticate(struct weft_rdma_queue *queue, u32 wanted, struct weft_why *why);
+#else
+static inline u8 weft_rdma_auth_hashes(void)
+{
+	return 0;
+}
+
+static inline int weft_rdma_authenticate(struct weft_rdma_queue *queue, u32 wanted,
+					 struct weft_why *why)
+{
+	if (!(wanted & (WEFT_CONNECT_ATR | WEFT_CONNECT_ASCR)) && !queue->ctrl->ctrl_secret.len)
+		return 0;
+	return weft_refuse(why, -EOPNOTSUPP,
+			   "this kernel cannot authenticate: it lacks CONFIG_CRYPTO_HMAC");
+}
+#endif
+int weft_rdma_secrets_set(struct weft_rdma_ctrl *ctrl, const struct weft_dhchap_secrets *secrets,
+			  struct weft_why *why);
+
 /* setup.c */
 int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why);
 int weft_rdma_setup_fewer(struct weft_rdma_ctrl *ctrl, struct weft_why *why);
@@ -675,6 +747,7 @@ int weft_rdma_command(struct request_queue *q, struct nvme_command *cmd,
 		      void *data, unsigned int len, union nvme_result *result,
 		      unsigned long timeout, blk_mq_req_flags_t flags,
 		      struct weft_rdma_queue *queue);
+int weft_rdma_refuse_status(struct weft_why *why, int status, const char *what);
 int weft_rdma_property_read(struct weft_rdma_ctrl *ctrl, u32 offset, bool wide, u64 *value);
 int weft_rdma_property_write(struct weft_rdma_ctrl *ctrl, u32 offset, u32 value);
 int weft_rdma_identify(struct weft_rdma_ctrl *ctrl, u8 cns, u32 nsid, void *data);
@@ -734,7 +807,7 @@ int weft_rdma_queue_wait(struct weft_rdma_queue *queue, struct weft_why *why);
 void weft_rdma_queue_stop(struct weft_rdma_queue *queue);
 void weft_rdma_queue_free(struct weft_rdma_queue *queue);
 int weft_rdma_queue_poll(struct weft_rdma_queue *queue);
-void weft_rdma_queue_set_connect(struct weft_rdma_queue *queue, struct request *rq);
+bool weft_rdma_queue_set_connect(struct weft_rdma_queue *queue, struct request *rq);
 void weft_rdma_queue_lost(struct weft_rdma_queue *queue);
 
 /* io.c */

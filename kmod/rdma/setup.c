@@ -23,44 +23,6 @@ module_param_cb(io_timeout, &weft_io_timeout_ops, &weft_io_timeout, 0644);
 MODULE_PARM_DESC(io_timeout,
 		 "seconds until an I/O command is aborted, and as long again until the association is; for controllers connected from now on (default 30)");
 
-static const char *weft_status_text(u16 status)
-{
-	switch (status & WEFT_STATUS_CODE) {
-	case NVME_SC_CONNECT_FORMAT:
-		return "the target knows no such record format";
-	case NVME_SC_CONNECT_CTRL_BUSY:
-		return "the target's controller is busy";
-	case NVME_SC_CONNECT_INVALID_PARAM:
-		return "the target refuses a parameter: is there a subsystem of that name?";
-	case NVME_SC_CONNECT_RESTART_DISC:
-		return "the target wants the host to discover again";
-	case NVME_SC_CONNECT_INVALID_HOST:
-		return "the target does not allow this host NQN";
-	case NVME_SC_AUTH_REQUIRED:
-		return "the target wants authentication, which weft does not do";
-	default:
-		return NULL;
-	}
-}
-
-static int weft_refuse_status(struct weft_why *why, int status, const char *what)
-{
-	const char *text;
-
-	if (status < 0)
-		return weft_refuse(why, status, "%s cannot be sent (error %d)", what, -status);
-	if (status & WEFT_STATUS_HOST)
-		return weft_refuse(why, -ETIMEDOUT, "the target does not answer %s", what);
-	text = weft_status_text(status);
-	/* Busy is no limit: it may take as many queues later. */
-	if ((status & WEFT_STATUS_CODE) == NVME_SC_CONNECT_CTRL_BUSY)
-		return weft_refuse(why, -EBUSY, "%s", text);
-	if (text)
-		return weft_refuse(why, -ECONNREFUSED, "%s", text);
-	return weft_refuse(why, -EPROTO, "the target refuses %s (status 0x%x)", what,
-			   status);
-}
-
 static int weft_refuse_lost(const struct weft_rdma_queue *queue, struct weft_why *why)
 {
 	return weft_refuse(why, -ECONNRESET, "queue %u: the target ended the connection", queue->id);
@@ -84,22 +46,15 @@ static int weft_fabrics_connect(struct weft_rdma_queue *queue, struct weft_why *
 	weft_capsule_connect(&cmd, queue->id, queue->size, ctrl->opts.kato_ms);
 	ret = weft_rdma_command(queue->index ? ctrl->connect_q : ctrl->admin_q, &cmd,
 				data, sizeof(*data), &result, WEFT_RDMA_SETUP_TIMEOUT,
-				BLK_MQ_REQ_RESERVED | BLK_MQ_REQ_NOWAIT,
-				queue->index ? queue : NULL);
+				BLK_MQ_REQ_RESERVED | BLK_MQ_REQ_NOWAIT, queue);
 	kfree(data);
-	/* It timed out because its connection had ended. */
-	if (ret > 0 && (ret & WEFT_STATUS_HOST) && READ_ONCE(queue->cm_status) == -ECONNRESET)
+	if (weft_rdma_connection_ended(queue, ret))
 		return weft_refuse_lost(queue, why);
 	if (ret)
-		return weft_refuse_status(why, ret, "Connect");
-	if (le32_to_cpu(result.u32) & WEFT_CONNECT_AUTH) {
-		weft_rdma_set_state(ctrl, WEFT_RDMA_AUTHENTICATING);
-		return weft_refuse(why, -EOPNOTSUPP,
-				   "the target wants authentication, which weft does not do");
-	}
+		return weft_rdma_refuse_status(why, ret, "Connect");
 	if (!queue->index)
 		ctrl->info.cntlid = le32_to_cpu(result.u32) & 0xffff;
-	return 0;
+	return weft_rdma_authenticate(queue, le32_to_cpu(result.u32), why);
 }
 
 static int weft_ctrl_wait_ready(struct weft_rdma_ctrl *ctrl, u32 mask, u32 wanted,
@@ -159,7 +114,7 @@ static int weft_ctrl_identify_nvm(struct weft_rdma_ctrl *ctrl, u32 page_bytes,
 	if (!ret)
 		weft_info_nvm(id, page_bytes, info);
 	else if (ret < 0 || ret & WEFT_STATUS_HOST)
-		ret = weft_refuse_status(why, ret, "Identify Controller (NVM command set)");
+		ret = weft_rdma_refuse_status(why, ret, "Identify Controller (NVM command set)");
 	else
 		ret = 0;
 	kfree(id);
@@ -178,7 +133,7 @@ static int weft_ctrl_identify(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 		return -ENOMEM;
 	ret = weft_rdma_identify(ctrl, NVME_ID_CNS_CTRL, 0, id);
 	if (ret)
-		ret = weft_refuse_status(why, ret, "Identify Controller");
+		ret = weft_rdma_refuse_status(why, ret, "Identify Controller");
 	else
 		ret = weft_info_controller(id, ctrl->cap, page_bytes, &info, why);
 	if (!ret && info.cntlid != ctrl->info.cntlid)
@@ -268,7 +223,7 @@ static int weft_ctrl_count_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *
 	 */
 	ret = weft_ctrl_set_features(ctrl, NVME_FEAT_NUM_QUEUES, ask | ask << 16, &result);
 	if (ret)
-		return weft_refuse_status(why, ret, "Set Features (Number of Queues)");
+		return weft_rdma_refuse_status(why, ret, "Set Features (Number of Queues)");
 	granted = min(result & 0xffff, result >> 16) + 1;
 	if (ctrl->set_ready) {
 		io = ctrl->poll_from - 1;
@@ -455,6 +410,11 @@ int weft_rdma_start_queues(struct weft_rdma_ctrl *ctrl, u32 first, u32 count, u3
 	int ret = 0, err;
 
 	for (i = first; i < end; i++) {
+		/* The end of the association waits for the queues that are added to it. */
+		if (ctrl->queues[first].mem && weft_rdma_state(ctrl) != WEFT_RDMA_LIVE) {
+			ret = weft_refuse(why, -ENOTCONN, "the association has ended");
+			break;
+		}
 		for (; asked < min(end, i + WEFT_RDMA_CONNECTS); asked++) {
 			ret = weft_queue_start_io(ctrl, asked, why);
 			if (ret)

@@ -84,6 +84,7 @@ struct weft_transport_ops weft_rdma_transport = {
 	.connect		= weft_rdma_path_connect,
 	.disconnect		= weft_rdma_path_disconnect,
 	.controller_create	= weft_rdma_ctrl_create,
+	.controller_secrets	= weft_rdma_ctrl_secrets,
 	.controller_delete	= weft_rdma_ctrl_delete,
 	.peer_add		= weft_rdma_peer_add,
 	.peer_prepare		= weft_rdma_peer_prepare,

@@ -55,7 +55,7 @@ const struct nla_policy weft_volume_stop_nl_policy[WEFT_A_VOLUME_NAME + 1] = {
 };
 
 /* WEFT_CMD_CONTROLLER_CREATE - do */
-const struct nla_policy weft_controller_create_nl_policy[WEFT_A_CONTROLLER_BACKGROUND_TOS + 1] = {
+const struct nla_policy weft_controller_create_nl_policy[WEFT_A_CONTROLLER_DHCHAP_CTRL_SECRET_HASH + 1] = {
 	[WEFT_A_CONTROLLER_TRANSPORT] = { .type = NLA_NUL_STRING, .len = 31, },
 	[WEFT_A_CONTROLLER_SUBNQN] = { .type = NLA_NUL_STRING, .len = 223, },
 	[WEFT_A_CONTROLLER_HOST_NQN] = { .type = NLA_NUL_STRING, .len = 223, },
@@ -72,6 +72,10 @@ const struct nla_policy weft_controller_create_nl_policy[WEFT_A_CONTROLLER_BACKG
 	[WEFT_A_CONTROLLER_FAST_IO_FAIL_TIMEOUT] = { .type = NLA_S32, },
 	[WEFT_A_CONTROLLER_TOS] = NLA_POLICY_MAX(NLA_U32, 255),
 	[WEFT_A_CONTROLLER_BACKGROUND_TOS] = NLA_POLICY_MAX(NLA_U32, 255),
+	[WEFT_A_CONTROLLER_DHCHAP_SECRET] = NLA_POLICY_MIN_LEN(32),
+	[WEFT_A_CONTROLLER_DHCHAP_SECRET_HASH] = NLA_POLICY_MAX(NLA_U32, 3),
+	[WEFT_A_CONTROLLER_DHCHAP_CTRL_SECRET] = NLA_POLICY_MIN_LEN(32),
+	[WEFT_A_CONTROLLER_DHCHAP_CTRL_SECRET_HASH] = NLA_POLICY_MAX(NLA_U32, 3),
 };
 
 /* WEFT_CMD_CONTROLLER_DELETE - do */
@@ -117,8 +121,18 @@ const struct nla_policy weft_qos_get_nl_policy[WEFT_A_QOS_INDEX + 1] = {
 	[WEFT_A_QOS_INDEX] = { .type = NLA_U32, },
 };
 
+/* WEFT_CMD_CONTROLLER_SECRETS - do */
+const struct nla_policy weft_controller_secrets_nl_policy[WEFT_A_CONTROLLER_DHCHAP_CTRL_SECRET_HASH + 1] = {
+	[WEFT_A_CONTROLLER_TRANSPORT] = { .type = NLA_NUL_STRING, .len = 31, },
+	[WEFT_A_CONTROLLER_NAME] = { .type = NLA_NUL_STRING, .len = 63, },
+	[WEFT_A_CONTROLLER_DHCHAP_SECRET] = NLA_POLICY_MIN_LEN(32),
+	[WEFT_A_CONTROLLER_DHCHAP_SECRET_HASH] = NLA_POLICY_MAX(NLA_U32, 3),
+	[WEFT_A_CONTROLLER_DHCHAP_CTRL_SECRET] = NLA_POLICY_MIN_LEN(32),
+	[WEFT_A_CONTROLLER_DHCHAP_CTRL_SECRET_HASH] = NLA_POLICY_MAX(NLA_U32, 3),
+};
+
 /* Ops table for weft */
-const struct genl_ops weft_nl_ops[9] = {
+const struct genl_ops weft_nl_ops[10] = {
 	{
 		.cmd		= WEFT_CMD_VOLUME_GET,
 		.doit		= weft_nl_volume_get_doit,
@@ -142,7 +156,7 @@ const struct genl_ops weft_nl_ops[9] = {
 		.cmd		= WEFT_CMD_CONTROLLER_CREATE,
 		.doit		= weft_nl_controller_create_doit,
 		.policy		= weft_controller_create_nl_policy,
-		.maxattr	= WEFT_A_CONTROLLER_BACKGROUND_TOS,
+		.maxattr	= WEFT_A_CONTROLLER_DHCHAP_CTRL_SECRET_HASH,
 	},
 	{
 		.cmd		= WEFT_CMD_CONTROLLER_DELETE,
@@ -173,6 +187,12 @@ const struct genl_ops weft_nl_ops[9] = {
 		.doit		= weft_nl_qos_get_doit,
 		.policy		= weft_qos_get_nl_policy,
 		.maxattr	= WEFT_A_QOS_INDEX,
+	},
+	{
+		.cmd		= WEFT_CMD_CONTROLLER_SECRETS,
+		.doit		= weft_nl_controller_secrets_doit,
+		.policy		= weft_controller_secrets_nl_policy,
+		.maxattr	= WEFT_A_CONTROLLER_DHCHAP_CTRL_SECRET_HASH,
 	},
 };
 

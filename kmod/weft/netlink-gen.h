@@ -22,7 +22,7 @@ extern const struct nla_policy weft_volume_assemble_nl_policy[WEFT_A_VOLUME_NO_I
 
 extern const struct nla_policy weft_volume_stop_nl_policy[WEFT_A_VOLUME_NAME + 1];
 
-extern const struct nla_policy weft_controller_create_nl_policy[WEFT_A_CONTROLLER_BACKGROUND_TOS + 1];
+extern const struct nla_policy weft_controller_create_nl_policy[WEFT_A_CONTROLLER_DHCHAP_CTRL_SECRET_HASH + 1];
 
 extern const struct nla_policy weft_controller_delete_nl_policy[WEFT_A_CONTROLLER_NAME + 1];
 
@@ -34,8 +34,10 @@ extern const struct nla_policy weft_qos_set_nl_policy[WEFT_A_QOS_BACKGROUND_WEIG
 
 extern const struct nla_policy weft_qos_get_nl_policy[WEFT_A_QOS_INDEX + 1];
 
+extern const struct nla_policy weft_controller_secrets_nl_policy[WEFT_A_CONTROLLER_DHCHAP_CTRL_SECRET_HASH + 1];
+
 /* Ops table for weft */
-extern const struct genl_ops weft_nl_ops[9];
+extern const struct genl_ops weft_nl_ops[10];
 
 int weft_nl_volume_get_doit(struct sk_buff *skb, struct genl_info *info);
 int weft_nl_volume_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb);
@@ -47,6 +49,8 @@ int weft_nl_path_add_doit(struct sk_buff *skb, struct genl_info *info);
 int weft_nl_path_remove_doit(struct sk_buff *skb, struct genl_info *info);
 int weft_nl_qos_set_doit(struct sk_buff *skb, struct genl_info *info);
 int weft_nl_qos_get_doit(struct sk_buff *skb, struct genl_info *info);
+int weft_nl_controller_secrets_doit(struct sk_buff *skb,
+				    struct genl_info *info);
 
 enum {
 	WEFT_NLGRP_EVENTS,

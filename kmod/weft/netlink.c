@@ -556,6 +556,15 @@ struct weft_nl_controller {
 	struct weft_controller_request	req;
 };
 
+/* The message is copied and freed by others, who do not know that it has secrets. */
+static void weft_nl_forget(const struct weft_dhchap_secrets *secrets)
+{
+	if (secrets->host.key)
+		memzero_explicit((void *)secrets->host.key, secrets->host.len);
+	if (secrets->ctrl.key)
+		memzero_explicit((void *)secrets->ctrl.key, secrets->ctrl.len);
+}
+
 static int weft_nl_controller_create(struct weft_nl_job *job, struct weft_why *why)
 {
 	const struct weft_nl_controller *controller = (void *)job->request;
@@ -564,6 +573,7 @@ static int weft_nl_controller_create(struct weft_nl_job *job, struct weft_why *w
 
 	ret = weft_controller_create(controller->transport, &controller->req, name,
 				     sizeof(name), why);
+	weft_nl_forget(&controller->req.secrets);
 	if (ret)
 		return ret;
 	/* The caller has left, and would not disconnect it. */
@@ -572,6 +582,25 @@ static int weft_nl_controller_create(struct weft_nl_job *job, struct weft_why *w
 		return -ECANCELED;
 	}
 	return weft_nl_reply_name(&job->info, name);
+}
+
+static struct weft_dhchap_secret weft_nl_secret(const struct nlattr *key, struct nlattr *hash)
+{
+	return (struct weft_dhchap_secret) {
+		.key	= key ? nla_data(key) : NULL,
+		.len	= key ? nla_len(key) : 0,
+		.hash	= weft_nl_u32(hash),
+	};
+}
+
+static struct weft_dhchap_secrets weft_nl_secrets(struct nlattr **attrs)
+{
+	return (struct weft_dhchap_secrets) {
+		.host = weft_nl_secret(attrs[WEFT_A_CONTROLLER_DHCHAP_SECRET],
+				       attrs[WEFT_A_CONTROLLER_DHCHAP_SECRET_HASH]),
+		.ctrl = weft_nl_secret(attrs[WEFT_A_CONTROLLER_DHCHAP_CTRL_SECRET],
+				       attrs[WEFT_A_CONTROLLER_DHCHAP_CTRL_SECRET_HASH]),
+	};
 }
 
 int weft_nl_controller_create_doit(struct sk_buff *skb, struct genl_info *info)
@@ -596,6 +625,7 @@ int weft_nl_controller_create_doit(struct sk_buff *skb, struct genl_info *info)
 			weft_nl_s32(attrs[WEFT_A_CONTROLLER_FAST_IO_FAIL_TIMEOUT], -1),
 		.req.tos	= weft_nl_s32(attrs[WEFT_A_CONTROLLER_TOS], -1),
 		.req.background_tos = weft_nl_s32(attrs[WEFT_A_CONTROLLER_BACKGROUND_TOS], -1),
+		.req.secrets	= weft_nl_secrets(attrs),
 	};
 	struct weft_why why = {};
 	int ret;
@@ -609,6 +639,50 @@ int weft_nl_controller_create_doit(struct sk_buff *skb, struct genl_info *info)
 	if (ret)
 		return weft_nl_result(info, ret, NULL, &why);
 	return weft_nl_later(skb, info, NULL, weft_nl_controller_create, &controller,
+			     sizeof(controller));
+}
+
+/**
+ * struct weft_nl_controller_secrets - arguments of controller-secrets
+ * @transport: name of the transport
+ * @name: name of the controller
+ * @secrets: for it
+ */
+struct weft_nl_controller_secrets {
+	const char			*transport;
+	const char			*name;
+	struct weft_dhchap_secrets	secrets;
+};
+
+static int weft_nl_controller_secrets(struct weft_nl_job *job, struct weft_why *why)
+{
+	const struct weft_nl_controller_secrets *controller = (void *)job->request;
+
+	int ret;
+
+	ret = weft_controller_secrets(controller->transport, controller->name,
+				      &controller->secrets, why);
+	weft_nl_forget(&controller->secrets);
+	return ret;
+}
+
+int weft_nl_controller_secrets_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	struct weft_nl_controller_secrets controller = {
+		.transport	= weft_nl_string(info->attrs[WEFT_A_CONTROLLER_TRANSPORT]),
+		.name		= weft_nl_string(info->attrs[WEFT_A_CONTROLLER_NAME]),
+		.secrets	= weft_nl_secrets(info->attrs),
+	};
+	struct weft_why why = {};
+	int ret;
+
+	ret = weft_nl_may(skb, &why);
+	if (!ret && (!controller.transport || !controller.name))
+		ret = weft_refuse(&why, -EINVAL,
+				  "the transport and the controller's name are needed");
+	if (ret)
+		return weft_nl_result(info, ret, NULL, &why);
+	return weft_nl_later(skb, info, NULL, weft_nl_controller_secrets, &controller,
 			     sizeof(controller));
 }
 

@@ -162,6 +162,28 @@ int weft_controller_create(const char *transport,
 }
 
 /**
+ * weft_controller_secrets() - have a transport replace the secrets of a controller
+ * @transport: its name
+ * @name: of the controller
+ * @secrets: those that are not given stay
+ * @why: gets the reason of a failure
+ *
+ * Return: 0 or a negative errno.
+ */
+int weft_controller_secrets(const char *transport, const char *name,
+			    const struct weft_dhchap_secrets *secrets, struct weft_why *why)
+{
+	struct weft_transport_ops *ops = weft_controller_transport(transport, why);
+	int ret;
+
+	if (!ops)
+		return -EPROTONOSUPPORT;
+	ret = ops->controller_secrets(name, secrets, why);
+	module_put(ops->owner);
+	return ret;
+}
+
+/**
  * weft_controller_delete() - have a transport delete a controller
  * @transport: its name
  * @name: of the controller

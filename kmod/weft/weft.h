@@ -484,6 +484,8 @@ void weft_path_disconnect(struct weft_path *path);
 int weft_controller_create(const char *transport,
 			   const struct weft_controller_request *req,
 			   char *name, size_t size, struct weft_why *why);
+int weft_controller_secrets(const char *transport, const char *name,
+			    const struct weft_dhchap_secrets *secrets, struct weft_why *why);
 int weft_controller_delete(const char *transport, const char *name,
 			   struct weft_why *why);
 

@@ -73,6 +73,8 @@ prepare() { # EXAMPLE: makes what it names
 		weftctl export /dev/nvme0n1 --address 10.0.0.1 --any-host
 		weftctl unexport --all --keep-saved
 		;;
+	*gen-dhchap-key*) rm -f /etc/weft/dhchap-secret /tmp/secret-of-node17 ;;
+	*export*--dhchap*) weftctl gen-dhchap-key /etc/weft/dhchap-secret --force ;;
 	*unexport*) weftctl export /dev/nvme0n1 --address 10.0.0.1 --any-host ;;
 	*cgroup*)
 		mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup
@@ -91,7 +93,20 @@ examples=$(for verb in '' $verbs; do
 	weftctl $verb --help | sed -n '/^Examples:/,$ { s/^  //p }' | sed -e ':a;/\\$/N;s/\\\n *//;ta'
 done | sort -u)
 is "there are many examples" "$([ "$(printf '%s\n' "$examples" | wc -l)" -gt 25 ]; echo $?)" 0
+# can_authenticate: the kernel's target has secrets of hosts.
+can_authenticate() {
+	local host=/sys/kernel/config/nvmet/hosts/probe rc
+	modprobe nvmet && mkdir -p "$host" && test -e "$host/dhchap_key"
+	rc=$?
+	rmdir "$host"
+	return $rc
+}
 while IFS= read -r line; do
+	case $line in
+	*export*--dhchap*)
+		can_authenticate || { skip "example: $line" "this kernel's target has no secrets"; continue; }
+		;;
+	esac
 	prepare "$line"
 	case $line in
 	*"weftctl events"* | *--watch*)

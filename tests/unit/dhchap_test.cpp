@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "dhchap.hpp"
+
+#include <cstdlib>
+#include <fcntl.h>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+using namespace weft;
+
+namespace
+{
+
+/// The bytes 0 to 31; its checksum is that of Python's zlib.crc32().
+constexpr auto counting = "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:";
+
+std::string why(std::string_view text)
+{
+    const auto secret = parse_dhchap_secret(text, "x");
+    return secret ? "" : secret.error().text;
+}
+
+TEST(Dhchap, KeyAndHashAreRead)
+{
+    const auto secret = parse_dhchap_secret(counting, "x");
+    ASSERT_TRUE(secret) << secret.error().text;
+    EXPECT_EQ(secret->hash, 0U);
+    ASSERT_EQ(secret->key.size(), 32U);
+    for (std::size_t i = 0; i < 32; i++)
+        EXPECT_EQ(secret->key[i], i);
+    EXPECT_EQ(secret->text(), counting);
+}
+
+TEST(Dhchap, NewOnesAreReadAgainAndDiffer)
+{
+    for (const auto& [size, hash] : {std::pair{32, 0}, {32, 1}, {48, 2}, {64, 3}, {64, 0}}) {
+        const auto secret =
+            new_dhchap_secret(static_cast<std::size_t>(size), static_cast<unsigned int>(hash));
+        ASSERT_TRUE(secret);
+        const auto again = parse_dhchap_secret(secret->text(), "x");
+        ASSERT_TRUE(again) << again.error().text;
+        EXPECT_EQ(again->key, secret->key);
+        EXPECT_EQ(again->hash, secret->hash);
+    }
+    EXPECT_NE(new_dhchap_secret(32, 0)->key, new_dhchap_secret(32, 0)->key);
+}
+
+TEST(Dhchap, OthersAreRefusedWithTheReasonAndWithoutTheSecret)
+{
+    EXPECT_EQ(why(""), "x is no secret: it is not of the form DHHC-1:NN:BASE64:");
+    EXPECT_EQ(why("DHHC-1:00:"), "x is no secret: it is not of the form DHHC-1:NN:BASE64:");
+    EXPECT_EQ(why("DHHC-1:04:AAAA:"), "x is no secret: the two digits behind DHHC-1: are 00, 01, 02 or 03");
+    EXPECT_EQ(why("DHHC-1:00:A_AA:"), "x is no secret: its third field is not base64");
+    EXPECT_EQ(why("DHHC-1:00:AAA:"), "x is no secret: its third field is not base64");
+    EXPECT_EQ(why("DHHC-1:00:A===:"), "x is no secret: its third field is not base64");
+    EXPECT_EQ(why("DHHC-1:00:AA=A:"), "x is no secret: its third field is not base64");
+    EXPECT_EQ(why("DHHC-1:00:AAAA:"), "x is no secret: its key has not 32, 48 or 64 bytes");
+    std::string wrong = counting;
+    wrong[12] = 'B';
+    EXPECT_EQ(why(wrong), "x is no secret: its checksum is wrong");
+    wrong = counting;
+    wrong[8] = '2';
+    EXPECT_EQ(why(wrong), "x is no secret: its key has not the length of its hash");
+}
+
+TEST(Dhchap, AFileThatOthersMayReadIsRefused)
+{
+    std::string name = testing::TempDir() + "secret.XXXXXX";
+    ASSERT_GE(::mkstemp(name.data()), 0);
+    std::ofstream(name) << counting << "\n";
+    EXPECT_TRUE(read_dhchap_secret(name));
+    ::chmod(name.c_str(), 0640);
+    const auto open = read_dhchap_secret(name);
+    ASSERT_FALSE(open);
+    EXPECT_EQ(open.error().code, exit_code::permission);
+    ::unlink(name.c_str());
+    EXPECT_EQ(read_dhchap_secret(name).error().code, exit_code::missing);
+    EXPECT_FALSE(read_dhchap_secret(testing::TempDir()));
+}
+
+} // namespace
