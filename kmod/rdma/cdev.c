@@ -179,7 +179,6 @@ WEFT_ATTR(numa_node, "%d", ctrl->node);
 WEFT_ATTR(p2pdma, "%d", ctrl->p2pdma);
 WEFT_ATTR(kato, "%u", ctrl->opts.kato_ms / 1000);
 WEFT_ATTR(reconnect_delay, "%u", ctrl->opts.reconnect_delay);
-WEFT_ATTR(ctrl_loss_tmo, "%d", ctrl->opts.ctrl_loss_timeout);
 WEFT_ATTR(fast_io_fail_tmo, "%d", ctrl->opts.fast_io_fail_timeout);
 WEFT_ATTR(tos, "%d", ctrl->opts.tos);
 WEFT_ATTR(background_tos, "%d", ctrl->opts.background_tos);
@@ -234,6 +233,30 @@ static ssize_t rescan_controller_store(struct device *dev, struct device_attribu
 	return weft_rdma_rescan(ctrl) ?: count;
 }
 static DEVICE_ATTR_WO(rescan_controller);
+
+static ssize_t ctrl_loss_tmo_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct weft_rdma_ctrl *ctrl = container_of(dev, struct weft_rdma_ctrl, dev);
+
+	return sysfs_emit(buf, "%d\n", READ_ONCE(ctrl->opts.ctrl_loss_timeout));
+}
+
+/* Also while it is lost: it counts from the loss on. */
+static ssize_t ctrl_loss_tmo_store(struct device *dev, struct device_attribute *attr,
+				   const char *buf, size_t count)
+{
+	struct weft_rdma_ctrl *ctrl = container_of(dev, struct weft_rdma_ctrl, dev);
+	int seconds, ret;
+
+	ret = kstrtoint(buf, 10, &seconds);
+	if (ret)
+		return ret;
+	if (seconds < -1 || seconds > WEFT_RDMA_SECONDS_MAX)
+		return -EINVAL;
+	WRITE_ONCE(ctrl->opts.ctrl_loss_timeout, seconds);
+	return count;
+}
+static DEVICE_ATTR_RW(ctrl_loss_tmo);
 
 /* "none", or hash and group, and whether the controller has proven itself, too. */
 static ssize_t authentication_show(struct device *dev, struct device_attribute *attr, char *buf)

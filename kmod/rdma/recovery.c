@@ -109,16 +109,17 @@ void weft_rdma_fail_fast_work(struct work_struct *work)
 
 static bool weft_ctrl_gives_up(struct weft_rdma_ctrl *ctrl)
 {
-	return ctrl->opts.ctrl_loss_timeout >= 0 &&
-	       time_after(jiffies, ctrl->lost_at +
-				   (unsigned long)ctrl->opts.ctrl_loss_timeout * HZ);
+	int seconds = READ_ONCE(ctrl->opts.ctrl_loss_timeout);
+
+	return seconds >= 0 &&
+	       time_after(jiffies, ctrl->lost_at + (unsigned long)seconds * HZ);
 }
 
 /* Allocates nothing: reclaim may need I/O that waits for this function. */
 static void weft_ctrl_lost(struct weft_rdma_ctrl *ctrl)
 {
 	weft_ctrl_err(ctrl, "not connected again within %d s, giving it up\n",
-		      ctrl->opts.ctrl_loss_timeout);
+		      READ_ONCE(ctrl->opts.ctrl_loss_timeout));
 	/* Leave it on the list: the removal of a device holds the list's lock and waits for us. */
 	kref_get(&ctrl->ref);
 	if (!queue_work(weft_rdma_wq, &ctrl->removal_work))

@@ -52,12 +52,18 @@ is "rail: no association ended by an error" "$(ends)" 0
 
 # --- A target
 timeout_now() { cat '/sys/block/weft!data/weft/no_path_timeout'; }
-before=$(commands docs/operations.md "A target" | head -n 1)
-after=$(commands docs/operations.md "A target" | tail -n 1)
+losses_now() { cat /sys/class/weft-rdma/*/ctrl_loss_tmo | sort -u; }
+before=$(commands docs/operations.md "A target" | head -n 2)
+after=$(commands docs/operations.md "A target" | tail -n 2)
 ok "target: I/O waits without a limit" sh -ec "$before"
-is "target: it does" "$(timeout_now)" -1
+is "target: it does" "$(timeout_now) $(losses_now)" "-1 -1"
 ok "target: as before" sh -ec "$after"
-is "target: it is" "$(timeout_now)" 600
+is "target: it is" "$(timeout_now) $(losses_now)" "600 600"
+takes() { sh -c "echo $1 >/sys/class/weft-rdma/weft-rdma0/ctrl_loss_tmo" 2>/dev/null; }
+for wrong in -2 x 99999999999; do
+	takes "$wrong"
+	is "target: ctrl_loss_tmo does not take $wrong" $? 1
+done
 
 # --- Another host, a crash, an upgrade: with one host, as far as that goes
 # moves SENTENCE COMMANDS: afterwards the file is there and is as it was.
