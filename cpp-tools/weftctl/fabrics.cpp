@@ -329,16 +329,28 @@ std::optional<connection> find_connection(const connection_search& search)
 /// already.
 result<void> renew_secrets(const connection& link, const connect_options& options)
 {
-    if (link.initiator != "weft" ||
-        (options.dhchap_secret_file.empty() && options.dhchap_ctrl_secret_file.empty()))
+    if (options.dhchap_secret_file.empty() && options.dhchap_ctrl_secret_file.empty())
         return {};
-    const auto secrets = secrets_of(options);
-    if (!secrets)
-        return std::unexpected(secrets.error());
+    if (link.initiator != "weft")
+        return fail(
+            exit_code::usage,
+            "{} is connected by the stock host, which takes secrets at a connect alone: disconnect it first",
+            link.controller);
+    // What is not named stays as the kernel has it.
+    dhchap_secrets secrets;
+    for (const auto& [file, secret] : {std::pair{&options.dhchap_secret_file, &secrets.host},
+                                       std::pair{&options.dhchap_ctrl_secret_file, &secrets.ctrl}}) {
+        if (file->empty())
+            continue;
+        auto read = read_dhchap_secret(*file);
+        if (!read)
+            return std::unexpected(read.error());
+        *secret = std::move(*read);
+    }
     auto kernel = netlink::open();
     if (!kernel)
         return std::unexpected(kernel.error());
-    return kernel->set_secrets(link.at.transport, link.controller, *secrets);
+    return kernel->set_secrets(link.at.transport, link.controller, secrets);
 }
 
 } // namespace

@@ -203,7 +203,7 @@ result<void> check_secrets(const fs::path& host, const host_secrets& secrets)
             return fail(exit_code::busy,
                         "{} is allowed to connect to other subsystems without {} secret: unexport "
                         "these first",
-                        host.filename().string(), text == secrets.host ? "a" : "the target's");
+                        host.filename().string(), name == wanted[0].first ? "a" : "the target's");
         if (!text.empty() && has != text)
             return fail(exit_code::busy, "the target knows another secret for {} (in {})",
                         host.filename().string(), (host / name).string());
@@ -249,6 +249,12 @@ result<void> allow_hosts(export_spec& spec, undo_stack& undo)
         if (!secrets->host.empty() && !is_there(root / "hosts" / host / "dhchap_key"))
             return fail(exit_code::missing,
                         "this kernel's target cannot authenticate hosts (it lacks CONFIG_NVME_TARGET_AUTH)");
+        if (secrets->host.empty() && !*made &&
+            !read_text(root / "hosts" / host / "dhchap_key").value_or("").empty())
+            return fail(exit_code::busy,
+                        "the target has a secret for {}, which is for all of its subsystems: name it, "
+                        "--dhchap-secret-file",
+                        host);
         if (!secrets->host.empty())
             done = *made ? set_secrets(root / "hosts" / host, spec, *secrets)
                          : check_secrets(root / "hosts" / host, *secrets);

@@ -109,9 +109,17 @@ result<void> keep_secrets(volume_file& file, const std::vector<connection>& link
         for (const auto& link : links) {
             if (!is_reached_by(link, path.at))
                 continue;
-            const auto proven =
-                read_text(fs::path("/sys/class/weft-rdma") / link.controller / "authentication")
-                    .value_or("none");
+            const auto stock = fs::path("/sys/class/nvme") / link.controller;
+            const auto has = [&](const char* name) {
+                const auto text = read_text(stock / name).value_or("none");
+                return link.initiator == "nvme" && !text.empty() && text != "none";
+            };
+            const std::string proven =
+                has("dhchap_ctrl_secret") ? "nvme mutual"
+                : has("dhchap_secret")
+                    ? "nvme host"
+                    : read_text(fs::path("/sys/class/weft-rdma") / link.controller / "authentication")
+                          .value_or("none");
             if (proven != "none" && path.options.dhchap_secret_file.empty() &&
                 !fs::exists(usual_dhchap_secret, ignored))
                 return fail(

@@ -31,7 +31,7 @@
  * @challenge: the controller's, with @value and @dh in @message until that is used again
  * @own: this host's challenge
  * @seq: its sequence number
- * @replied: the controller has this host's response
+ * @replied: the controller has this host's response, and has not accepted it
  * @session: hash of the group's secret
  * @message: WEFT_CHAP_MESSAGE_MAX bytes, which lie in one page
  * @dh: this host's public value, and behind it the secret of the group
@@ -295,6 +295,8 @@ static int weft_auth_exchange(struct weft_auth *auth, struct weft_why *why)
 	if (!ret)
 		ret = weft_chap_check_success1(auth->message, auth->id, challenge->hash_len, &answer,
 					       why);
+	if (!ret)
+		auth->replied = false;
 	if (!ret && auth->ctrl.len)
 		ret = weft_auth_check_ctrl(auth, answer, why);
 	return ret;

@@ -85,11 +85,14 @@ int weft_rdma_command(struct request_queue *q, struct nvme_command *cmd,
 		ret = weft_rq_map_kern(rq, data, len, GFP_NOIO);
 	if (ret)
 		goto out_free;
-	if (queue && !weft_rdma_queue_set_connect(queue, rq))
-		blk = BLK_STS_OK;	/* not sent; its status is that of an aborted command */
-	else
+	if (queue && !weft_rdma_queue_set_connect(queue, rq)) {
+		/* Not sent: end its bio as a completion would. Its status is that of an aborted command. */
+		blk_update_request(rq, BLK_STS_IOERR, blk_rq_bytes(rq));
+		blk = BLK_STS_IOERR;
+	} else {
 		blk = queue && queue->poll ? weft_execute_polled(rq, queue) :
 					     blk_execute_rq(rq, false);
+	}
 	if (queue)
 		weft_rdma_queue_set_connect(queue, NULL);
 	pdu = blk_mq_rq_to_pdu(rq);

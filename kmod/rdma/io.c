@@ -691,7 +691,11 @@ static noinline blk_status_t weft_queue_own(struct weft_rdma_queue *queue, struc
 	    !test_bit(WEFT_QUEUE_CONNECTED, &queue->flags))
 		return BLK_STS_TRANSPORT;
 	status = weft_queue_request(queue, rq, pdu, true);
-	/* The connection ended before the request had a time limit that could be over. */
+	/*
+	 * The connection ended before the request had a time limit that could be over.
+	 * Pairs with weft_rdma_cm_handler().
+	 */
+	smp_mb();
 	if (connects && unlikely(READ_ONCE(queue->cm_status)))
 		weft_rdma_queue_lost(queue);
 	return status;

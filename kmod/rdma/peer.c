@@ -270,7 +270,8 @@ static int weft_peer_queues_start(struct weft_rdma_ctrl *ctrl, struct weft_why *
 	}
 	weft_peer_queues_free(ctrl);
 	/* A target that does not answer will be seen as lost soon, and may come back. */
-	return ret == -ETIMEDOUT ? -ENOTCONN : ret;
+	return ret == -ETIMEDOUT || ret == -ECONNRESET ||
+	       weft_rdma_state(ctrl) != WEFT_RDMA_LIVE ? -ENOTCONN : ret;
 }
 
 /* Who removes the controller sets its own state, and finds the work queued or never. */

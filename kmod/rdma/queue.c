@@ -88,9 +88,10 @@ static int weft_rdma_cm_handler(struct rdma_cm_id *id, struct rdma_cm_event *eve
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-	case RDMA_CM_EVENT_ESTABLISHED:
 		queue->cm_status = 0;
 		break;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		break;	/* the status is 0, or a work request has failed already */
 	case RDMA_CM_EVENT_REJECTED: {
 		u8 len = 0;
 		const void *data = rdma_consumer_reject_data(id, event, &len);

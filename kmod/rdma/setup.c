@@ -493,6 +493,7 @@ static int weft_background_start(struct weft_rdma_ctrl *ctrl, struct weft_why *w
 		return ret;
 	weft_ctrl_warn(ctrl, "%u queues for background I/O of %u can be connected, so it shares those of feed I/O: %s\n",
 		       made, count, why->text);
+	why->text[0] = 0;	/* said; another failure has a reason of its own */
 	for (i = 1; i <= ctrl->io_up; i++)
 		WRITE_ONCE(ctrl->queues[i].background, NULL);
 	for (i = first; i < first + count; i++)
@@ -567,6 +568,7 @@ int weft_rdma_setup_fewer(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 
 	weft_ctrl_warn(ctrl, "%u I/O queues of %u can be connected: %s\n", made,
 		       ctrl->queue_count - 1, why->text);
+	why->text[0] = 0;
 	weft_rdma_teardown(ctrl, false);
 	weft_rdma_free_sets(ctrl);
 	ctrl->opts.poll_queues = min(ctrl->opts.poll_queues, made - 1);

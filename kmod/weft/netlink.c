@@ -636,8 +636,10 @@ int weft_nl_controller_create_doit(struct sk_buff *skb, struct genl_info *info)
 	if (!ret && (!controller.transport || !controller.req.address || !controller.req.service))
 		ret = weft_refuse(&why, -EINVAL,
 				  "the transport, the target's address and its port are needed");
-	if (ret)
+	if (ret) {
+		weft_nl_forget(&controller.req.secrets);
 		return weft_nl_result(info, ret, NULL, &why);
+	}
 	return weft_nl_later(skb, info, NULL, weft_nl_controller_create, &controller,
 			     sizeof(controller));
 }
@@ -680,8 +682,10 @@ int weft_nl_controller_secrets_doit(struct sk_buff *skb, struct genl_info *info)
 	if (!ret && (!controller.transport || !controller.name))
 		ret = weft_refuse(&why, -EINVAL,
 				  "the transport and the controller's name are needed");
-	if (ret)
+	if (ret) {
+		weft_nl_forget(&controller.secrets);
 		return weft_nl_result(info, ret, NULL, &why);
+	}
 	return weft_nl_later(skb, info, NULL, weft_nl_controller_secrets, &controller,
 			     sizeof(controller));
 }
