@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Authentication by DH-HMAC-CHAP: weft's own initiator and the stock host against the kernel's target.
-# lab-kernel: backports debian13
+# lab-kernel: backports
 # lab-not: uml debian12
 . "${0%/*}/lib.sh"
 
