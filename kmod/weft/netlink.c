@@ -645,21 +645,34 @@ int weft_nl_controller_create_doit(struct sk_buff *skb, struct genl_info *info)
 }
 
 /**
- * struct weft_nl_controller_secrets - arguments of controller-secrets
+ * struct weft_nl_controller_name - which controller, and what it gets
  * @transport: name of the transport
  * @name: name of the controller
- * @secrets: for it
+ * @secrets: for controller-secrets
  */
-struct weft_nl_controller_secrets {
+struct weft_nl_controller_name {
 	const char			*transport;
 	const char			*name;
 	struct weft_dhchap_secrets	secrets;
 };
 
+/* Parse the name of a controller that is there. */
+static int weft_nl_name_controller(struct sk_buff *skb, struct genl_info *info,
+				   struct weft_nl_controller_name *controller, struct weft_why *why)
+{
+	int ret = weft_nl_may(skb, why);
+
+	controller->transport = weft_nl_string(info->attrs[WEFT_A_CONTROLLER_TRANSPORT]);
+	controller->name = weft_nl_string(info->attrs[WEFT_A_CONTROLLER_NAME]);
+	if (!ret && (!controller->transport || !controller->name))
+		ret = weft_refuse(why, -EINVAL,
+				  "the transport and the controller's name are needed");
+	return ret;
+}
+
 static int weft_nl_controller_secrets(struct weft_nl_job *job, struct weft_why *why)
 {
-	const struct weft_nl_controller_secrets *controller = (void *)job->request;
-
+	const struct weft_nl_controller_name *controller = (void *)job->request;
 	int ret;
 
 	ret = weft_controller_secrets(controller->transport, controller->name,
@@ -670,18 +683,11 @@ static int weft_nl_controller_secrets(struct weft_nl_job *job, struct weft_why *
 
 int weft_nl_controller_secrets_doit(struct sk_buff *skb, struct genl_info *info)
 {
-	struct weft_nl_controller_secrets controller = {
-		.transport	= weft_nl_string(info->attrs[WEFT_A_CONTROLLER_TRANSPORT]),
-		.name		= weft_nl_string(info->attrs[WEFT_A_CONTROLLER_NAME]),
-		.secrets	= weft_nl_secrets(info->attrs),
-	};
+	struct weft_nl_controller_name controller = { .secrets = weft_nl_secrets(info->attrs) };
 	struct weft_why why = {};
 	int ret;
 
-	ret = weft_nl_may(skb, &why);
-	if (!ret && (!controller.transport || !controller.name))
-		ret = weft_refuse(&why, -EINVAL,
-				  "the transport and the controller's name are needed");
+	ret = weft_nl_name_controller(skb, info, &controller, &why);
 	if (ret) {
 		weft_nl_forget(&controller.secrets);
 		return weft_nl_result(info, ret, NULL, &why);
@@ -689,16 +695,6 @@ int weft_nl_controller_secrets_doit(struct sk_buff *skb, struct genl_info *info)
 	return weft_nl_later(skb, info, NULL, weft_nl_controller_secrets, &controller,
 			     sizeof(controller));
 }
-
-/**
- * struct weft_nl_controller_name - arguments of controller-delete
- * @transport: name of the transport
- * @name: name of the controller
- */
-struct weft_nl_controller_name {
-	const char	*transport;
-	const char	*name;
-};
 
 static int weft_nl_controller_delete(struct weft_nl_job *job, struct weft_why *why)
 {
@@ -709,17 +705,11 @@ static int weft_nl_controller_delete(struct weft_nl_job *job, struct weft_why *w
 
 int weft_nl_controller_delete_doit(struct sk_buff *skb, struct genl_info *info)
 {
-	struct weft_nl_controller_name controller = {
-		.transport	= weft_nl_string(info->attrs[WEFT_A_CONTROLLER_TRANSPORT]),
-		.name		= weft_nl_string(info->attrs[WEFT_A_CONTROLLER_NAME]),
-	};
+	struct weft_nl_controller_name controller = {};
 	struct weft_why why = {};
 	int ret;
 
-	ret = weft_nl_may(skb, &why);
-	if (!ret && (!controller.transport || !controller.name))
-		ret = weft_refuse(&why, -EINVAL,
-				  "the transport and the controller's name are needed");
+	ret = weft_nl_name_controller(skb, info, &controller, &why);
 	if (ret)
 		return weft_nl_result(info, ret, NULL, &why);
 	return weft_nl_later(skb, info, NULL, weft_nl_controller_delete, &controller,
