@@ -11,12 +11,18 @@
 #define ID	0x1234
 #define HASHES	(BIT(NVME_AUTH_HASH_SHA256) | BIT(NVME_AUTH_HASH_SHA384) | BIT(NVME_AUTH_HASH_SHA512))
 
+static void *message_new(struct kunit *test)
+{
+	void *message = kunit_kzalloc(test, WEFT_CHAP_MESSAGE_MAX, GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, message);
+	return message;
+}
+
 static struct nvmf_auth_dhchap_challenge_data *challenge_new(struct kunit *test)
 {
-	struct nvmf_auth_dhchap_challenge_data *data;
+	struct nvmf_auth_dhchap_challenge_data *data = message_new(test);
 
-	data = kunit_kzalloc(test, WEFT_CHAP_MESSAGE_MAX, GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, data);
 	data->auth_type = NVME_AUTH_DHCHAP_MESSAGES;
 	data->auth_id = NVME_AUTH_DHCHAP_MESSAGE_CHALLENGE;
 	data->t_id = cpu_to_le16(ID);
@@ -38,12 +44,9 @@ static int challenge_check(const void *message, bool groups, struct weft_why *wh
 
 static void chap_negotiate(struct kunit *test)
 {
-	struct nvmf_auth_dhchap_negotiate_data *data;
-	const struct nvmf_auth_dhchap_protocol_descriptor *offer;
+	struct nvmf_auth_dhchap_negotiate_data *data = message_new(test);
+	const struct nvmf_auth_dhchap_protocol_descriptor *offer = &data->auth_protocol[0].dhchap;
 
-	data = kunit_kzalloc(test, WEFT_CHAP_MESSAGE_MAX, GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, data);
-	offer = &data->auth_protocol[0].dhchap;
 	KUNIT_EXPECT_EQ(test, weft_chap_negotiate(data, ID, HASHES, true), 72);
 	KUNIT_EXPECT_EQ(test, data->napd, 1);
 	KUNIT_EXPECT_EQ(test, offer->halen, 3);
@@ -94,12 +97,10 @@ static void chap_challenge(struct kunit *test)
 
 static void chap_success1(struct kunit *test)
 {
-	struct nvmf_auth_dhchap_success1_data *data;
+	struct nvmf_auth_dhchap_success1_data *data = message_new(test);
 	struct weft_why why = {};
 	const u8 *response;
 
-	data = kunit_kzalloc(test, WEFT_CHAP_MESSAGE_MAX, GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, data);
 	data->auth_type = NVME_AUTH_DHCHAP_MESSAGES;
 	data->auth_id = NVME_AUTH_DHCHAP_MESSAGE_SUCCESS1;
 	data->t_id = cpu_to_le16(ID);

@@ -25,9 +25,6 @@
  * struct weft_auth - an authentication under way
  * @queue: on which
  * @id: of the transaction
- * @host: this host's secret
- * @ctrl: the controller's, length 0 if it need not prove anything
- * @hashes: bit NVME_AUTH_HASH_* of each that can be offered
  * @challenge: the controller's, with @value and @dh in @message until that is used again
  * @own: this host's challenge
  * @seq: its sequence number
@@ -39,9 +36,6 @@
 struct weft_auth {
 	struct weft_rdma_queue		*queue;
 	u16				id;
-	struct weft_rdma_secret		host;
-	struct weft_rdma_secret		ctrl;
-	u8				hashes;
 	struct weft_chap_challenge	challenge;
 	u8				own[WEFT_CHAP_HASH_MAX];
 	u32				seq;
@@ -233,15 +227,15 @@ static int weft_auth_respond(const struct weft_auth *auth, const struct weft_rdm
 /* The controller has to have answered this host's challenge. */
 static int weft_auth_check_ctrl(struct weft_auth *auth, const u8 *response, struct weft_why *why)
 {
-	const struct weft_rdma_options *opts = &auth->queue->ctrl->opts;
+	const struct weft_rdma_ctrl *ctrl = auth->queue->ctrl;
 	u8 wanted[WEFT_CHAP_HASH_MAX];
-	bool right = false;
 	int ret = 0, err;
+	bool right;
 	u32 len;
 
 	if (response)
-		ret = weft_auth_respond(auth, &auth->ctrl, auth->own, auth->seq, "Controller",
-					opts->subnqn, opts->host_nqn, wanted);
+		ret = weft_auth_respond(auth, &ctrl->used_ctrl, auth->own, auth->seq, "Controller",
+					ctrl->opts.subnqn, ctrl->opts.host_nqn, wanted);
 	if (ret)
 		return ret;
 	right = response && !crypto_memneq(response, wanted, auth->challenge.hash_len);
@@ -258,34 +252,35 @@ static int weft_auth_check_ctrl(struct weft_auth *auth, const u8 *response, stru
 
 static int weft_auth_exchange(struct weft_auth *auth, struct weft_why *why)
 {
-	const struct weft_rdma_options *opts = &auth->queue->ctrl->opts;
+	const struct weft_rdma_ctrl *ctrl = auth->queue->ctrl;
 	struct weft_chap_challenge *challenge = &auth->challenge;
 	u8 response[WEFT_CHAP_HASH_MAX];
 	struct weft_chap_reply reply = { .response = response };
 	const u8 *answer;
 	int ret;
 
-	if (!auth->hashes)
+	if (!ctrl->used_hashes)
 		return weft_refuse(why, -EOPNOTSUPP, "this kernel has none of the hashes");
-	ret = weft_auth_send(auth, weft_chap_negotiate(auth->message, auth->id, auth->hashes,
+	ret = weft_auth_send(auth, weft_chap_negotiate(auth->message, auth->id, ctrl->used_hashes,
 						       WEFT_AUTH_GROUPS), why);
 	if (!ret)
 		ret = weft_auth_receive(auth, why);
 	if (!ret)
-		ret = weft_chap_check_challenge(auth->message, auth->id, auth->hashes,
+		ret = weft_chap_check_challenge(auth->message, auth->id, ctrl->used_hashes,
 						WEFT_AUTH_GROUPS, challenge, why);
 	if (!ret)
 		ret = weft_auth_join_group(auth, why);
 	if (!ret)
-		ret = weft_auth_respond(auth, &auth->host, challenge->value, challenge->seq,
-					"HostHost", opts->host_nqn, opts->subnqn, response);
+		ret = weft_auth_respond(auth, &ctrl->used_host, challenge->value, challenge->seq,
+					"HostHost", ctrl->opts.host_nqn, ctrl->opts.subnqn,
+					response);
 	if (ret)
 		return ret;
 	get_random_bytes(auth->own, challenge->hash_len);
 	/* Not 0, which has a meaning of its own. */
 	auth->seq = get_random_u32() | 1;
 	reply.seq = auth->seq;
-	reply.challenge = auth->ctrl.len ? auth->own : NULL;
+	reply.challenge = ctrl->used_ctrl.len ? auth->own : NULL;
 	reply.dh = challenge->group ? auth->dh : NULL;
 	memset(auth->message, 0, WEFT_CHAP_MESSAGE_MAX);
 	ret = weft_auth_send(auth, weft_chap_reply(auth->message, auth->id, challenge, &reply), why);
@@ -297,7 +292,7 @@ static int weft_auth_exchange(struct weft_auth *auth, struct weft_why *why)
 					       why);
 	if (!ret)
 		auth->replied = false;
-	if (!ret && auth->ctrl.len)
+	if (!ret && ctrl->used_ctrl.len)
 		ret = weft_auth_check_ctrl(auth, answer, why);
 	return ret;
 }
@@ -320,38 +315,32 @@ int weft_rdma_authenticate(struct weft_rdma_queue *queue, u32 wanted, struct wef
 	if (wanted & WEFT_CONNECT_ASCR)
 		return weft_refuse(why, -EOPNOTSUPP,
 				   "the target wants a secure channel, which RDMA does not have");
+	if (!queue->index) {
+		/* A target may take the host's secret as it was when the association began. */
+		mutex_lock(&ctrl->secret_lock);
+		ctrl->used_host = ctrl->host_secret;
+		ctrl->used_ctrl = ctrl->ctrl_secret;
+		ctrl->used_hashes = ctrl->auth_hashes;
+		mutex_unlock(&ctrl->secret_lock);
+		ctrl->auth = (struct weft_rdma_auth) {};
+	}
+	if (!(wanted & WEFT_CONNECT_ATR)) {
+		/* It may ask on the admin queue alone, as the kernel's target does. */
+		return queue->index || !ctrl->used_ctrl.len ? 0 :
+		       weft_refuse(why, -EACCES,
+				   "the target does not ask for authentication, so it does not prove that it knows the controller's secret");
+	}
+	if (!ctrl->used_host.len)
+		return weft_refuse(why, -EACCES,
+				   "the target wants this host to authenticate, and no secret is given");
 	auth = kzalloc_obj(*auth);
 	if (!auth)
 		return -ENOMEM;
 	auth->queue = queue;
-	mutex_lock(&ctrl->secret_lock);
-	/* A target may take the host's secret as it was when the association began. */
-	if (!queue->index) {
-		ctrl->used_host = ctrl->host_secret;
-		ctrl->used_ctrl = ctrl->ctrl_secret;
-		ctrl->auth = (struct weft_rdma_auth) {};
-	}
-	auth->host = ctrl->used_host;
-	auth->ctrl = ctrl->used_ctrl;
-	auth->hashes = ctrl->auth_hashes;
 	auth->id = ctrl->auth_id++;
-	mutex_unlock(&ctrl->secret_lock);
 	auth->message = kzalloc(WEFT_CHAP_MESSAGE_MAX, GFP_KERNEL);
 	if (!auth->message)
 		goto out;
-	ret = 0;
-	if (!(wanted & WEFT_CONNECT_ATR)) {
-		/* It may ask on the admin queue alone, as the kernel's target does. */
-		if (auth->ctrl.len && !queue->index)
-			ret = weft_refuse(why, -EACCES,
-					  "the target does not ask for authentication, so it does not prove that it knows the controller's secret");
-		goto out;
-	}
-	if (!auth->host.len) {
-		ret = weft_refuse(why, -EACCES,
-				  "the target wants this host to authenticate, and no secret is given");
-		goto out;
-	}
 	if (!queue->index)
 		weft_rdma_set_state(ctrl, WEFT_RDMA_AUTHENTICATING);
 	ret = weft_auth_exchange(auth, why);
@@ -361,7 +350,7 @@ int weft_rdma_authenticate(struct weft_rdma_queue *queue, u32 wanted, struct wef
 		ctrl->auth = (struct weft_rdma_auth) {
 			.hash = auth->challenge.hash,
 			.group = auth->challenge.group,
-			.mutual = auth->ctrl.len,
+			.mutual = ctrl->used_ctrl.len,
 		};
 		weft_rdma_set_state(ctrl, WEFT_RDMA_CONNECTING);
 	}

@@ -81,20 +81,13 @@ int weft_rdma_command(struct request_queue *q, struct nvme_command *cmd,
 		return PTR_ERR(rq);
 	if (timeout)
 		rq->timeout = timeout;
-	if (data && len)
+	if (queue && !weft_rdma_queue_set_connect(queue, rq))
+		ret = WEFT_STATUS_ABORTED;
+	else if (data && len)
 		ret = weft_rq_map_kern(rq, data, len, GFP_NOIO);
 	if (ret)
 		goto out_free;
-	if (queue && !weft_rdma_queue_set_connect(queue, rq)) {
-		/* Not sent: end its bio as a completion would. Its status is that of an aborted command. */
-		blk_update_request(rq, BLK_STS_IOERR, blk_rq_bytes(rq));
-		blk = BLK_STS_IOERR;
-	} else {
-		blk = queue && queue->poll ? weft_execute_polled(rq, queue) :
-					     blk_execute_rq(rq, false);
-	}
-	if (queue)
-		weft_rdma_queue_set_connect(queue, NULL);
+	blk = queue && queue->poll ? weft_execute_polled(rq, queue) : blk_execute_rq(rq, false);
 	pdu = blk_mq_rq_to_pdu(rq);
 	ret = pdu->status & WEFT_STATUS_CODE ? pdu->status : 0;
 	/* It was refused before it was sent. */
@@ -103,6 +96,8 @@ int weft_rdma_command(struct request_queue *q, struct nvme_command *cmd,
 	if (result)
 		*result = pdu->result;
 out_free:
+	if (queue)
+		weft_rdma_queue_set_connect(queue, NULL);
 	blk_mq_free_request(rq);
 	return ret;
 }
@@ -146,7 +141,7 @@ int weft_rdma_refuse_status(struct weft_why *why, int status, const char *what)
 	if (status & WEFT_STATUS_HOST)
 		return weft_refuse(why, -ETIMEDOUT, "the target does not answer %s", what);
 	text = weft_status_text(status);
-	/* Busy is no limit: it may take as many queues later. */
+	/* A busy target may take as many queues later. */
 	if ((status & WEFT_STATUS_CODE) == NVME_SC_CONNECT_CTRL_BUSY)
 		return weft_refuse(why, -EBUSY, "%s", text);
 	if (text)

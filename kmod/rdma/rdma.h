@@ -407,14 +407,15 @@ static inline u32 weft_rdma_all_queues(const struct weft_rdma_options *opts)
  * @cdev: the same
  * @instance: N
  * @opts: how it is connected
- * @secret_lock: the secrets, and @auth_id
+ * @secret_lock: the next three
  * @host_secret: with which this host authenticates
  * @ctrl_secret: with which the controller has to authenticate
+ * @auth_hashes: bit NVME_AUTH_HASH_* of each hash that this kernel has loaded
  * @used_host: that of them with which the association was begun; queues that are
  *	connected later use it, too. Changed by an attempt to connect
  * @used_ctrl: likewise
- * @auth_id: of the next authentication
- * @auth_hashes: bit NVME_AUTH_HASH_* of each hash that this kernel has loaded
+ * @used_hashes: likewise
+ * @auth_id: of the next authentication; one queue authenticates at a time
  * @auth: how the admin queue was authenticated
  * @info: its identify data, checked
  * @cap: its property CAP
@@ -509,13 +510,14 @@ struct weft_rdma_ctrl {
 	struct cdev		cdev;
 	int			instance;
 	struct weft_rdma_options opts;
-	struct mutex		secret_lock;	/* the secrets, and @auth_id */
+	struct mutex		secret_lock;	/* the next three */
 	struct weft_rdma_secret	host_secret;
 	struct weft_rdma_secret	ctrl_secret;
+	u8			auth_hashes;
 	struct weft_rdma_secret	used_host;
 	struct weft_rdma_secret	used_ctrl;
+	u8			used_hashes;
 	u16			auth_id;
-	u8			auth_hashes;
 	struct weft_rdma_auth	auth;
 	struct weft_ctrl_info	info;
 	u64			cap;
