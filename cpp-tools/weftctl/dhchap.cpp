@@ -108,7 +108,7 @@ result<dhchap_secret> parse_dhchap_secret(std::string_view text, const std::stri
     if (!std::equal(bytes->end() - check_size, bytes->end(), check_of(secret.key).begin()))
         return bad("its checksum is wrong");
     // A hash of that length, or none.
-    if (secret.hash && secret.key.size() != 16 * (secret.hash + 1))
+    if (secret.hash && secret.key.size() != dhchap_size(secret.hash))
         return bad("its key has not the length of its hash");
     return secret;
 }
@@ -137,6 +137,20 @@ result<dhchap_secret> read_dhchap_secret(const std::string& path)
     text.resize(static_cast<std::size_t>(size));
     text.erase(text.find_last_not_of(" \t\r\n") + 1);
     return parse_dhchap_secret(text, path);
+}
+
+result<dhchap_secrets> read_dhchap_secrets(const std::string& host, const std::string& ctrl)
+{
+    dhchap_secrets secrets;
+    for (const auto& [file, secret] : {std::pair{&host, &secrets.host}, std::pair{&ctrl, &secrets.ctrl}}) {
+        if (file->empty())
+            continue;
+        auto read = read_dhchap_secret(*file);
+        if (!read)
+            return std::unexpected(read.error());
+        *secret = std::move(*read);
+    }
+    return secrets;
 }
 
 result<dhchap_secret> new_dhchap_secret(std::size_t size, unsigned int hash)

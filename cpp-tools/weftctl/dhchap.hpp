@@ -5,6 +5,7 @@
 #include "result.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,20 @@ struct dhchap_secret {
 
 /// Reads a file. Refuses one that others than its owner may read.
 [[nodiscard]] result<dhchap_secret> read_dhchap_secret(const std::string& path);
+
+/// Secrets of a host and of a controller.
+struct dhchap_secrets {
+    std::optional<dhchap_secret> host, ctrl;
+};
+
+/// Reads their files. An empty name is that of no secret.
+[[nodiscard]] result<dhchap_secrets> read_dhchap_secrets(const std::string& host, const std::string& ctrl);
+
+/// Bytes of a secret that this hash transforms.
+constexpr std::size_t dhchap_size(unsigned int hash)
+{
+    return 16 * (hash + 1);
+}
 
 /// A new secret of 32, 48 or 64 random bytes.
 [[nodiscard]] result<dhchap_secret> new_dhchap_secret(std::size_t size, unsigned int hash);

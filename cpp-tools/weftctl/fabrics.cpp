@@ -134,30 +134,21 @@ result<nvme_host_t> host_of(const nvme_tree& tree, const connect_options& option
     return host;
 }
 
-/// The secret of that file; without a name, of the usual one, if it is there.
-result<std::optional<dhchap_secret>> secret_of(const std::string& file, const char* usual)
+/// The file that the user names; without a name the usual one, if it is there.
+std::string or_usual(const std::string& file, const char* usual)
 {
     std::error_code ignored;
-    if (file.empty() && !fs::exists(usual, ignored))
-        return std::nullopt;
-    auto secret = read_dhchap_secret(file.empty() ? usual : file);
-    if (!secret)
-        return std::unexpected(secret.error());
-    return std::move(*secret);
+    return file.empty() && fs::exists(usual, ignored) ? usual : file;
 }
 
 result<dhchap_secrets> secrets_of(const connect_options& options)
 {
-    auto host = secret_of(options.dhchap_secret_file, usual_dhchap_secret);
-    if (!host)
-        return std::unexpected(host.error());
-    auto ctrl = secret_of(options.dhchap_ctrl_secret_file, usual_dhchap_ctrl_secret);
-    if (!ctrl)
-        return std::unexpected(ctrl.error());
-    if (*ctrl && !*host)
+    auto secrets = read_dhchap_secrets(or_usual(options.dhchap_secret_file, usual_dhchap_secret),
+                                       or_usual(options.dhchap_ctrl_secret_file, usual_dhchap_ctrl_secret));
+    if (secrets && secrets->ctrl && !secrets->host)
         return fail(exit_code::usage, "--dhchap-ctrl-secret-file needs this host's own secret, too: "
                                       "--dhchap-secret-file");
-    return dhchap_secrets{std::move(*host), std::move(*ctrl)};
+    return secrets;
 }
 
 /// Connects with weft's own initiator. The disks exist when this returns.
@@ -337,20 +328,13 @@ result<void> renew_secrets(const connection& link, const connect_options& option
             "{} is connected by the stock host, which takes secrets at a connect alone: disconnect it first",
             link.controller);
     // What is not named stays as the kernel has it.
-    dhchap_secrets secrets;
-    for (const auto& [file, secret] : {std::pair{&options.dhchap_secret_file, &secrets.host},
-                                       std::pair{&options.dhchap_ctrl_secret_file, &secrets.ctrl}}) {
-        if (file->empty())
-            continue;
-        auto read = read_dhchap_secret(*file);
-        if (!read)
-            return std::unexpected(read.error());
-        *secret = std::move(*read);
-    }
+    const auto secrets = read_dhchap_secrets(options.dhchap_secret_file, options.dhchap_ctrl_secret_file);
+    if (!secrets)
+        return std::unexpected(secrets.error());
     auto kernel = netlink::open();
     if (!kernel)
         return std::unexpected(kernel.error());
-    return kernel->set_secrets(link.at.transport, link.controller, secrets);
+    return kernel->set_secrets(link.at.transport, link.controller, *secrets);
 }
 
 } // namespace
@@ -440,6 +424,20 @@ result<connection> connect(const nvme_address& at, const std::string& subnqn, co
                     subnqn);
     link->made = true;
     return *link;
+}
+
+proven authentication_of(const connection& link)
+{
+    if (link.initiator == "weft") {
+        const auto text =
+            read_text(fs::path("/sys/class/weft-rdma") / link.controller / "authentication").value_or("none");
+        return {text != "none", text.ends_with(" mutual")};
+    }
+    const auto has = [&](const char* name) {
+        const auto text = read_text(fs::path("/sys/class/nvme") / link.controller / name).value_or("none");
+        return !text.empty() && text != "none";
+    };
+    return {has("dhchap_secret") || has("dhchap_ctrl_secret"), has("dhchap_ctrl_secret")};
 }
 
 std::optional<connection> current(const connection& link)

@@ -67,6 +67,12 @@ enum class path_match {
 [[nodiscard]] result<connection> connect(const nvme_address& at, const std::string& subnqn,
                                          const connect_options& options, path_match match = path_match::any);
 
+/// Who has proven who it is when a controller was connected.
+struct proven {
+    bool host, target;
+};
+[[nodiscard]] proven authentication_of(const connection& link);
+
 /// The current state of the controller with its disks; unset if it is removed, or if its name belongs to
 /// another one now.
 [[nodiscard]] std::optional<connection> current(const connection& link);

@@ -27,11 +27,6 @@ struct assemble_request {
     bool iostats = true;
 };
 
-/// Secrets of a controller: those that are not given stay, or there are none.
-struct dhchap_secrets {
-    std::optional<dhchap_secret> host, ctrl;
-};
-
 /// Arguments of `controller-create`; 0 is the kernel's default.
 struct controller_request {
     std::string transport;
@@ -81,7 +76,7 @@ public:
     [[nodiscard]] result<void> assemble(const assemble_request& request);
     [[nodiscard]] result<void> stop(const std::string& name);
 
-    /// Gives a controller other secrets, for its next authentication.
+    /// Gives a controller other secrets, for its next authentication. One that is not given stays.
     [[nodiscard]] result<void> set_secrets(const std::string& transport, const std::string& controller,
                                            const dhchap_secrets& secrets);
     /// Returns the name of the controller. Its disks exist.

@@ -6,7 +6,6 @@
 #include "sysfile.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <functional>
@@ -172,71 +171,66 @@ result<void> make_namespace(const export_spec& spec, undo_stack& undo)
     return {};
 }
 
-/// The secrets of an export, in the representation that the target takes; empty for none.
-struct host_secrets {
-    std::string host, ctrl;
-};
-
-result<host_secrets> secrets_of(const export_spec& spec)
-{
-    host_secrets secrets;
-    for (const auto& [file, text] : {std::pair{&spec.dhchap_secret_file, &secrets.host},
-                                     std::pair{&spec.dhchap_ctrl_secret_file, &secrets.ctrl}}) {
-        if (file->empty())
-            continue;
-        const auto secret = read_dhchap_secret(*file);
-        if (!secret)
-            return std::unexpected(secret.error());
-        *text = secret->text();
-    }
-    return secrets;
-}
+constexpr auto host_key = "dhchap_key";
+constexpr auto ctrl_key = "dhchap_ctrl_key";
 
 /// A host has one secret for all subsystems: that of a folder that was there before stays as it is.
-result<void> check_secrets(const fs::path& host, const host_secrets& secrets)
+result<void> check_secret(const fs::path& host, const char* name, const std::optional<dhchap_secret>& secret)
 {
-    const std::array wanted{std::pair{"dhchap_key", secrets.host},
-                            std::pair{"dhchap_ctrl_key", secrets.ctrl}};
-    for (const auto& [name, text] : wanted) {
-        const auto has = read_text(host / name).value_or("");
-        if (has.empty() && !text.empty())
-            return fail(exit_code::busy,
-                        "{} is allowed to connect to other subsystems without {} secret: unexport "
-                        "these first",
-                        host.filename().string(), name == wanted[0].first ? "a" : "the target's");
-        if (!text.empty() && has != text)
-            return fail(exit_code::busy, "the target knows another secret for {} (in {})",
-                        host.filename().string(), (host / name).string());
-    }
+    const auto has = read_text(host / name).value_or("");
+    if (secret && has.empty())
+        return fail(exit_code::busy,
+                    "{} is allowed to connect to other subsystems without {} secret: unexport these first",
+                    host.filename().string(), name == host_key ? "a" : "the target's");
+    if (secret && has != secret->text())
+        return fail(exit_code::busy, "the target knows another secret for {} (in {})",
+                    host.filename().string(), (host / name).string());
     return {};
 }
 
-/// For a host's folder that was made just now.
-result<void> set_secrets(const fs::path& host, const export_spec& spec, const host_secrets& secrets)
+result<void> set_secret(const fs::path& attribute, const std::optional<dhchap_secret>& secret)
 {
+    if (!secret)
+        return {};
+    // The kernel lets everybody read what it holds.
+    if (::chmod(attribute.c_str(), 0600))
+        return fail(exit_code_of(errno), "{} cannot be hidden from others: {}", attribute.string(),
+                    std::strerror(errno));
+    if (const int err = write_attribute(attribute, secret->text()))
+        return fail(exit_code_of(-err), "the target refuses the secret for {}: {}", attribute.string(),
+                    std::strerror(-err));
+    return {};
+}
+
+/// For the folder of a host, which was made for this export or was there before.
+result<void> give_secrets(const fs::path& host, bool made, const export_spec& spec,
+                          const dhchap_secrets& secrets)
+{
+    if (!secrets.host && !made && !read_text(host / host_key).value_or("").empty())
+        return fail(exit_code::busy,
+                    "the target has a secret for {}, which is for all of its subsystems: name it, "
+                    "--dhchap-secret-file",
+                    host.filename().string());
+    if (!secrets.host)
+        return {};
+    if (!is_there(host / host_key))
+        return fail(exit_code::missing,
+                    "this kernel's target cannot authenticate hosts (it lacks CONFIG_NVME_TARGET_AUTH)");
+    if (!made) {
+        auto good = check_secret(host, host_key, secrets.host);
+        return good ? check_secret(host, ctrl_key, secrets.ctrl) : good;
+    }
     auto done = set(host / "dhchap_hash", fmt::format("hmac({})", spec.dhchap_hash));
     if (done)
         done = set(host / "dhchap_dhgroup", spec.dhchap_group);
-    const std::array wanted{std::pair{"dhchap_key", secrets.host},
-                            std::pair{"dhchap_ctrl_key", secrets.ctrl}};
-    for (const auto& [name, text] : wanted) {
-        if (!done || text.empty())
-            continue;
-        // The kernel lets everybody read what it holds.
-        const auto attribute = host / name;
-        if (::chmod(attribute.c_str(), 0600))
-            return fail(exit_code_of(errno), "{} cannot be hidden from others: {}", attribute.string(),
-                        std::strerror(errno));
-        if (const int err = write_attribute(attribute, text))
-            return fail(exit_code_of(-err), "the target refuses the secret for {}: {}", attribute.string(),
-                        std::strerror(-err));
-    }
-    return done;
+    if (done)
+        done = set_secret(host / host_key, secrets.host);
+    return done ? set_secret(host / ctrl_key, secrets.ctrl) : done;
 }
 
 result<void> allow_hosts(export_spec& spec, undo_stack& undo)
 {
-    const auto secrets = secrets_of(spec);
+    const auto secrets = read_dhchap_secrets(spec.dhchap_secret_file, spec.dhchap_ctrl_secret_file);
     if (!secrets)
         return std::unexpected(secrets.error());
     for (const auto& host : spec.hosts) {
@@ -245,19 +239,7 @@ result<void> allow_hosts(export_spec& spec, undo_stack& undo)
             return std::unexpected(made.error());
         if (*made)
             spec.own_hosts.push_back(host);
-        result<void> done;
-        if (!secrets->host.empty() && !is_there(root / "hosts" / host / "dhchap_key"))
-            return fail(exit_code::missing,
-                        "this kernel's target cannot authenticate hosts (it lacks CONFIG_NVME_TARGET_AUTH)");
-        if (secrets->host.empty() && !*made &&
-            !read_text(root / "hosts" / host / "dhchap_key").value_or("").empty())
-            return fail(exit_code::busy,
-                        "the target has a secret for {}, which is for all of its subsystems: name it, "
-                        "--dhchap-secret-file",
-                        host);
-        if (!secrets->host.empty())
-            done = *made ? set_secrets(root / "hosts" / host, spec, *secrets)
-                         : check_secrets(root / "hosts" / host, *secrets);
+        auto done = give_secrets(root / "hosts" / host, *made, spec, *secrets);
         if (!done)
             return done;
         done = link(root / "hosts" / host, root / "subsystems" / spec.subnqn / "allowed_hosts" / host, undo);

@@ -115,10 +115,9 @@ result<void> check_options(const export_options& options)
                     "that of a host, which --host names");
     if (options.dhchap_secret_file.empty() && !options.dhchap_ctrl_secret_file.empty())
         return fail(exit_code::usage, "--dhchap-ctrl-secret-file needs --dhchap-secret-file, too");
-    for (const auto& file : {options.dhchap_secret_file, options.dhchap_ctrl_secret_file})
-        if (!file.empty())
-            if (auto secret = read_dhchap_secret(file); !secret)
-                return std::unexpected(secret.error());
+    if (auto secrets = read_dhchap_secrets(options.dhchap_secret_file, options.dhchap_ctrl_secret_file);
+        !secrets)
+        return std::unexpected(secrets.error());
     if (!options.subnqn.empty()) {
         if (options.devices.size() > 1)
             return fail(exit_code::usage, "--subnqn names one subsystem, {} devices are given",

@@ -3,11 +3,16 @@
 #include "sysfile.hpp"
 #include "verbs.hpp"
 
+#include <algorithm>
+
 namespace weft
 {
 
 namespace
 {
+
+/// By their number in a secret.
+const std::vector<std::string> hashes{"none", "sha256", "sha384", "sha512"};
 
 struct key_options {
     std::string file;
@@ -19,17 +24,14 @@ struct key_options {
 
 result<exit_code> run_gen_dhchap_key(const key_options& options, renderer& out)
 {
-    const unsigned int hash = options.hash == "none" ? 0 : static_cast<unsigned int>(options.length / 16 - 1);
-    if (hash && options.hash != fmt::format("sha{}", options.length * 8))
+    const auto hash = static_cast<unsigned int>(std::ranges::find(hashes, options.hash) - hashes.begin());
+    if (hash && options.length != dhchap_size(hash))
         return fail(exit_code::usage, "a secret that {} transforms has {} bytes, not {}", options.hash,
-                    options.hash == "sha256"   ? 32
-                    : options.hash == "sha384" ? 48
-                                               : 64,
-                    options.length);
+                    dhchap_size(hash), options.length);
     std::error_code ignored;
     if (!options.force && std::filesystem::exists(options.file, ignored))
         return fail(exit_code::busy,
-                    "{} is there already; --force replaces it, and whoever knows the old secret "
+                    "{} is there already; --force replaces it, and hosts with the old secret "
                     "cannot connect any more",
                     options.file);
     if (!options.dry_run) {
@@ -56,12 +58,12 @@ verb add_gen_dhchap_key(CLI::App& app)
         ->check(CLI::IsMember({32, 48, 64}))
         ->capture_default_str();
     command->add_option("--hash", options->hash, "that transforms it with its owner's NQN")
-        ->check(CLI::IsMember({"none", "sha256", "sha384", "sha512"}))
+        ->check(CLI::IsMember(hashes))
         ->capture_default_str();
     command->add_flag("--force", options->force, "replace a file that is there");
     command->add_flag("--dry-run", options->dry_run, "write nothing");
     command->footer(
-        R"(Host and target need the same secret. Copy the file by a way that nobody else can read, such as scp.
+        R"(Host and target need the same secret. Copy the file by an encrypted way, such as scp.
 weftctl-export(8) gives it to a target, and weftctl-connect(8) to a host: /etc/weft/dhchap-secret is this
 host's own secret for all targets, unless another file is named. The secret is in no message and not in
 'weftctl report'.

@@ -94,47 +94,45 @@ std::vector<member_path> paths_of(const path_status& path, const std::vector<con
     return found;
 }
 
+/// A boot has to find the secrets with which a controller is connected.
+result<void> check_secrets(const std::string& volume, const connection& link, const connect_options& options)
+{
+    const auto is_proven = authentication_of(link);
+    struct need {
+        bool is_there;
+        const std::string& file;
+        const char* usual;
+        std::string who;
+    };
+    for (const auto& [is_there, file, usual, who] :
+         {need{is_proven.host, options.dhchap_secret_file, usual_dhchap_secret, link.controller},
+          need{is_proven.target, options.dhchap_ctrl_secret_file, usual_dhchap_ctrl_secret,
+               "the target of " + link.controller}}) {
+        std::error_code ignored;
+        if (is_there && file.empty() && !fs::exists(usual, ignored))
+            return fail(exit_code::usage,
+                        "volume {} cannot be saved: {} authenticates, and a boot would not find its secret; "
+                        "put it into {}",
+                        volume, who, usual);
+    }
+    return {};
+}
+
 /// The kernel does not know which files have its secrets: those of the file that is replaced, or the usual
 /// ones.
 result<void> keep_secrets(volume_file& file, const std::vector<connection>& links)
 {
     const auto before = load_volume_file(file.name);
-    std::error_code ignored;
     for (auto& path : file.paths) {
         for (const auto& old : before ? before->paths : std::vector<member_path>())
             if (old.at == path.at) {
                 path.options.dhchap_secret_file = old.options.dhchap_secret_file;
                 path.options.dhchap_ctrl_secret_file = old.options.dhchap_ctrl_secret_file;
             }
-        for (const auto& link : links) {
-            if (!is_reached_by(link, path.at))
-                continue;
-            const auto stock = fs::path("/sys/class/nvme") / link.controller;
-            const auto has = [&](const char* name) {
-                const auto text = read_text(stock / name).value_or("none");
-                return link.initiator == "nvme" && !text.empty() && text != "none";
-            };
-            const std::string proven =
-                has("dhchap_ctrl_secret") ? "nvme mutual"
-                : has("dhchap_secret")
-                    ? "nvme host"
-                    : read_text(fs::path("/sys/class/weft-rdma") / link.controller / "authentication")
-                          .value_or("none");
-            if (proven != "none" && path.options.dhchap_secret_file.empty() &&
-                !fs::exists(usual_dhchap_secret, ignored))
-                return fail(
-                    exit_code::usage,
-                    "volume {} cannot be saved: {} authenticates, and a boot would not find its secret; "
-                    "put it into {}",
-                    file.name, link.controller, usual_dhchap_secret);
-            if (proven.ends_with(" mutual") && path.options.dhchap_ctrl_secret_file.empty() &&
-                !fs::exists(usual_dhchap_ctrl_secret, ignored))
-                return fail(
-                    exit_code::usage,
-                    "volume {} cannot be saved: the target of {} has to authenticate, too, and a boot "
-                    "would not find its secret; put it into {}",
-                    file.name, link.controller, usual_dhchap_ctrl_secret);
-        }
+        for (const auto& link : links)
+            if (is_reached_by(link, path.at))
+                if (auto good = check_secrets(file.name, link, path.options); !good)
+                    return good;
     }
     return {};
 }
