@@ -8,9 +8,12 @@
 /// Options make it differ from the kernel's target as others may: it invalidates no keys, uses a longer
 /// keep-alive timeout than it was asked for, really aborts a command, pauses all I/O, takes long to shut
 /// down, or reports ANA with a group for each namespace, and lists the namespaces also where the host wanted
-/// the groups only.
+/// the groups only. With --auth it asks for authentication on each queue (auth.hpp).
 ///
-/// Not modelled: flow control, more than one host, namespaces that change, reservations, authentication.
+/// Not modelled: flow control, more than one host, namespaces that change, reservations.
+#include "auth.hpp"
+#include "options.hpp"
+
 #include <algorithm>
 #include <arpa/inet.h>
 #include <array>
@@ -42,42 +45,15 @@ namespace
 
 using clock_type = std::chrono::steady_clock;
 
+constexpr std::uint8_t fabrics_opcode = 0x7f;
 constexpr std::size_t command_size = 64;
 constexpr std::size_t response_size = 16;
-constexpr std::size_t inline_size = 8192;
 /// Each slot of an I/O queue has so much, which is registered while a host waits for its connection.
 constexpr std::size_t data_size = 256 << 10;
-constexpr unsigned depth = 32;
 constexpr std::size_t disk_size = 64 << 20;
 constexpr unsigned block = 512;
 /// Of the disk; on a volume a mebibyte before.
 constexpr std::uint64_t host_abort_at = 2 << 20;
-
-struct options {
-    std::vector<std::string> addresses;
-    std::string port = "4420";
-    std::string fault = "none";
-    unsigned at = 1;
-    unsigned keep_seconds = 3; ///< how long a write is withheld
-    bool refuse = false;       ///< late-write: the second copy of the withheld write fails
-    bool traffic = false;      ///< any command keeps the association alive (CTRATT.TBKAS)
-    bool anonymous = false;    ///< the namespace has no id
-    bool cacheless = false;    ///< the controller has no volatile write cache
-    bool picky = false;        ///< it has preferences, and limits of discards and of writes of zeroes
-    bool limitless = false;    ///< it does not know the list of limits (Identify, CNS 06h)
-    unsigned shutdown_s = 0;   ///< how long a shutdown takes
-    bool keeps_keys = false;   ///< responses invalidate no keys
-    unsigned floor_ms = 0;     ///< its shortest keep-alive timeout
-    std::vector<int> ana;      ///< enum nvme_ana_state by each of the addresses; SIGUSR1 rotates them
-    unsigned namespaces = 1;   ///< of the one disk
-    unsigned entries = depth;  ///< of a queue, as it says
-    unsigned grant = 65536;    ///< I/O queues at most
-    unsigned mdts = 6;         ///< 2^6 pages: 256 KiB
-    unsigned capsule = 8192;   ///< bytes of data in a capsule at most, as it says
-    unsigned wzsl = 5;         ///< if picky, a Write Zeroes is at most 2^5 pages: 128 KiB
-    unsigned dmrsl = 2048;     ///< if picky, a discard is at most so many blocks: 1 MiB
-    std::string serial = "hostile";
-};
 
 options told;
 std::vector<std::uint8_t> disk(disk_size);
@@ -276,6 +252,23 @@ public:
         return 0;
     }
 
+    /// Ends the connection. A command can arrive before the CM knows that the connection is there, and a
+    /// connection that the CM does not know cannot be ended.
+    void leave()
+    {
+        leaving_ = !established_;
+        if (established_)
+            rdma_disconnect(id_);
+    }
+
+    /// The CM knows.
+    void establish()
+    {
+        established_ = true;
+        if (leaving_)
+            leave();
+    }
+
     /// Returns whether there was anything to do.
     bool poll()
     {
@@ -292,6 +285,8 @@ public:
             if (wc[i].opcode & IBV_WC_RECV) {
                 slots_[index].length = wc[i].byte_len;
                 serve(index);
+            } else if (wc[i].opcode == IBV_WC_RDMA_READ && slots_[index].command[0] == fabrics_opcode) {
+                auth_sent(index);
             } else if (wc[i].opcode == IBV_WC_RDMA_READ) {
                 written(index);
             }
@@ -407,7 +402,7 @@ private:
         auto& s = slots_[index];
         std::memcpy(s.command.data(), s.capsule, command_size);
         const auto opcode = s.command[0];
-        if (opcode == 0x7f)
+        if (opcode == fabrics_opcode)
             fabrics(index);
         else if (qid_)
             io(index, opcode);
@@ -421,14 +416,20 @@ private:
         switch (c[4]) {
         case 0x01: // Connect: the one controller there is
             if (told.fault == "drop-connect" && qid_ > told.at) {
-                rdma_disconnect(id_);
+                leave();
                 return;
             }
             if (qid_ && (due("silent-connect") || (told.fault == "silent-connect" && fault_done))) {
                 receive(index);
                 return;
             }
-            respond(index, 0, 1);
+            respond(index, 0, connect_result());
+            return;
+        case 0x05: // Authentication Send
+            auth_send(index);
+            return;
+        case 0x06: // Authentication Receive
+            auth_receive(index);
             return;
         case 0x04: { // Property Get
             const auto offset = le32toh(load<std::uint32_t>(c.data() + 44));
@@ -456,6 +457,50 @@ private:
         }
     }
 
+    /// Controller 1, and whether it wants authentication (ATR), or a secure channel, too (ASCR).
+    std::uint32_t connect_result() const
+    {
+        return 1 | (told.auth ? 1 << 17 : 0) | (told.fault == "auth-channel" ? 1 << 18 : 0);
+    }
+
+    static std::uint32_t auth_length(const slot& s)
+    {
+        return std::min<std::uint32_t>(le32toh(load<std::uint32_t>(s.command.data() + 44)),
+                                       auth_dialog::message_size);
+    }
+
+    void auth_send(unsigned index)
+    {
+        auto& s = slots_[index];
+        if (s.command[39] != 0x01) {
+            rdma(index, IBV_WR_RDMA_READ, auth_length(s));
+            return;
+        }
+        std::memcpy(s.data, s.capsule + command_size, auth_length(s));
+        auth_sent(index);
+    }
+
+    /// The message is here.
+    void auth_sent(unsigned index)
+    {
+        auto& s = slots_[index];
+        say("queue %u: the host %s", qid_, auth_.sent(s.data, auth_length(s)).c_str());
+        respond(index);
+        if (told.fault == (auth_.replied() ? "auth-drop" : "auth-leave"))
+            leave();
+    }
+
+    void auth_receive(unsigned index)
+    {
+        auto& s = slots_[index];
+        if (told.fault == "auth-silent")
+            receive(index);
+        else if (auth_.answer(s.data))
+            respond_data(index, auth_length(s));
+        else
+            respond(index, 0x4002);
+    }
+
     void identify_controller(std::uint8_t* to)
     {
         std::memset(to + 4, ' ', 20);
@@ -468,7 +513,7 @@ private:
         store(to + 80, htole32(0x20000));
         store(to + 96, htole32(told.traffic ? 1 << 6 : 0));
         to[111] = 1;
-        if (told.floor_ms)
+        if (told.floor_s)
             store(to + 320, htole16(1)); // KAS: in units of 100 ms
         if (!told.ana.empty()) {
             to[76] = 1 << 3; // CMIC: ANA
@@ -533,7 +578,7 @@ private:
             log_page(index);
             return;
         case 0x0a: // Get Features: the keep-alive timeout
-            respond(index, 0, s.command[40] == 0x0f ? told.floor_ms : 0);
+            respond(index, 0, s.command[40] == 0x0f ? told.floor_s * 1000 : 0);
             return;
         default: // Keep Alive among them
             respond(index);
@@ -607,7 +652,7 @@ private:
         }
         io_commands += armed;
         if (due("pause")) {
-            paused_until = clock_type::now() + std::chrono::seconds(told.keep_seconds);
+            paused_until = clock_type::now() + std::chrono::seconds(told.keep_s);
             paused.emplace_back(this, index);
             return;
         }
@@ -620,7 +665,7 @@ private:
             return;
         }
         if (due("vanish")) {
-            rdma_disconnect(id_);
+            leave();
             return;
         }
         if (opcode == 0x00) { // Flush: everything is as durable as it gets
@@ -688,12 +733,11 @@ private:
         const std::uint64_t length = (le16toh(load<std::uint16_t>(s.command.data() + 48)) + 1ULL) * block;
         // The twentieth of the writes that the test numbers by their bytes.
         if (length >= 65536 && s.data[0] == 20 && due("late-write")) {
-            late.push_back({offset,
-                            {s.data, s.data + length},
-                            clock_type::now() + std::chrono::seconds(told.keep_seconds)});
+            late.push_back(
+                {offset, {s.data, s.data + length}, clock_type::now() + std::chrono::seconds(told.keep_s)});
             say("withheld a write of %llu bytes at %llu, and gone", static_cast<unsigned long long>(length),
                 static_cast<unsigned long long>(offset));
-            rdma_disconnect(id_);
+            leave();
             return;
         }
         if (told.refuse && fault_done && length >= 65536 && s.data[0] == 20) {
@@ -718,6 +762,9 @@ private:
     std::vector<std::uint8_t> memory_;
     std::vector<slot> slots_;
     connection* owner_ = nullptr;
+    auth_dialog auth_{told.fault};
+    bool established_ = false;
+    bool leaving_ = false;
     bool enabled_ = false;
     bool shut_ = false;
     clock_type::time_point shut_at_{}; ///< when it is shut down
@@ -810,6 +857,10 @@ void handle_events(rdma_event_channel* channel)
         if (!of_use)
             rdma_destroy_id(copy.id);
         switch (copy.event) {
+        case RDMA_CM_EVENT_ESTABLISHED:
+            if (auto made = connections.find(copy.id); made != connections.end())
+                made->second->establish();
+            break;
         case RDMA_CM_EVENT_CONNECT_ERROR:
         case RDMA_CM_EVENT_UNREACHABLE:
         case RDMA_CM_EVENT_REJECTED:
@@ -854,7 +905,7 @@ void listen_on(rdma_event_channel* channel, const std::string& address)
 {
     sockaddr_in at{};
     at.sin_family = AF_INET;
-    at.sin_port = htons(static_cast<std::uint16_t>(std::atoi(told.port.c_str())));
+    at.sin_port = htons(static_cast<std::uint16_t>(told.port));
     rdma_cm_id* id = nullptr;
     if (inet_pton(AF_INET, address.c_str(), &at.sin_addr) != 1 ||
         rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP) ||
@@ -866,68 +917,9 @@ void listen_on(rdma_event_channel* channel, const std::string& address)
 
 int main(int argc, char** argv)
 {
-    for (int i = 1; i < argc; i++) {
-        const std::string word = argv[i];
-        if (i + 1 < argc && word == "--fault")
-            told.fault = argv[++i];
-        else if (i + 1 < argc && word == "--at")
-            told.at = static_cast<unsigned>(std::atoi(argv[++i]));
-        else if (i + 1 < argc && word == "--port")
-            told.port = argv[++i];
-        else if (i + 1 < argc && word == "--keep")
-            told.keep_seconds = static_cast<unsigned>(std::atoi(argv[++i]));
-        else if (i + 1 < argc && word == "--serial")
-            told.serial = argv[++i];
-        else if (i + 1 < argc && word == "--namespaces")
-            told.namespaces = static_cast<unsigned>(std::atoi(argv[++i]));
-        else if (i + 1 < argc && word == "--entries")
-            told.entries = static_cast<unsigned>(std::atoi(argv[++i]));
-        else if (i + 1 < argc && word == "--grant")
-            told.grant = static_cast<unsigned>(std::atoi(argv[++i]));
-        else if (i + 1 < argc && word == "--mdts")
-            told.mdts = static_cast<unsigned>(std::atoi(argv[++i]));
-        else if (i + 1 < argc && word == "--capsule")
-            told.capsule = std::min<unsigned>(static_cast<unsigned>(std::atoi(argv[++i])), inline_size);
-        else if (i + 1 < argc && word == "--shutdown")
-            told.shutdown_s = static_cast<unsigned>(std::atoi(argv[++i]));
-        else if (i + 1 < argc && word == "--wzsl")
-            told.wzsl = static_cast<unsigned>(std::atoi(argv[++i]));
-        else if (i + 1 < argc && word == "--dmrsl")
-            told.dmrsl = static_cast<unsigned>(std::atoi(argv[++i]));
-        else if (i + 1 < argc && word == "--floor")
-            told.floor_ms = static_cast<unsigned>(std::atoi(argv[++i])) * 1000;
-        else if (i + 1 < argc && word == "--ana")
-            told.ana.push_back(std::atoi(argv[++i]));
-        else if (word == "--unarmed")
-            armed = 0; // SIGUSR2 arms the fault
-        else if (word == "--keeps-keys")
-            told.keeps_keys = true;
-        else if (word == "--limitless")
-            told.limitless = true;
-        else if (word == "--refuse")
-            told.refuse = true;
-        else if (word == "--traffic")
-            told.traffic = true;
-        else if (word == "--anonymous")
-            told.anonymous = true;
-        else if (word == "--picky")
-            told.picky = true;
-        else if (word == "--cacheless")
-            told.cacheless = true;
-        else
-            told.addresses.push_back(word);
-    }
-    if (told.addresses.empty()) {
-        std::fprintf(
-            stderr,
-            "usage: weft-hostile [--fault KIND] [--at N] [--keep SECONDS] [--serial TEXT] [--namespaces N] "
-            "[--entries N] [--grant QUEUES] [--mdts N] [--capsule BYTES] [--wzsl N] [--dmrsl BLOCKS] "
-            "[--shutdown SECONDS] [--limitless] [--traffic] [--anonymous] [--cacheless] [--picky] "
-            "[--keeps-keys] [--floor SECONDS] [--ana "
-            "STATE]... "
-            "[--port N] ADDRESS...\n");
+    if (!told.parse(argc, argv))
         return 2;
-    }
+    armed = !told.unarmed;
     auto* channel = rdma_create_event_channel();
     if (!channel || fcntl(channel->fd, F_SETFL, O_NONBLOCK))
         die("event channel");

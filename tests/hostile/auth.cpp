@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "auth.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <endian.h>
+#include <random>
+
+namespace
+{
+
+constexpr std::uint8_t common = 0x00;
+constexpr std::uint8_t dhchap = 0x01;
+constexpr std::uint8_t negotiate_id = 0x00;
+constexpr std::uint8_t challenge_id = 0x01;
+constexpr std::uint8_t reply_id = 0x02;
+constexpr std::uint8_t success1_id = 0x03;
+constexpr std::uint8_t success2_id = 0x04;
+constexpr std::uint8_t failure1_id = 0xf1;
+constexpr std::uint8_t failure2_id = 0xf0;
+
+constexpr std::uint8_t sha256 = 1;
+constexpr std::uint8_t hash_size = 32;
+constexpr std::uint8_t ffdhe2048 = 1;
+constexpr std::uint16_t ffdhe2048_size = 256;
+/// Where values begin in a challenge, in a reply and in a Success1.
+constexpr std::size_t values = 16;
+
+std::uint8_t random_byte()
+{
+    static std::random_device random;
+    return static_cast<std::uint8_t>(random());
+}
+
+void store16(std::uint8_t* to, std::uint16_t value)
+{
+    value = htole16(value);
+    std::memcpy(to, &value, sizeof(value));
+}
+
+std::string hex(const std::uint8_t* from, std::size_t size)
+{
+    std::string text;
+    for (std::size_t i = 0; i < size; i++) {
+        char digits[3];
+        std::snprintf(digits, sizeof(digits), "%02x", from[i]);
+        text += digits;
+    }
+    return text;
+}
+
+} // namespace
+
+std::string auth_dialog::sent(const std::uint8_t* message, std::size_t size)
+{
+    if (size < 8)
+        return "a message that is too short";
+    if (message[0] == common && message[1] == negotiate_id) {
+        std::uint16_t transaction;
+        std::memcpy(&transaction, message + 4, sizeof(transaction));
+        transaction_ = le16toh(transaction);
+        negotiated_ = true;
+        replied_ = false;
+        return "negotiates transaction " + std::to_string(transaction_);
+    }
+    if (message[0] == dhchap && message[1] == reply_id && size >= values + 2 * hash_size) {
+        replied_ = true;
+        mutual_ = message[8];
+        std::copy_n(message + values, hash_size, response_.begin());
+        return mutual_ ? "replies with challenge " + hex(message + values + hash_size, hash_size) : "replies";
+    }
+    if (message[0] == dhchap && message[1] == success2_id)
+        return "is content";
+    if (message[0] == common && message[1] == failure2_id)
+        return "refuses the target";
+    return "sends a message of an unknown kind";
+}
+
+void auth_dialog::begin(std::uint8_t* to, std::uint8_t type, std::uint8_t id) const
+{
+    to[0] = type;
+    to[1] = id;
+    store16(to + 4, static_cast<std::uint16_t>(transaction_ ^ (fault_ == "auth-transaction" ? 1 : 0)));
+}
+
+void auth_dialog::challenge(std::uint8_t* to)
+{
+    const bool group = fault_ == "auth-value" || fault_ == "auth-degenerate";
+    std::uint16_t value_size = group ? ffdhe2048_size : 0;
+    begin(to, dhchap, challenge_id);
+    to[6] = hash_size;
+    to[8] = sha256;
+    to[9] = group ? ffdhe2048 : 0;
+    if (fault_ == "auth-hash")
+        to[8] = 9;
+    if (fault_ == "auth-length")
+        to[6] = hash_size + 1;
+    if (fault_ == "auth-group")
+        to[9] = 9;
+    if (fault_ == "auth-value")
+        value_size--;
+    store16(to + 10, value_size);
+    std::generate_n(to + 12, 4 + hash_size, random_byte);
+    if (fault_ == "auth-degenerate") // big-endian
+        to[values + hash_size + ffdhe2048_size - 1] = 1;
+    if (fault_ == "auth-wild")
+        std::generate_n(to + 6, message_size - 6, random_byte);
+}
+
+void auth_dialog::success(std::uint8_t* to) const
+{
+    begin(to, dhchap, success1_id);
+    to[6] = hash_size;
+    if (fault_ != "auth-forge" && fault_ != "auth-reflect")
+        return;
+    to[8] = 1;
+    if (fault_ == "auth-reflect")
+        std::copy(response_.begin(), response_.end(), to + values);
+    else
+        std::generate_n(to + values, hash_size, random_byte);
+}
+
+bool auth_dialog::answer(std::uint8_t* to)
+{
+    std::memset(to, 0, message_size);
+    if (!negotiated_)
+        return false;
+    if (replied_ && fault_ == "auth-refuse") {
+        begin(to, common, failure1_id);
+        to[6] = to[7] = 1; // authentication failed
+    } else if (replied_ || fault_ == "auth-order") {
+        success(to);
+    } else {
+        challenge(to);
+    }
+    return true;
+}
