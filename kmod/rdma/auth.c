@@ -28,7 +28,7 @@
  * @challenge: the controller's, with @value and @dh in @message until that is used again
  * @own: this host's challenge
  * @seq: its sequence number
- * @replied: the controller has this host's response, and has not accepted it
+ * @replied: the controller may have this host's response, and has not accepted it
  * @session: hash of the group's secret
  * @message: WEFT_CHAP_MESSAGE_MAX bytes, which lie in one page
  * @dh: this host's public value, and behind it the secret of the group
@@ -283,8 +283,8 @@ static int weft_auth_exchange(struct weft_auth *auth, struct weft_why *why)
 	reply.challenge = ctrl->used_ctrl.len ? auth->own : NULL;
 	reply.dh = challenge->group ? auth->dh : NULL;
 	memset(auth->message, 0, WEFT_CHAP_MESSAGE_MAX);
-	ret = weft_auth_send(auth, weft_chap_reply(auth->message, auth->id, challenge, &reply), why);
 	auth->replied = true;
+	ret = weft_auth_send(auth, weft_chap_reply(auth->message, auth->id, challenge, &reply), why);
 	if (!ret)
 		ret = weft_auth_receive(auth, why);
 	if (!ret)

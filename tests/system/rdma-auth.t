@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Authentication by DH-HMAC-CHAP: weft's own initiator and the stock host against the kernel's target.
-# lab-kernel: backports
-# lab-not: uml debian12
+# lab-kernel: uml
+# lab-more: debian13 previous backports
 . "${0%/*}/lib.sh"
 
 load_weft 2000

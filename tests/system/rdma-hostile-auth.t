@@ -1,0 +1,91 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# A target that does not know the secrets (tests/hostile) and wants authentication all the same: the host finds that
+# out, one line says why, and nothing is connected.
+# lab-kernel: uml
+# lab-more: debian13 previous backports
+# shellcheck disable=SC2154 # What hostile_begin sets.
+. "${0%/*}/lib.sh"
+
+hostile_begin
+for one in host ctrl; do weftctl gen-dhchap-key /tmp/$one >/dev/null; done
+host=(--dhchap-secret-file /tmp/host)
+both=("${host[@]}" --dhchap-ctrl-secret-file /tmp/ctrl)
+connects() { weftctl connect "$uri" "${patience[@]}" --queues 1 "$@"; }
+
+# --- One way: only the host proves who it is, and this target takes anybody
+hostile none --auth
+ok "anybody: connected" connects "${host[@]}"
+is "anybody: the host has authenticated" "$(cat /sys/class/weft-rdma/weft-rdma0/authentication)" "sha256 null host"
+is "anybody: on the I/O queue, too" "$(grep -c 'queue 1: the host replies' /tmp/hostile.out)" 1
+ok "anybody: fio's verification ends well" verify /dev/weft-rdma0n1 size=1m
+ok "anybody: disconnected" weftctl disconnect --all
+refused "anybody: both ways, it lacks a response" 7 "has not proven that it knows the controller's secret" \
+	connects "${both[@]}"
+is "anybody: it is told so" "$(grep -c 'the host refuses the target' /tmp/hostile.out)" 1
+gone
+
+# refuses FAULT STATUS TEXT: with both secrets the connection fails for that reason, and nothing is left of it.
+refuses() {
+	hostile "$1" --auth
+	refused "$1: refused" "$2" "$3" connects "${both[@]}"
+	is "$1: nothing is connected" "$(ls /sys/class/weft-rdma)" ""
+	gone
+}
+refuses auth-forge 7 "has not proven that it knows the controller's secret"
+refuses auth-reflect 7 "has not proven that it knows the controller's secret"
+refuses auth-refuse 7 "does not accept this host's secret"
+refuses auth-drop 7 "the target ended the connection when it had this host's response"
+refuses auth-leave 1 "the target ended the connection during the authentication"
+refuses auth-hash 1 "chose hash 9 of 32 bytes, which was not offered"
+refuses auth-length 1 "chose hash 1 of 33 bytes, which was not offered"
+refuses auth-group 1 "chose Diffie-Hellman group 9, which was not offered"
+refuses auth-value 1 "value for ffdhe2048 has 255 bytes, not 256"
+refuses auth-degenerate 1 "value is not one of the group ffdhe2048"
+refuses auth-transaction 1 "answers authentication transaction"
+refuses auth-order 1 "answers with authentication message 0x0103, not 0x0101"
+refuses auth-channel 2 "wants a secure channel, which RDMA does not have"
+refuses auth-silent 1 "does not answer"
+
+# --- Messages with random bytes: each attempt is another challenge
+hostile auth-wild --auth
+wild() {
+	for _ in $(seq 20); do
+		connects "${both[@]}" >/tmp/out 2>&1 && return 1
+		[ "$(grep -c "cannot be connected: the target" /tmp/out)" = 1 ] || { cat /tmp/out; return 1; }
+	done
+}
+ok "auth-wild: 20 challenges of random bytes are refused" wild
+gone
+
+# --- A response that was right once is of no use later: this host's challenges differ
+hostile none --auth
+for _ in $(seq 10); do connects "${both[@]}" >/dev/null 2>&1; done
+challenges() { sed -n 's/.*replies with challenge //p' /tmp/hostile.out; }
+is "replay: ten challenges" "$(challenges | wc -l)" 10
+is "replay: no two are the same" "$(challenges | sort -u | wc -l)" 10
+
+# --- It is not asked for a secret that the host does not have
+refused "no secret: refused" 7 "wants this host to authenticate, and no secret is given" connects
+
+# --- Another target comes back in place of one that was trusted
+gone
+hostile none
+ok "later: connected to one that does not ask" connects "${host[@]}"
+gone
+hostile auth-refuse --auth
+ok "later: it asks now, and refuses: the log says why" until_true 60 log_says "does not accept this host's secret"
+dd if=/dev/weft-rdma0n1 of=/dev/null bs=4k count=1 iflag=direct status=none & reader=$!
+sleep 3
+ok "later: a read waits" kill -0 $reader
+gone
+hostile none --auth
+live() { [ "$(cat /sys/class/weft-rdma/weft-rdma0/state)" = live ]; }
+ok "later: it accepts: connected again" until_true 60 live
+wait $reader
+is "later: the read ends well" $? 0
+ok "later: fio's verification ends well" verify /dev/weft-rdma0n1 size=1m
+ok "later: disconnected" weftctl disconnect --all
+gone
+hostile_end
+done_testing
