@@ -31,6 +31,7 @@ class Case:
     flags: tuple = ()
     own: bool = False
     tree: str = ""
+    needs: tuple = ()  # parts of the lab, beside the kernel's
 
     @property
     def name(self):
@@ -59,7 +60,8 @@ def cases(everything):
         if everything:
             # Tests that need a feature of the lab's kernels stay on those.
             special = kernels != ["none"] and all(names.kernel(k).built for k in kernels)
-            kernels = [k for k in names.KERNELS if names.kernel(k).built or not special]
+            more = said.get("lab-more", "").split()
+            kernels = [k for k in names.KERNELS if names.kernel(k).built or not special or k in more]
         elif kernels == ["none"]:
             continue
         if "lab-chroot" in said:
@@ -69,7 +71,8 @@ def cases(everything):
             if not _runs_on(said, kernel):
                 continue
             flags = said.get("lab-own", "") or said.get("lab", "")
-            found.append(Case(test, kernel, () if names.kernel(kernel).uml else tuple(flags.split()), "lab-own" in said))
+            found.append(Case(test, kernel, () if names.kernel(kernel).uml else tuple(flags.split()), "lab-own" in said,
+                              needs=tuple(said.get("lab-needs", "").split())))
     return found
 
 
@@ -153,22 +156,26 @@ class Plan:
                 self._parts({f"rootfs:{case.tree}": ()})
                 self.add(case.name, guests.tree, case.tree, case.test, everything, needs=(f"rootfs:{case.tree}",))
             elif case.own or names.kernel(case.kernel).uml:
-                self._add_guest(case.name, case.kernel, [case.test], list(case.flags), everything, show)
+                self._add_guest(case.name, case.kernel, [case], list(case.flags), everything, show)
             else:
                 shared.setdefault(case.kernel, []).append(case)
         for kernel, some in shared.items():
             flags = [flag for words in sorted({case.flags for case in some}) for flag in words]
             name = some[0].name if len(some) == 1 else f"{len(some)} tests on {kernel}"
-            self._add_guest(name, kernel, [case.test for case in some], flags, everything, show)
+            self._add_guest(name, kernel, some, flags, everything, show)
 
-    def _add_guest(self, name, kernel, tests, flags, everything, show):
+    def _add_guest(self, name, kernel, some, flags, everything, show):
         if names.kernel(kernel).checkers:
             flags = [*flags, "--kmemleak", *([] if "--memory" in flags else ["--memory", "4G"])]
-        self.add(name, guests.guest, kernel, tests, flags, everything, show, needs=self.need_kernel(kernel))
+        more = dict.fromkeys(need for case in some for need in case.needs)
+        self._parts({need: ("rootfs:trixie",) for need in more})
+        self.add(name, guests.guest, kernel, [case.test for case in some], flags, everything, show,
+                 needs=(*self.need_kernel(kernel), *more))
 
     def add_unit(self, quick=False, everything=False):
         memcheck = ("valgrind", "--quiet", "--error-exitcode=99", "--leak-check=full")
         self.add("unit", host.unit, "address,undefined", ("weft-unit", *host.LIBRARY_TESTS, "weft-examples-unit"))
+        self.add("page", host.page, needs=("unit",))
         if not quick:
             self.add("unit, threads", host.unit, "thread", (*host.LIBRARY_TESTS, "weft-examples-unit"))
             self.add("fuzz", host.fuzz, 300 if everything else 4)
@@ -180,8 +187,8 @@ class Plan:
         self.add("headers", host.headers)
         self.add("kernel style", host.kernel_style, needs=self.need_source())
         self.add("netlink", host.netlink, needs=self.need_source())
-        self._parts({"rootfs:trixie": (), "promtool": ("rootfs:trixie",)})
-        self.add("prometheus", host.prometheus, needs=("promtool",))
+        self._parts({"rootfs:trixie": (), "prometheus": ("rootfs:trixie",)})
+        self.add("metrics and alerts", host.prometheus, needs=("prometheus",))
 
     def whole(self, everything, some=(1, 1)):
         """All jobs, or the K-th of N parts: the host's jobs are in the first part, the cases are dealt out by their names."""
@@ -246,11 +253,12 @@ class Plan:
 _INPUTS = {
     "unit": ("CMakeLists.txt", "VERSION", "cpp-tools/*", "userspace/*", "tests/unit/*", "tests/hardware/test_exporter/uapi.h",
              "uapi/*", "kmod/weft/*", "kmod/include/*"),
+    "page": ("CMakeLists.txt", "cpp-tools/*", "kmod/weft/*", "tests/page", "tests/unit/*"),
     "style": ("*",),
     "headers": ("*.hpp", "*.h"),
     "kernel style": ("kmod/*", "uapi/*", "tests/hardware/*"),
     "netlink": ("uapi/*", "kmod/weft/netlink-gen.*"),
-    "prometheus": ("packaging/prometheus/*", "tests/prometheus/*", "tests/lint-prometheus"),
+    "metrics and alerts": ("packaging/prometheus/*", "tests/prometheus/*", "tests/lint-prometheus"),
 }
 _GUEST_INPUTS = ("CMakeLists.txt", "VERSION", "Kbuild", "Makefile", "dkms.conf", "cpp-tools/*", "fio-jobs/*", "kmod/*",
                  "packaging/*", "tests/CMakeLists.txt", "tests/hardware/*", "tests/hostile/*", "tests/lab/*", "tests/library/*",

@@ -3,6 +3,7 @@
 # Asymmetric namespace access (ANA): two rails to the kernel's target, whose ANA
 # states change while fio verifies, and under registered memory.
 # lab-kernel: uml
+# lab-more: debian12 debian13 previous backports
 . "${0%/*}/lib.sh"
 
 load_weft 2000

@@ -17,8 +17,9 @@ ip address add 10.1.0.1/24 dev dummy0
 reset() {
 	umount /mnt 2>/dev/null
 	weftctl stop --all; weftctl disconnect --all; weftctl unexport --all
-	for n in 0 1 2 3 4 5 6 7 8; do weftctl wipe --force /dev/e$n; wipefs -qa /dev/e$n; done
-	rm -f /sys/kernel/config/nvmet/ports/*/subsystems/nqn.2014-08.org.example:*
+	weftctl wipe --force /dev/e[0-8]
+	wipefs -qa /dev/e[0-8]
+	rm -f /etc/weft/volumes/*.toml /sys/kernel/config/nvmet/ports/*/subsystems/nqn.2014-08.org.example:*
 } >/dev/null 2>&1
 example=nqn.2014-08.org.example
 uuid=nqn.2014-08.org.nvmexpress:uuid:1b4e28ba-2fa1-11d2-883f-0016d3cca427
@@ -82,8 +83,13 @@ prepare() { # EXAMPLE: makes what it names
 		weftctl create data $disks --force
 		;;
 	*export* | *create*) ;;
+	*--saved* | *"config check"*)
+		weftctl create data $disks --force
+		weftctl save data
+		[[ $1 == *check* ]] || weftctl stop data
+		;;
 	*"assemble data /dev/nvme1n1 /dev/nvme2n1") stopped /dev/nvme1n1 /dev/nvme2n1 ;;
-	*assemble* | *check* | *wipe*) stopped $disks ;;
+	*assemble* | *check* | *rename* | *wipe*) stopped $disks ;;
 	*) weftctl create data $disks --force ;;
 	esac >/dev/null 2>&1
 }
@@ -101,6 +107,7 @@ can_authenticate() {
 	rmdir "$host"
 	return $rc
 }
+volume_of() { weftctl examine "$1" --json | json '.members[0].volume_uuid'; }
 while IFS= read -r line; do
 	case $line in
 	*export*--dhchap*)
@@ -108,12 +115,18 @@ while IFS= read -r line; do
 		;;
 	esac
 	prepare "$line"
+	run=$line
+	case $line in
+	*7c9e6679*) run=$(sed -E "s/7c9e6679-[0-9a-f-]{27}/$(volume_of /dev/nvme1n1)/" <<<"$line") ;;
+	esac
 	case $line in
 	*"weftctl events"* | *--watch*)
 		ok "example: $line" sh -c "timeout -s INT 2 $line; [ \$? = 124 ] || [ \$? = 0 ]"
 		;;
 	*"weftctl doctor"*) ok "example: $line" sh -c "$line; [ \$? -lt 9 ]" ;;
-	*) ok "example: $line" sh -c "cd /tmp && $line" </dev/null ;;
+	# There is no systemd here: boot.t has it.
+	systemctl*) ok "example: $line" sh -c "${line/--now /}" ;;
+	*) ok "example: $line" sh -c "cd /tmp && $run" </dev/null ;;
 	esac
 done <<<"$examples"
 done_testing

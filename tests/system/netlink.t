@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Netlink messages that no tool of ours would send.
 # lab-kernel: uml
+# lab-more: debian12
 . "${0%/*}/lib.sh"
 
 load_weft

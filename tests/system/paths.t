@@ -3,6 +3,7 @@
 # Several paths to local members, by device-mapper: a path is removed, and its
 # device with it, while a flush of all members waits for another member.
 # lab-kernel: uml
+# lab-more: debian12
 . "${0%/*}/lib.sh"
 
 load_weft 2000

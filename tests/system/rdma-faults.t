@@ -4,6 +4,7 @@
 # verification running over every fault, and no error in it. Over soft-RoCE, and
 # over the test adapter from softhca-faults.t.
 # lab-kernel: uml
+# lab-more: debian12
 . "${0%/*}/lib.sh"
 
 load_weft 2000

@@ -3,6 +3,7 @@
 # A target that breaks the rules (tests/hostile): the association ends, one line
 # of the log says why, I/O goes on afterwards, and the host takes no harm.
 # lab-kernel: uml
+# lab-more: debian12
 # shellcheck disable=SC2154 # What hostile_begin sets.
 . "${0%/*}/lib.sh"
 

@@ -3,6 +3,7 @@
 # weft's own NVMe/RDMA initiator: namespaces that grow and shrink under a
 # volume, controllers that a user resets and rescans, nvme-cli.
 # lab-kernel: uml
+# lab-more: debian12 debian13 previous backports
 . "${0%/*}/lib.sh"
 
 load_weft 1000

@@ -5,6 +5,7 @@
 # Abort that ends its command, a pause of all I/O, no list of limits, a long
 # shutdown, ANA groups of namespaces, which no event reports.
 # lab-kernel: uml
+# lab-more: debian12
 # shellcheck disable=SC2154 # What hostile_begin sets.
 . "${0%/*}/lib.sh"
 

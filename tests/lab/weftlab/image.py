@@ -18,7 +18,7 @@ linux-image-amd64 linux-headers-amd64 dkms udev kmod iproute2 pciutils procps ut
 fio nvme-cli rdma-core ibverbs-utils xfsprogs e2fsprogs mdadm dmsetup python3 strace
 build-essential cmake pkg-config sparse uuid-dev libcli11-dev nlohmann-json3-dev libmnl-dev libblkid-dev libfmt-dev
 libexpected-dev libisal-dev liburing-dev libnvme-dev librdmacm-dev libibverbs-dev
-libarchive-dev libkmod-dev libmount-dev libsmartcols-dev libtomlplusplus-dev
+libarchive-dev libkmod-dev libmicrohttpd-dev libmount-dev libsmartcols-dev libtomlplusplus-dev
 flex bison bc libelf-dev libssl-dev xz-utils zstd rsync fdisk psmisc iputils-ping systemd-sysv dbus
 openssl jq man-db bash-completion ethtool xxd
 debhelper dh-dkms mokutil gnuplot-nox sysstat
@@ -135,20 +135,22 @@ def fetch(base, work, script, files):
         shutil.rmtree(work / folder)
 
 
-def promtool():
-    """A folder with promtool, which checks metrics and alerts, from Debian 13's package."""
+def prometheus():
+    """A folder with Debian 13's prometheus, and promtool, which checks metrics and alerts."""
     base = rootfs("trixie")
     script = """
         cd /tmp
-        apt-get download promtool || { apt-get update -q && apt-get download promtool; }
-        dpkg-deb --fsys-tarfile promtool_*.deb | tar -xf - ./usr/bin/promtool
+        apt-get download prometheus promtool || { apt-get update -q && apt-get download prometheus promtool; }
+        for one in prometheus promtool; do
+            dpkg-deb --fsys-tarfile ${one}_*.deb | tar -xf - ./usr/bin/$one
+        done
     """
 
     def make(work):
-        cache.say("fetching promtool")
-        fetch(base, work, script, {"tmp/usr/bin/promtool": "promtool"})
+        cache.say("fetching prometheus")
+        fetch(base, work, script, {f"tmp/usr/bin/{name}": name for name in ("prometheus", "promtool")})
 
-    return cache.get(f"promtool-{cache.key('promtool 1', script)}", make)
+    return cache.get(f"prometheus-{cache.key('prometheus 1', script)}", make)
 
 
 def kernels(base):
