@@ -75,6 +75,7 @@ load_row row_of(std::optional<std::uint32_t> member, const char* kind, const qos
     row.p50 = latency_at(grown.latency, 0.5);
     row.p99 = latency_at(grown.latency, 0.99);
     row.p999 = latency_at(grown.latency, 0.999);
+    row.latency = grown.latency;
     row.in_flight = grown.in_flight;
     row.held = grown.held;
     row.stalls = static_cast<double>(grown.stalls) / seconds;
@@ -163,6 +164,16 @@ result<load_samples> take_samples(netlink& kernel, const std::vector<std::string
                       load_sample{std::move(*volume), std::move(*qos), std::chrono::steady_clock::now()});
     }
     return taken;
+}
+
+result<load_samples> watch_samples(const std::vector<std::string>& wanted)
+{
+    if (wanted.empty() && !netlink::is_served())
+        return load_samples{};
+    auto kernel = netlink::open();
+    if (!kernel)
+        return std::unexpected(kernel.error());
+    return take_samples(*kernel, wanted);
 }
 
 volume_load load_between(const load_sample& before, const load_sample& after)

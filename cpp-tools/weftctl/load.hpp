@@ -26,6 +26,9 @@ using load_samples = std::map<std::string, load_sample>;
 /// Samples of the volumes that the user named, or of all if there are none.
 [[nodiscard]] result<load_samples> take_samples(netlink& kernel, const std::vector<std::string>& wanted);
 
+/// The same for a watcher: it does not load the module. Without it there are no volumes.
+[[nodiscard]] result<load_samples> watch_samples(const std::vector<std::string>& wanted);
+
 /// The difference of two samples of one volume: by class if QoS is on, otherwise by read and write. A counter
 /// that began anew in between counts from zero.
 [[nodiscard]] volume_load load_between(const load_sample& before, const load_sample& after);

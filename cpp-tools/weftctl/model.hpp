@@ -200,6 +200,7 @@ struct load_row {
     double ios = 0, bytes = 0;             ///< per second
     double mean = 0;                       ///< microseconds; of reads and writes alone, 0 without any
     double p50 = 0, p99 = 0, p999 = 0;     ///< microseconds; of classes alone, 0 without commands
+    std::vector<std::uint64_t> latency;    ///< the commands, as in qos_class_status; of classes alone
     double stalls = 0;                     ///< commands that had to wait, per second
     std::uint64_t rate = 0, window = 0;    ///< of background commands on a member, as in qos_member_status
     std::uint64_t in_flight = 0, held = 0; ///< bytes and commands at the end of it

@@ -403,6 +403,12 @@ result<netlink> netlink::open()
     return connection;
 }
 
+bool netlink::is_served()
+{
+    std::error_code ignored;
+    return std::filesystem::exists("/sys/module/weft", ignored);
+}
+
 result<std::vector<volume_status>> netlink::volumes()
 {
     std::vector<volume_status> found;
@@ -605,9 +611,18 @@ result<void> netlink::subscribe()
     return {};
 }
 
-result<void> netlink::receive_events(const std::function<bool(const event_report&)>& handler)
+result<void> netlink::receive_events(const std::function<bool(const event_report&)>& handler,
+                                     std::optional<std::chrono::milliseconds> time)
 {
-    while (wait_readable(mnl_socket_get_fd(socket_.get()))) {
+    using clock = std::chrono::steady_clock;
+    const auto end = clock::now() + time.value_or(std::chrono::milliseconds(0));
+    const auto left_of_it = [&]() -> std::optional<std::chrono::milliseconds> {
+        if (!time)
+            return std::nullopt;
+        return std::max(std::chrono::ceil<std::chrono::milliseconds>(end - clock::now()),
+                        std::chrono::milliseconds(0));
+    };
+    while (wait_readable(mnl_socket_get_fd(socket_.get()), left_of_it())) {
         const auto got = mnl_socket_recvfrom(socket_.get(), buffer_.data(), buffer_.size());
         if (got < 0 && errno == ENOBUFS) {
             event_report lost;

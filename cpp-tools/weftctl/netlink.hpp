@@ -7,6 +7,7 @@
 #include "result.hpp"
 
 #include <array>
+#include <chrono>
 #include <functional>
 #include <libmnl/libmnl.h>
 #include <memory>
@@ -68,6 +69,8 @@ class netlink
 public:
     /// Connects, and loads weft.ko if needed.
     [[nodiscard]] static result<netlink> open();
+    /// Whether weft.ko is loaded.
+    [[nodiscard]] static bool is_served();
 
     [[nodiscard]] result<std::vector<volume_status>> volumes();
     /// The names that the user gave, or those of all volumes if there are none.
@@ -96,8 +99,9 @@ public:
 
     /// Joins the event group and so starts to receive events.
     [[nodiscard]] result<void> subscribe();
-    /// Calls `handler` for each event until it returns false or a signal arrives.
-    [[nodiscard]] result<void> receive_events(const std::function<bool(const event_report&)>& handler);
+    /// Calls `handler` for each event until it returns false, a signal arrives, or the time is over.
+    [[nodiscard]] result<void> receive_events(const std::function<bool(const event_report&)>& handler,
+                                              std::optional<std::chrono::milliseconds> time = {});
 
 private:
     struct closer {

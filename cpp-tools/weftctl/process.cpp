@@ -109,6 +109,11 @@ bool a_signal_came() noexcept
 namespace
 {
 
+timespec timespec_of(std::chrono::milliseconds time) noexcept
+{
+    return {static_cast<std::time_t>(time.count() / 1000), time.count() % 1000 * 1000000};
+}
+
 /// ppoll(2), which a signal ends also where it comes just before. Returns false then.
 bool poll_unless_signalled(pollfd* events, nfds_t count, const timespec* timeout) noexcept
 {
@@ -126,7 +131,7 @@ bool poll_unless_signalled(pollfd* events, nfds_t count, const timespec* timeout
 
 bool wait_for(std::chrono::milliseconds time) noexcept
 {
-    const timespec until{static_cast<std::time_t>(time.count() / 1000), time.count() % 1000 * 1000000};
+    const auto until = timespec_of(time);
     return poll_unless_signalled(nullptr, 0, &until);
 }
 
@@ -141,10 +146,11 @@ bool wait_readable_in_thread(int fd) noexcept
     return true;
 }
 
-bool wait_readable(int fd) noexcept
+bool wait_readable(int fd, std::optional<std::chrono::milliseconds> time) noexcept
 {
     pollfd event{fd, POLLIN, 0};
-    return poll_unless_signalled(&event, 1, nullptr);
+    const auto until = timespec_of(time.value_or(std::chrono::milliseconds(0)));
+    return poll_unless_signalled(&event, 1, time ? &until : nullptr) && event.revents;
 }
 
 void end_waits_at_signals()

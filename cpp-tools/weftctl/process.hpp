@@ -5,6 +5,7 @@
 #include "result.hpp"
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,9 @@ void end_waits_at_signals();
 [[nodiscard]] bool a_signal_came() noexcept;
 /// Waits after end_waits_at_signals(). Returns false if a signal came.
 [[nodiscard]] bool wait_for(std::chrono::milliseconds time) noexcept;
-/// Waits until the descriptor can be read, or has an error. Returns false if a signal came.
-[[nodiscard]] bool wait_readable(int fd) noexcept;
+/// Waits until the descriptor can be read, or has an error. Returns false if a signal came, or the time is
+/// over.
+[[nodiscard]] bool wait_readable(int fd, std::optional<std::chrono::milliseconds> time = {}) noexcept;
 /// The same, in a program with other threads.
 [[nodiscard]] bool wait_readable_in_thread(int fd) noexcept;
 

@@ -35,6 +35,7 @@ public:
     virtual void diagnosed(const std::vector<diagnosis>& found) = 0;
     virtual void drawn(const topology& topology) = 0;
     virtual void metrics(const std::string& text) = 0;
+    virtual void cdi(const std::vector<volume_status>& volumes) = 0;
     virtual void event(const event_report& event) = 0;
     virtual void failure(const error& error) = 0;
     virtual void next() = 0; ///< what follows is another document

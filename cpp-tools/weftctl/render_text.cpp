@@ -3,6 +3,7 @@
 #include "load.hpp"
 #include "render.hpp"
 #include "size.hpp"
+#include "to_json.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -294,6 +295,11 @@ public:
     }
 
     void metrics(const std::string& text) override { fmt::print("{}", text); }
+
+    void cdi(const std::vector<volume_status>& volumes) override
+    {
+        fmt::print("{}\n", dump(cdi_specification(volumes), 2));
+    }
 
     void event(const event_report& event) override
     {

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "metrics.hpp"
-#include "netlink.hpp"
 #include "sysfile.hpp"
 #include "verbs.hpp"
-
-#include <filesystem>
 
 namespace weft
 {
@@ -17,21 +14,9 @@ struct metrics_options {
     std::string output;
 };
 
-result<load_samples> read_samples(const std::vector<std::string>& wanted)
-{
-    // A timer that watches must not load the module: without it there are no volumes.
-    std::error_code ignored;
-    if (wanted.empty() && !std::filesystem::exists("/sys/module/weft", ignored))
-        return load_samples{};
-    auto kernel = netlink::open();
-    if (!kernel)
-        return std::unexpected(kernel.error());
-    return take_samples(*kernel, wanted);
-}
-
 result<exit_code> run_metrics(const metrics_options& options, renderer& out)
 {
-    const auto samples = read_samples(options.volumes);
+    const auto samples = watch_samples(options.volumes);
     if (!samples)
         return std::unexpected(samples.error());
     const auto text = metrics_text(*samples, WEFT_VERSION);
