@@ -9,9 +9,9 @@ from . import ROOT, memory, process
 from .result import FAILED, PASSED, SKIPPED, Result, command, passed_if
 
 PACKAGES = """g++ cmake ninja-build pkg-config git make perl codespell clang-format shellcheck libgtest-dev libcli11-dev
-nlohmann-json3-dev libarchive-dev libblkid-dev libfmt-dev libisal-dev libkmod-dev libmnl-dev libmount-dev libnvme-dev
-libsmartcols-dev libtomlplusplus-dev liburing-dev uuid-dev
-valgrind ccache clang-19 clang-tidy-19 libclang-rt-19-dev flake8""".split()
+nlohmann-json3-dev libarchive-dev libblkid-dev libfmt-dev libisal-dev libkmod-dev libmicrohttpd-dev libmnl-dev libmount-dev
+libnvme-dev libsmartcols-dev libtomlplusplus-dev liburing-dev uuid-dev
+valgrind ccache clang-19 clang-tidy-19 libclang-rt-19-dev flake8 chromium""".split()
 
 LIBRARY_TESTS = ("weft-library-unit", "weft-cuda-unit")
 
@@ -49,6 +49,15 @@ def unit(job, sanitizers, programs, runner=()):
         job.note = name
         results += _gtest(folder / "tests/unit", name, runner)
     return results
+
+
+def page(job):
+    """weft-exporter's page in a browser. It uses what `unit` has built, so it runs after that."""
+    folder = ROOT / "build/host-address"
+    job.note = "building"
+    results = _built(folder, ["weft-exporter", "weft-exporter-sample"], "-DWEFT_TESTS=ON", "-DWEFT_SANITIZE=address,undefined")
+    return [*results, command("tests/page", ["tests/page", "chromium", folder / "cpp-tools/weft-exporter/weft-exporter",
+                                             folder / "tests/unit/weft-exporter-sample"])]
 
 
 def _gtest(folder, name, runner):
@@ -124,7 +133,7 @@ def netlink(_job):
 
 def prometheus(_job):
     """Metrics, alerts and dashboard, with Prometheus's own tool."""
-    folder = process.run([ROOT / "tests/lab/lab", "make", "promtool"]).stdout.strip()
+    folder = process.run([ROOT / "tests/lab/lab", "make", "prometheus"]).stdout.strip()
     return [command("tests/lint-prometheus", ["tests/lint-prometheus", f"{folder}/promtool"])]
 
 

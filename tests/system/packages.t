@@ -39,7 +39,7 @@ why_not() {
 
 man_pages() {
 	local page
-	for page in /usr/share/man/man8/weftctl*; do
+	for page in /usr/share/man/man8/weft*; do
 		MANWIDTH=80 man -l --warnings "$page" 2>&1 >/dev/null | grep . && return 1
 	done
 	ls /usr/share/man/man8/weftctl-doctor.8*
@@ -78,13 +78,13 @@ files >/tmp/before
 
 # --- Installed, for every kernel that is there
 ok "they are installed" dpkg -i "$work/build/deb/weft-dkms_${version}_all.deb" \
-	"$work/build/deb/weft-tools_${version}_amd64.deb"
+	"$work/build/deb/weft-tools_${version}_amd64.deb" "$work/build/deb/weft-exporter_${version}_amd64.deb"
 ok "weftctl runs" weftctl --version
 ok "with its man pages" man_pages
 ok "and completion" completion
 ok "the udev rules hold" udev_rules
 ok "the units hold" systemd-analyze verify --man=no weft-exports.service weft-assemble@data.service \
-	weft-metrics.timer
+	weft-metrics.timer weft-exporter.service
 ok "the unit starts at boot" test -L /etc/systemd/system/multi-user.target.wants/weft-exports.service
 for k in $kernels; do
 	# The package builds for the kernel that runs and the newest; the others come with the hook that kernels call.
@@ -176,7 +176,7 @@ ok "all removed, weft builds again" dkms install "weft/$version" -k "$newest"
 
 # --- Removed
 mkdir -p /etc/weft && echo '{"version": 1, "exports": []}' >/etc/weft/exports.json
-ok "the packages are purged" dpkg --purge weft-tools weft-dkms
+ok "the packages are purged" dpkg --purge weft-exporter weft-tools weft-dkms
 # DKMS keeps its own key, which it made with the first module.
 files | grep -v '^/var/lib/dkms/mok\.' >/tmp/after
 is "and nothing of them is left" "$(diff /tmp/before /tmp/after)" ""
