@@ -256,7 +256,7 @@ public:
     /// connection that the CM does not know cannot be ended.
     void leave()
     {
-        leaving_ = !established_;
+        leaving_ = true;
         if (established_)
             rdma_disconnect(id_);
     }
@@ -399,6 +399,8 @@ private:
 
     void serve(unsigned index)
     {
+        if (leaving_)
+            return;
         auto& s = slots_[index];
         std::memcpy(s.command.data(), s.capsule, command_size);
         const auto opcode = s.command[0];

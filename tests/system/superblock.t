@@ -209,9 +209,28 @@ ok "a damaged record takes the volume as well" until_true 10 damaged
 ok "and is called so" log_says "the owner record is damaged"
 weftctl stop v >/dev/null
 for at in 4096 8192; do head -c 4096 /dev/zero | put_block b0 $at; done
-# The former owner, before a reboot, had a slow heart: its lease is counted by that, not by ours.
+# Another host claims the volume while this one waits for its claim to hold, and this one gives up.
+for _ in 1 2; do
+	weftctl assemble v >/dev/null
+	record 4096 >/tmp/beat; record 8192 >/tmp/claim
+	weftctl stop v >/dev/null
+done
+for at in 4096 8192; do head -c 4096 /dev/zero | put_block b0 $at; done
 interval=/sys/module/weft/parameters/heartbeat_ms
 usual=$(cat $interval)
+echo 4000 >$interval
+weftctl assemble v >/tmp/out 2>&1 & waiting=$!
+claims() { record 8192 | grep -q .; }
+ok "a claim waits for two intervals" until_true 10 claims
+put_block b0 8192 </tmp/claim; put_block b0 4096 </tmp/beat
+kill -TERM $waiting
+wait $waiting
+ok "it was interrupted" test $? -ge 128
+record 4096 >/tmp/now
+ok "the record of the host that came last is left" cmp /tmp/now /tmp/beat
+echo "$usual" >$interval
+for at in 4096 8192; do head -c 4096 /dev/zero | put_block b0 $at; done
+# The former owner, before a reboot, had a slow heart: its lease is counted by that, not by ours.
 echo 1500 >$interval
 weftctl assemble v >/dev/null
 record 4096 >/tmp/beat; record 8192 >/tmp/claim
