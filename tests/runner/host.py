@@ -11,7 +11,7 @@ from .result import FAILED, PASSED, SKIPPED, Result, command, passed_if
 PACKAGES = """g++ cmake ninja-build pkg-config git make perl codespell clang-format shellcheck libgtest-dev libcli11-dev
 nlohmann-json3-dev libarchive-dev libblkid-dev libfmt-dev libisal-dev libkmod-dev libmicrohttpd-dev libmnl-dev libmount-dev
 libnvme-dev libsmartcols-dev libtomlplusplus-dev liburing-dev uuid-dev
-valgrind ccache clang-19 clang-tidy-19 libclang-rt-19-dev flake8 chromium""".split()
+valgrind ccache clang-19 clang-tidy-19 libclang-rt-19-dev flake8 chromium fish zsh""".split()
 
 LIBRARY_TESTS = ("weft-library-unit", "weft-cuda-unit")
 
@@ -58,6 +58,14 @@ def page(job):
     results = _built(folder, ["weft-exporter", "weft-exporter-sample"], "-DWEFT_TESTS=ON", "-DWEFT_SANITIZE=address,undefined")
     return [*results, command("tests/page", ["tests/page", "chromium", folder / "cpp-tools/weft-exporter/weft-exporter",
                                              folder / "tests/unit/weft-exporter-sample"])]
+
+
+def completion(job):
+    """The completion of weftctl in its shells, after `unit`, as above."""
+    folder = ROOT / "build/host-address"
+    job.note = "building"
+    results = _built(folder, ["weftctl-pages"], "-DWEFT_TESTS=ON", "-DWEFT_SANITIZE=address,undefined")
+    return [*results, command("tests/completion", ["tests/completion", folder / "cpp-tools/weftctl/weftctl-pages"])]
 
 
 def _gtest(folder, name, runner):
@@ -150,7 +158,7 @@ def style(_job):
     results = [
         checked("clang-format", cpp, "--dry-run", "-Werror", extra=[".clang-format"]),
         checked("shellcheck", shells, "-e", "SC1090,SC1091,SC2016,SC2015,SC2017"),
-        checked("codespell", text, "-L", "inout,fo,hist")]
+        checked("codespell", text, "-L", "inout,fo,hist,inflight")]
     without = [n for n in tracked("kmod/*", "uapi/*", "cpp-tools/*", "userspace/*", "tests/*", "fio-jobs/*", "packaging/*",
                                   "Makefile", "Kbuild")
                if "SPDX-License-Identifier" not in (ROOT / n).read_text(errors="replace")[:300]

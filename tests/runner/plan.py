@@ -176,6 +176,7 @@ class Plan:
         memcheck = ("valgrind", "--quiet", "--error-exitcode=99", "--leak-check=full")
         self.add("unit", host.unit, "address,undefined", ("weft-unit", *host.LIBRARY_TESTS, "weft-examples-unit"))
         self.add("page", host.page, needs=("unit",))
+        self.add("completion", host.completion, needs=("page",))
         if not quick:
             self.add("unit, threads", host.unit, "thread", (*host.LIBRARY_TESTS, "weft-examples-unit"))
             self.add("fuzz", host.fuzz, 300 if everything else 4)
@@ -253,6 +254,7 @@ class Plan:
 _INPUTS = {
     "unit": ("CMakeLists.txt", "VERSION", "cpp-tools/*", "userspace/*", "tests/unit/*", "tests/hardware/test_exporter/uapi.h",
              "uapi/*", "kmod/weft/*", "kmod/include/*"),
+    "completion": ("CMakeLists.txt", "cpp-tools/*", "kmod/weft/*", "tests/completion"),
     "page": ("CMakeLists.txt", "cpp-tools/*", "kmod/weft/*", "tests/page", "tests/unit/*"),
     "style": ("*",),
     "headers": ("*.hpp", "*.h"),
