@@ -41,10 +41,16 @@ void history::add(load_samples now, std::int64_t end)
     const std::lock_guard guard(lock_);
     for (const auto& [name, sample] : now) {
         const auto was = before_.find(name);
-        if (was == before_.end() || was->second.volume.uuid != sample.volume.uuid)
+        if (was == before_.end() || was->second.volume.uuid != sample.volume.uuid) {
+            volumes_.erase(name); // another volume of that name
             continue;
+        }
         auto& slots_of = volumes_[name];
         slots_of.push_back({end, load_between(was->second, sample)});
+        // 256 members with their histograms, for an hour, are a lot of memory.
+        for (auto& row : slots_of.back().load.rows)
+            if (row.member)
+                row.latency = {};
         if (slots_of.size() > slots)
             slots_of.pop_front();
     }
@@ -62,10 +68,9 @@ void history::add(const event_report& event)
 
 bool history::take_events()
 {
-    // The family's number changes when the module is loaded again.
-    if (!netlink::is_served())
+    if (events_from_ && events_from_->is_stale())
         events_from_.reset();
-    else if (!events_from_) {
+    if (!events_from_ && netlink::is_served()) {
         auto kernel = netlink::open();
         if (kernel && kernel->subscribe())
             events_from_.emplace(std::move(*kernel));

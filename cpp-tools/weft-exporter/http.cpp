@@ -2,6 +2,7 @@
 #include "http.hpp"
 
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstring>
 #include <exception>
@@ -18,7 +19,8 @@ namespace
 {
 
 /// A watcher asks each few seconds; nobody else needs so many.
-constexpr unsigned int connections_most = 32;
+constexpr unsigned int connections_most = 64;
+constexpr unsigned int connections_of_one = 16;
 constexpr unsigned int idle_seconds = 30;
 constexpr std::size_t request_most = 16 << 10;
 
@@ -51,32 +53,39 @@ result<addresses> resolve(const std::string& text)
     const bool bracketed = host.size() > 2 && host.starts_with('[') && host.ends_with(']');
     if (bracketed)
         host = host.substr(1, host.size() - 2);
-    if (colon == text.npos || colon + 1 == text.size() || host.empty() ||
-        (!bracketed && host.find(':') != host.npos))
-        return fail(exit_code::usage, "'{}' is not of the form HOST:PORT or [ADDRESS]:PORT", text);
+    unsigned int port = 0;
+    const char *first = text.data() + colon + 1, *last = text.data() + text.size();
+    if (colon == text.npos || host.empty() || (!bracketed && host.find(':') != host.npos) ||
+        std::from_chars(first, last, port).ptr != last || port < 1 || port > 65535)
+        return fail(exit_code::usage,
+                    "'{}' is not of the form HOST:PORT or [ADDRESS]:PORT, with a port from 1 to 65535", text);
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
     addrinfo* found = nullptr;
-    if (const int problem = ::getaddrinfo(host.c_str(), text.c_str() + colon + 1, &hints, &found))
+    if (const int problem = ::getaddrinfo(host.c_str(), first, &hints, &found))
         return fail(exit_code::usage, "'{}' is not an address of this host: {}", text,
                     ::gai_strerror(problem));
     return addresses(found, ::freeaddrinfo);
 }
 
-/// Not by libmicrohttpd, with which a second server could listen on the same port (SO_REUSEPORT).
+/// The first of the addresses that works. Not by libmicrohttpd, with which a second server could listen on
+/// the same port (SO_REUSEPORT).
 result<OwnedFd> listen_on(const std::string& text)
 {
-    const auto at = resolve(text);
-    if (!at)
-        return std::unexpected(at.error());
-    OwnedFd fd(::socket((*at)->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    const int on = 1;
-    if (fd)
-        ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (!fd || ::bind(fd.get(), (*at)->ai_addr, (*at)->ai_addrlen) || ::listen(fd.get(), connections_most))
-        return fail(exit_code_of(errno), "{} cannot be listened on: {}", text, std::strerror(errno));
-    return fd;
+    const auto all = resolve(text);
+    if (!all)
+        return std::unexpected(all.error());
+    int problem = EADDRNOTAVAIL;
+    for (const auto* at = all->get(); at; at = at->ai_next) {
+        OwnedFd fd(::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+        const int on = 1;
+        if (fd && !::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) &&
+            !::bind(fd.get(), at->ai_addr, at->ai_addrlen) && !::listen(fd.get(), connections_most))
+            return fd;
+        problem = errno;
+    }
+    return fail(exit_code_of(problem), "{} cannot be listened on: {}", text, std::strerror(problem));
 }
 
 /// While it exists, threads that are started take no signal that ends the program: the main thread waits for

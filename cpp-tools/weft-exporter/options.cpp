@@ -10,7 +10,7 @@ void add_options(CLI::App& app, exporter_options& options)
     app.description(exporter_description);
     app.set_version_flag("--version", std::string("weft-exporter ") + WEFT_VERSION);
     app.add_option("--listen", options.listen,
-                   "HOST:PORT, or [ADDRESS]:PORT for IPv6; 127.0.0.1:9919 at first. Everybody who reaches it "
+                   "HOST:PORT, or [ADDRESS]:PORT for IPv6; default 127.0.0.1:9919. Everybody who reaches it "
                    "reads the "
                    "metrics, since there is no authentication")
         ->type_name("ADDRESS");
@@ -24,7 +24,7 @@ void add_options(CLI::App& app, exporter_options& options)
 
 It needs no privileges, and does not load weft.ko. It ends at a signal.
 
-weft-exporter.service runs it as a user of its own. Options are in /etc/default/weft-exporter:
+weft-exporter.service runs it as a user of its own. Put options into /etc/default/weft-exporter:
 
   ARGS="--listen 10.0.0.7:9919"
 

@@ -177,7 +177,7 @@ async function refresh() {
 	} catch (problem) {
 		const line = document.getElementById("problem");
 		line.hidden = false;
-		line.textContent = `There is no answer: ${problem.message}`;
+		line.textContent = `The counters cannot be read: ${problem.message}`;
 	}
 	setTimeout(refresh, interval * 1000);
 }

@@ -403,6 +403,14 @@ result<netlink> netlink::open()
     return connection;
 }
 
+bool netlink::is_stale()
+{
+    netlink now;
+    now.socket_.reset(mnl_socket_open2(NETLINK_GENERIC, SOCK_CLOEXEC));
+    return !now.socket_ || mnl_socket_bind(now.socket_.get(), 0, MNL_SOCKET_AUTOPID) < 0 || !now.resolve() ||
+           now.family_ != family_;
+}
+
 bool netlink::is_served()
 {
     std::error_code ignored;
@@ -635,6 +643,7 @@ result<void> netlink::receive_events(const std::function<bool(const event_report
         }
         if (got < 0)
             return fail(exit_code::failure, "events cannot be read: {}", std::strerror(errno));
+        const bool over = time && clock::now() >= end;
         auto left = static_cast<int>(got);
         for (const auto* message = reinterpret_cast<const nlmsghdr*>(buffer_.data());
              mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
@@ -643,6 +652,8 @@ result<void> netlink::receive_events(const std::function<bool(const event_report
                 !handler(parse_event(message)))
                 return {};
         }
+        if (over)
+            return {};
     }
     return {};
 }

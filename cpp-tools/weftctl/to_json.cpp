@@ -189,10 +189,12 @@ json cdi_specification(const std::vector<volume_status>& volumes)
     json devices = json::array();
     for (const auto& volume : volumes) {
         json nodes = json::array();
-        for (const char* suffix : {"", ".mem"})
-            nodes.push_back({{"path", "/dev/weft/" + volume.name + suffix},
-                             {"type", *suffix ? "c" : "b"},
-                             {"permissions", volume.read_only ? "r" : "rw"}});
+        nodes.push_back({{"path", "/dev/weft/" + volume.name},
+                         {"type", "b"},
+                         {"permissions", volume.read_only ? "r" : "rw"}});
+        // What commands may do there depends on how the block device was opened.
+        nodes.push_back(
+            {{"path", "/dev/weft/" + volume.name + ".mem"}, {"type", "c"}, {"permissions", "rw"}});
         devices.push_back({{"name", volume.name}, {"containerEdits", {{"deviceNodes", std::move(nodes)}}}});
     }
     // The oldest version that has all of this: runtimes refuse those that are newer than they are.

@@ -33,6 +33,9 @@ result<exit_code> run_cdi(const cdi_options& options, renderer& out)
     const auto names = kernel->names(options.volumes);
     if (!names)
         return std::unexpected(names.error());
+    if (names->empty())
+        return fail(exit_code::missing,
+                    "no volume is assembled, and a specification without devices is refused");
     std::vector<volume_status> volumes;
     for (const auto& name : *names) {
         auto volume = kernel->volume(name);
@@ -71,13 +74,13 @@ verb add_cdi(CLI::App& app)
         "file to replace, in one step; it is readable by all users. Runtimes look into /etc/cdi and "
         "/var/run/cdi");
     command->footer(
-        R"(The specification has the form of the Container Device Interface (CDI). Podman, containerd, CRI-O and Docker read it.
-Each volume is a device of the kind weft/volume: the container gets /dev/weft/NAME, and /dev/weft/NAME.mem for registered
-memory. From a volume that is assembled read-only it may only read.
+        R"(The specification has the form of the Container Device Interface (CDI). Podman, containerd, CRI-O and Docker read it, some
+of them only if their configuration says so. Each volume is a device of the kind weft/volume: the container gets
+/dev/weft/NAME, and /dev/weft/NAME.mem for registered memory. From a volume that is assembled read-only it may only read.
 
 The device numbers are those of the moment when a container starts: the specification stays right when a volume is stopped
 and assembled again. The user in the container needs access to the nodes, which belong to root and the group disk
-(--group-add). The seccomp profile has to allow io_uring (io_uring_setup, io_uring_enter, io_uring_register), which
+(--group-add with the group's number on this host). The seccomp profile has to allow io_uring (io_uring_setup, io_uring_enter, io_uring_register), which
 most runtimes' own profiles refuse, and the limit of locked memory (--ulimit memlock) has to fit the registered memory.
 
 Examples:

@@ -88,7 +88,7 @@ static int weft_auth_refuse_lost(const struct weft_auth *auth, struct weft_why *
 {
 	return auth->replied ?
 	       weft_refuse(why, -EACCES,
-			   "the target ended the connection when it had this host's response: it does not accept this host's secret, or it is overloaded") :
+			   "the target ended the connection when this host answered its challenge: it does not accept this host's secret, or it was lost") :
 	       weft_refuse(why, -ECONNRESET,
 			   "the target ended the connection during the authentication");
 }

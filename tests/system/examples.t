@@ -14,11 +14,20 @@ soft_roce 10.0.0.1
 ip address add 10.0.0.2/24 dev dummy0
 ip address add 10.1.0.1/24 dev dummy0
 
+# Superblocks are at both ends. One process for all disks: this is done for each example.
+cat >/tmp/clear.py <<'P'
+import os, sys
+for name in sys.argv[1:]:
+    disk = os.open(name, os.O_WRONLY)
+    for where in 0, os.lseek(disk, -(1 << 20), os.SEEK_END):
+        os.pwrite(disk, bytes(1 << 20), where)
+    os.fsync(disk)
+    os.close(disk)
+P
 reset() {
 	umount /mnt 2>/dev/null
 	weftctl stop --all; weftctl disconnect --all; weftctl unexport --all
-	weftctl wipe --force /dev/e[0-8]
-	wipefs -qa /dev/e[0-8]
+	python3 /tmp/clear.py /dev/e[0-8]
 	rm -f /etc/weft/volumes/*.toml /sys/kernel/config/nvmet/ports/*/subsystems/nqn.2014-08.org.example:*
 } >/dev/null 2>&1
 example=nqn.2014-08.org.example

@@ -80,9 +80,15 @@ for junk in (b"\0" * 100000, get % (b"/" * 100000), get % b"/" + b"A: b\r\n" * 2
             one.recv(100)
         except OSError:
             pass
-idle = [socket.create_connection(("127.0.0.1", 9919)) for _ in range(20)]
 P
 ok "it survives nonsense" get /metrics
+python3 -c 'import socket, time
+idle = [socket.create_connection(("127.0.0.1", 9919)) for _ in range(8)]
+time.sleep(600)' & idle=$!
+sleep 1
+ok "and connections that ask nothing" get /metrics
+kill $idle
+wait $idle
 refused "a port that is taken" 1 "127.0.0.1:9919 cannot be listened on: Address already in use" weft-exporter
 refused "no address" 2 "'9919' is not of the form HOST:PORT" weft-exporter --listen 9919
 refused "no such address" 2 "'nowhere.invalid:1' is not an address of this host" \

@@ -35,7 +35,7 @@ refuses() {
 refuses auth-forge 7 "has not proven that it knows the controller's secret"
 refuses auth-reflect 7 "has not proven that it knows the controller's secret"
 refuses auth-refuse 7 "does not accept this host's secret"
-refuses auth-drop 7 "the target ended the connection when it had this host's response"
+refuses auth-drop 7 "the target ended the connection when this host answered its challenge"
 refuses auth-leave 1 "the target ended the connection during the authentication"
 refuses auth-hash 1 "chose hash 9 of 32 bytes, which was not offered"
 refuses auth-length 1 "chose hash 1 of 33 bytes, which was not offered"

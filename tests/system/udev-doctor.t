@@ -47,6 +47,13 @@ is "findmnt shows it" "$(findmnt -no SOURCE,FSTYPE /mnt | tr -s ' ')" "/dev/weft
 is "iostat shows it" "$(iostat -d /dev/weft/data | grep -c '^weft/data')" 1
 refused "a mounted volume does not stop" 3 "mounted on /mnt" weftctl stop data
 ok "systemd unmounts it" systemctl stop mnt.mount
+ok "weft-exporter.service starts" systemctl start weft-exporter
+counters() {
+	python3 -c 'import urllib.request as u; print(u.urlopen("http://127.0.0.1:9919/metrics").read().decode())'
+}
+is "it serves the volume's counters" "$(counters | grep -c '^weft_volume_info{volume="data"')" 1
+is "as a user of its own" "$(ps -o user= -p "$(systemctl show -P MainPID weft-exporter)" | grep -c root)" 0
+ok "it stops" systemctl stop weft-exporter
 
 # --- A saved volume is a service, and its mount needs it
 ok "it is saved" weftctl save data

@@ -76,7 +76,8 @@ TEST(Http, AnswersGetAndHead)
 TEST(Http, RefusesWhatIsNoAddress)
 {
     for (const char* text :
-         {"", ":", ":80", "9919", "::1:80", "[::1]", "127.0.0.1:", "127.0.0.1:http", "1.2.3.4.5:80"})
+         {"", ":", ":80", "9919", "::1:80", "[::1]", "127.0.0.1:", "127.0.0.1:http", "1.2.3.4.5:80",
+          "127.0.0.1:0", "127.0.0.1:70000", "127.0.0.1: 80", "127.0.0.1:+80", "127.0.0.1:80x"})
         EXPECT_FALSE(http_server::start(text, {})) << text;
 }
 
@@ -94,6 +95,35 @@ TEST(History, HasTheVolumesOfNow)
     EXPECT_TRUE(dump(document, -1).contains("data\xef\xbf\xbd"));
 }
 
+TEST(History, IsOfTheLastHourAndOfOneVolume)
+{
+    history past;
+    load_sample one;
+    one.volume.name = "data";
+    one.volume.uuid = "1";
+    one.volume.members.resize(1);
+    const auto slots = [&] { return past.document({{"data", one}}, "1.2")["volumes"][0]["history"].size(); };
+    for (std::int64_t i = 0; i < 400; i++)
+        past.add({{"data", one}}, i);
+    EXPECT_EQ(history::slots, slots());
+    EXPECT_EQ(399, past.document({{"data", one}}, "1.2")["volumes"][0]["history"].back()["end"]);
+    one.volume.uuid = "2";
+    past.add({{"data", one}}, 400);
+    EXPECT_EQ(0U, slots());
+    past.add({{"data", one}}, 401);
+    EXPECT_EQ(1U, slots());
+    past.add(load_samples{}, 402);
+    EXPECT_EQ(0U, slots());
+    for (unsigned int i = 0; i < history::events_most + 1; i++) {
+        event_report event;
+        event.text = std::to_string(i);
+        past.add(event);
+    }
+    const auto events = past.document({}, "1.2")["events"];
+    EXPECT_EQ(history::events_most, events.size());
+    EXPECT_EQ("1", events[0]["text"]);
+}
+
 TEST(Cdi, AReaderMayRead)
 {
     volume_status writer, reader;
@@ -105,7 +135,9 @@ TEST(Cdi, AReaderMayRead)
     EXPECT_EQ("/dev/weft/data", nodes[0]["path"]);
     EXPECT_EQ("b", nodes[0]["type"]);
     EXPECT_EQ("rw", nodes[1]["permissions"]);
-    EXPECT_EQ("r", specification["devices"][1]["containerEdits"]["deviceNodes"][1]["permissions"]);
+    const auto& readers = specification["devices"][1]["containerEdits"]["deviceNodes"];
+    EXPECT_EQ("r", readers[0]["permissions"]);
+    EXPECT_EQ("rw", readers[1]["permissions"]);
     EXPECT_EQ("weft/volume", specification["kind"]);
 }
 
