@@ -8,12 +8,6 @@
 namespace weft
 {
 
-namespace
-{
-
-/// Of an outlier, against the median of the others.
-constexpr double outlier_factor = 4;
-
 std::uint64_t growth(std::uint64_t before, std::uint64_t after)
 {
     return after >= before ? after - before : after;
@@ -25,6 +19,22 @@ io_counter growth(const io_counter& before, const io_counter& after)
             growth(before.nsecs, after.nsecs)};
 }
 
+void add(io_counter& sum, const io_counter& one)
+{
+    sum.ios += one.ios;
+    sum.bytes += one.bytes;
+    sum.nsecs += one.nsecs;
+}
+
+namespace
+{
+
+using weft::add;
+using weft::growth;
+
+/// Of an outlier, against the median of the others.
+constexpr double outlier_factor = 4;
+
 /// What is counted grows, and the rest is as it is now.
 qos_class_status growth(const qos_class_status& before, const qos_class_status& after)
 {
@@ -35,13 +45,6 @@ qos_class_status growth(const qos_class_status& before, const qos_class_status& 
     for (std::size_t i = 0; i < std::min(before.latency.size(), after.latency.size()); i++)
         grown.latency[i] = growth(before.latency[i], after.latency[i]);
     return grown;
-}
-
-void add(io_counter& sum, const io_counter& one)
-{
-    sum.ios += one.ios;
-    sum.bytes += one.bytes;
-    sum.nsecs += one.nsecs;
 }
 
 void add(qos_class_status& sum, const qos_class_status& one)
@@ -128,21 +131,26 @@ double mean_us(const io_counter& counter)
     return counter.ios ? static_cast<double>(counter.nsecs) / static_cast<double>(counter.ios) / 1000 : 0;
 }
 
+double median_of_others(const std::vector<double>& numbers, std::size_t index)
+{
+    std::vector<double> others;
+    for (std::size_t i = 0; i < numbers.size(); i++)
+        if (i != index && numbers[i] > 0)
+            others.push_back(numbers[i]);
+    if (others.empty())
+        return 0;
+    const auto middle = others.begin() + static_cast<std::ptrdiff_t>(others.size() / 2);
+    std::ranges::nth_element(others, middle);
+    return *middle;
+}
+
 std::vector<std::uint32_t> outliers(const std::vector<double>& numbers)
 {
     std::vector<std::uint32_t> found;
-    for (std::uint32_t i = 0; i < numbers.size(); i++) {
-        std::vector<double> others;
-        for (std::uint32_t j = 0; j < numbers.size(); j++)
-            if (j != i && numbers[j] > 0)
-                others.push_back(numbers[j]);
-        if (others.empty())
-            continue;
-        const auto middle = others.begin() + static_cast<std::ptrdiff_t>(others.size() / 2);
-        std::ranges::nth_element(others, middle);
-        if (numbers[i] >= outlier_factor * *middle)
+    for (std::uint32_t i = 0; i < numbers.size(); i++)
+        if (const double others = median_of_others(numbers, i);
+            others > 0 && numbers[i] >= outlier_factor * others)
             found.push_back(i);
-    }
     return found;
 }
 

@@ -33,8 +33,16 @@ using load_samples = std::map<std::string, load_sample>;
 /// that began anew in between counts from zero.
 [[nodiscard]] volume_load load_between(const load_sample& before, const load_sample& after);
 
+/// By how much a counter grew. One that began anew in between counts from zero.
+[[nodiscard]] std::uint64_t growth(std::uint64_t before, std::uint64_t after);
+[[nodiscard]] io_counter growth(const io_counter& before, const io_counter& after);
+void add(io_counter& sum, const io_counter& one);
+
 /// The mean time in microseconds; 0 without commands.
 [[nodiscard]] double mean_us(const io_counter& counter);
+
+/// The median of all numbers but one, and without 0; 0 if none is left.
+[[nodiscard]] double median_of_others(const std::vector<double>& numbers, std::size_t index);
 
 /// The members whose number is at least four times the median of the others'. 0 says nothing of a member.
 [[nodiscard]] std::vector<std::uint32_t> outliers(const std::vector<double>& numbers);

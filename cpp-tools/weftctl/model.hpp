@@ -217,6 +217,18 @@ struct volume_load {
         slow; ///< members whose feed commands or reads take far longer than the others'
 };
 
+/// What limits a volume.
+struct explanation {
+    struct reason {
+        std::string subject; ///< "member", "load", "qos", "route", "rail", "processor", "depth" or "members"
+        std::string text;
+    };
+    std::string volume;
+    double seconds = 0;
+    std::string load;            ///< what it did, as words
+    std::vector<reason> reasons; ///< the first one counts, the others hold, too
+};
+
 /// The severity of a finding of doctor.
 enum class severity { good, note, warning, problem };
 

@@ -24,6 +24,7 @@ public:
     virtual void paths(const volume_status& volume) = 0;
     virtual void qos(const qos_status& status) = 0;
     virtual void load(const volume_load& load) = 0;
+    virtual void explained(const explanation& found) = 0;
     virtual void actions(const std::vector<action>& actions) = 0;
     virtual void findings(const std::vector<check_finding>& findings) = 0;
     virtual void examined(const std::vector<examined_member>& members,

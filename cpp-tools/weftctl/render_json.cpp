@@ -56,6 +56,17 @@ public:
 
     void load(const volume_load& load) override { add("loads", json::array({to_json(load)})); }
 
+    void explained(const explanation& found) override
+    {
+        json reasons = json::array();
+        for (const auto& reason : found.reasons)
+            reasons.push_back({{"subject", reason.subject}, {"text", reason.text}});
+        add("explanations", json::array({{{"volume", found.volume},
+                                          {"seconds", found.seconds},
+                                          {"load", found.load},
+                                          {"reasons", std::move(reasons)}}}));
+    }
+
     void actions(const std::vector<action>& actions) override
     {
         json all = json::array();

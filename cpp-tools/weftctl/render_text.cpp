@@ -170,6 +170,16 @@ public:
         print_slow(load.slow, load.qos ? "feed commands" : "reads");
     }
 
+    void explained(const explanation& found) override
+    {
+        fmt::print("{}: {}\n", found.volume, found.load);
+        const char* mark = "->";
+        for (const auto& reason : found.reasons) {
+            fmt::print("{} {:<9}  {}\n", mark, reason.subject, reason.text);
+            mark = "  ";
+        }
+    }
+
     void actions(const std::vector<action>& actions) override
     {
         for (const auto& action : actions)

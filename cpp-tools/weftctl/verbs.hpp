@@ -44,6 +44,7 @@ struct verb {
 [[nodiscard]] verb add_save(CLI::App& app);
 [[nodiscard]] verb add_config(CLI::App& app);
 [[nodiscard]] verb add_top(CLI::App& app);
+[[nodiscard]] verb add_explain(CLI::App& app);
 [[nodiscard]] verb add_metrics(CLI::App& app);
 [[nodiscard]] verb add_cdi(CLI::App& app);
 [[nodiscard]] verb add_doctor(CLI::App& app);

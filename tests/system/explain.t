@@ -1,0 +1,75 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# weftctl explain: what it says of loads that are made so.
+# lab-kernel: uml
+. "${0%/*}/lib.sh"
+
+load_weft
+# Disks that take 20 ms for a command, and m3 200 ms; commands wait on timers, and the processor is idle.
+for n in 0 1 2 3; do
+	make_null m$n 64 irqmode=2 completion_nsec=$((n == 3 ? 200 : 20))000000 hw_queue_depth=256
+done
+make_null fast0 64
+make_null fast1 64
+
+# explains VOLUME: what limits it now, and the sentence.
+explains() { weftctl explain "$1" --seconds 3 --json | json '.explanations[0].reasons[0] | .subject + ": " + .text'; }
+# while_reading VOLUME JOBS DEPTH COMMAND...
+while_reading() {
+	local volume=$1 jobs=$2 depth=$3 load
+	shift 3
+	fio --name=load --filename="/dev/weft/$volume" --rw=randread --bs=4k --direct=1 --ioengine=io_uring \
+		--numjobs="$jobs" --iodepth="$depth" --time_based --runtime=600 >/tmp/fio.out 2>&1 & load=$!
+	sleep 2
+	"$@"
+	kill "$load"
+	wait "$load" 2>/dev/null
+}
+# is_limited SENTENCE SUBJECT TEXT COMMAND...: the command prints that this limits the volume.
+is_limited() {
+	local sentence=$1 subject=$2 text=$3 out
+	shift 3
+	out=$("$@")
+	case $out in "$subject: "*"$text"*) result 0 "$sentence" ;; *) note "$out"; result 1 "$sentence" ;; esac
+}
+
+ok "a volume" weftctl create v /dev/m0 /dev/m1 /dev/m2 --chunk 4K
+is_limited "nothing runs" load "the volume waits for work" explains v
+is_limited "one command at a time" depth "more at a time" while_reading v 1 1 explains v
+is_limited "many: the members" members "are at their limit" while_reading v 1 12 explains v
+ok "a limit for writes" weftctl qos v --background-max 1M/s
+write() {
+	local load
+	dd if=/dev/zero of=/dev/weft/v bs=64k count=4000 oflag=direct status=none & load=$!
+	sleep 2
+	"$@"
+	kill "$load"
+	wait "$load" 2>/dev/null
+}
+is_limited "QoS" qos "background commands wait for QoS" write explains v
+ok "QoS off" weftctl qos v --off
+ok "stopped" weftctl stop v
+ok "a volume with a slow member" weftctl create s /dev/m0 /dev/m1 /dev/m2 /dev/m3 --chunk 4K --force
+is_limited "the slow member" member "member 3 (m3) takes" while_reading s 1 12 explains s
+ok "stopped" weftctl stop s
+ok "a volume of fast members" weftctl create f /dev/fast0 /dev/fast1 --chunk 4K
+is_limited "the processor" processor "the processor is busy" while_reading f 2 16 explains f
+bounce() {
+	local load
+	weft-memtest f bench udmabuf --bounce --depth=1 --count=1000000 --largest=4096 --size=1048576 \
+		>/dev/null 2>&1 & load=$!
+	sleep 2
+	"$@"
+	kill "$load"
+	wait "$load" 2>/dev/null
+}
+is_limited "bytes through host memory" route "100 % of the bytes on registered memory" bounce explains f
+is "in words" "$(weftctl explain f --seconds 1 | sed 's/ in . s.*//')" "f: 0 reads/s, 0 B/s; 0 writes/s, 0 B/s
+-> load       no command was sent"
+echo 0 >'/sys/block/weft!f/queue/iostats'
+is_limited "without iostats" load "nothing is counted" while_reading f 1 1 explains f
+refused "a volume that is not there" 4 "no volume is called nix" weftctl explain nix
+ok "stopped" weftctl stop f
+for n in m0 m1 m2 m3 fast0 fast1; do remove_null $n; done
+ok_unload
+done_testing
