@@ -147,11 +147,11 @@ result<std::unique_ptr<http_server>> http_server::start(const std::string& addre
         return std::unexpected(fd.error());
     std::unique_ptr<http_server> server(new http_server(std::move(answers)));
     const signals_blocked blocked;
-    server->daemon_.reset(MHD_start_daemon(MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD, 0, nullptr,
-                                           nullptr, callbacks::on_request, server.get(),
-                                           MHD_OPTION_LISTEN_SOCKET, fd->get(), MHD_OPTION_CONNECTION_LIMIT,
-                                           connections_most, MHD_OPTION_CONNECTION_TIMEOUT, idle_seconds,
-                                           MHD_OPTION_CONNECTION_MEMORY_LIMIT, request_most, MHD_OPTION_END));
+    server->daemon_.reset(MHD_start_daemon(
+        MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD, 0, nullptr, nullptr, callbacks::on_request,
+        server.get(), MHD_OPTION_LISTEN_SOCKET, fd->get(), MHD_OPTION_CONNECTION_LIMIT, connections_most,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, connections_of_one, MHD_OPTION_CONNECTION_TIMEOUT, idle_seconds,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, request_most, MHD_OPTION_END));
     if (!server->daemon_)
         return fail(exit_code::failure, "the server for {} cannot be started", address);
     static_cast<void>(fd->release()); // the daemon closes it

@@ -83,10 +83,10 @@ for junk in (b"\0" * 100000, get % (b"/" * 100000), get % b"/" + b"A: b\r\n" * 2
 P
 ok "it survives nonsense" get /metrics
 python3 -c 'import socket, time
-idle = [socket.create_connection(("127.0.0.1", 9919)) for _ in range(8)]
+idle = [socket.create_connection(("127.0.0.1", 9919), source_address=("127.0.0.2", 0)) for _ in range(100)]
 time.sleep(600)' & idle=$!
 sleep 1
-ok "and connections that ask nothing" get /metrics
+ok "and a client with a hundred connections that ask nothing" get /metrics
 kill $idle
 wait $idle
 refused "a port that is taken" 1 "127.0.0.1:9919 cannot be listened on: Address already in use" weft-exporter
