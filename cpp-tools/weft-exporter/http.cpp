@@ -18,7 +18,7 @@ namespace weft
 namespace
 {
 
-/// A watcher asks each few seconds; nobody else needs so many.
+/// A watcher asks each few seconds, on one connection.
 constexpr unsigned int connections_most = 64;
 constexpr unsigned int connections_of_one = 16;
 constexpr unsigned int idle_seconds = 30;

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <fmt/format.h>
 #include <fstream>
-#include <numeric>
 #include <sstream>
 
 namespace weft
@@ -33,9 +32,9 @@ struct facts {
     const host_sample& host_after;
     volume_load load;
     io_counter reads, writes;              ///< of all members
-    std::vector<double> in_flight;         ///< commands, on average, by member
     std::vector<double> read_us, write_us; ///< by member; 0 without any
-    double all_in_flight = 0;
+    bool counted = false;                  ///< a command of any kind completed
+    double in_flight = 0;                  ///< commands on all members, on average
 };
 
 using reasons = std::vector<explanation::reason>;
@@ -53,21 +52,22 @@ std::string percent(double share)
 facts collect(const load_sample& before, const load_sample& after, const host_sample& host_before,
               const host_sample& host_after)
 {
-    facts known{before, after, host_before, host_after, load_between(before, after), {}, {}, {}, {}, {}};
+    facts known{before, after, host_before, host_after, load_between(before, after), {}, {}, {}, {}};
     for (std::size_t i = 0; i < after.volume.members.size(); i++) {
         const auto& now = after.volume.members[i];
         const auto was = i < before.volume.members.size() ? before.volume.members[i] : member_status{};
         const auto reads = growth(was.reads, now.reads), writes = growth(was.writes, now.writes);
+        auto all = growth(was.discards, now.discards);
+        for (const auto& one : {growth(was.flushes, now.flushes), reads, writes})
+            add(all, one);
         add(known.reads, reads);
         add(known.writes, writes);
+        known.counted |= all.ios != 0;
         // Little's law: the latencies that were spent in a second are the commands that were in flight.
-        const auto spent = reads.nsecs + writes.nsecs + growth(was.discards, now.discards).nsecs +
-                           growth(was.flushes, now.flushes).nsecs;
-        known.in_flight.push_back(static_cast<double>(spent) / 1e9 / known.load.seconds);
+        known.in_flight += static_cast<double>(all.nsecs) / 1e9 / known.load.seconds;
         known.read_us.push_back(mean_us(reads));
         known.write_us.push_back(mean_us(writes));
     }
-    known.all_in_flight = std::accumulate(known.in_flight.begin(), known.in_flight.end(), 0.0);
     return known;
 }
 
@@ -80,24 +80,10 @@ void lost_members(const facts& known, reasons& found)
                                        member.index, member.disk, member.state, known.after.volume.name)});
 }
 
-/// Has a counter of the members grown?
-bool is_counted(const facts& known)
-{
-    for (std::size_t i = 0; i < known.after.volume.members.size(); i++) {
-        const auto& now = known.after.volume.members[i];
-        const auto was =
-            i < known.before.volume.members.size() ? known.before.volume.members[i] : member_status{};
-        if (now.reads.ios != was.reads.ios || now.writes.ios != was.writes.ios ||
-            now.discards.ios != was.discards.ios || now.flushes.ios != was.flushes.ios)
-            return true;
-    }
-    return false;
-}
-
 void no_load(const facts& known, reasons& found)
 {
     const auto waiting = known.host_after.waiting.find(known.after.volume.name);
-    if (is_counted(known))
+    if (known.counted)
         return;
     if (!known.after.volume.iostats)
         found.push_back({"load", fmt::format("nothing is counted (--no-iostats): 'echo 1 "
@@ -130,7 +116,7 @@ std::string limits_of(const qos_status& qos, std::size_t kind)
 void held_by_qos(const facts& known, reasons& found)
 {
     for (const auto& row : known.load.rows) {
-        if (row.member || (row.stalls < much_held * row.ios && !row.held) || (row.stalls <= 0 && !row.held))
+        if (row.member || (!row.held && (row.stalls <= 0 || row.stalls < much_held * row.ios)))
             continue;
         const std::size_t kind = row.kind == io_classes[0] ? 0 : 1;
         const auto limits = limits_of(known.after.qos, kind);
@@ -210,7 +196,7 @@ void full_host(const facts& known, reasons& found)
                                                         shares.size(), percent(mean))});
 }
 
-/// It may be a program that has nothing to do with the volume, so it is no first reason.
+/// A program that has nothing to do with the volume can fill one processor, so this is the last reason.
 void full_processor_of(const facts& known, reasons& found)
 {
     for (const auto& [number, share] : busy_processors(known))
@@ -221,18 +207,17 @@ void full_processor_of(const facts& known, reasons& found)
 
 void depth(const facts& known, reasons& found)
 {
-    const auto members = static_cast<double>(known.in_flight.size());
-    const double each = known.all_in_flight / members;
-    const auto ios = known.reads.ios + known.writes.ios;
-    const double us =
-        ios ? static_cast<double>(known.reads.nsecs + known.writes.nsecs) / static_cast<double>(ios) / 1000
-            : 0;
+    const auto members = known.after.volume.members.size();
+    const double each = known.in_flight / static_cast<double>(members);
+    auto both = known.reads;
+    add(both, known.writes);
+    const double us = mean_us(both);
     if (each < few_in_flight)
         found.push_back(
             {"depth",
              fmt::format("{:.1f} commands are in flight on {} members, which take {:.0f} us for one: more at "
                          "a time (I/O depth, jobs, readahead) would move more",
-                         known.all_in_flight, known.in_flight.size(), us)});
+                         known.in_flight, members, us)});
     else
         found.push_back(
             {"members",

@@ -4,7 +4,6 @@
 #include "verbs.hpp"
 
 #include <algorithm>
-#include <filesystem>
 
 namespace weft
 {
@@ -27,7 +26,7 @@ result<exit_code> run_list(renderer& out)
 {
     std::vector<volume_status> assembled;
     // Without the module no volume is assembled, but members can be listed.
-    if (std::filesystem::exists("/sys/module/weft")) {
+    if (netlink::is_served()) {
         auto connection = netlink::open();
         if (!connection)
             return std::unexpected(connection.error());

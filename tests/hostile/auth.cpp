@@ -66,9 +66,10 @@ std::string auth_dialog::sent(const std::uint8_t* message, std::size_t size)
     }
     if (message[0] == dhchap && message[1] == reply_id && size >= values + 2 * hash_size) {
         replied_ = true;
-        mutual_ = message[8];
         std::copy_n(message + values, hash_size, response_.begin());
-        return mutual_ ? "replies with challenge " + hex(message + values + hash_size, hash_size) : "replies";
+        // The host sends a challenge of its own, too.
+        return message[8] ? "replies with challenge " + hex(message + values + hash_size, hash_size)
+                          : "replies";
     }
     if (message[0] == dhchap && message[1] == success2_id)
         return "is content";

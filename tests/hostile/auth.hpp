@@ -6,7 +6,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 
 class auth_dialog
@@ -39,6 +38,5 @@ private:
     std::uint16_t transaction_ = 0;
     bool negotiated_ = false;
     bool replied_ = false;
-    bool mutual_ = false;
     std::array<std::uint8_t, 32> response_{};
 };
