@@ -9,8 +9,10 @@
 ///   WEFT_STANDIN_NO_HOST_FLUSH  the host cannot flush
 ///   WEFT_STANDIN_BROKEN_COPIES  a stream copies nothing from a device
 ///   WEFT_STANDIN_NO_CONTEXT     pointers are of no context, as memory of a pool is
+///   WEFT_STANDIN_MAPPINGS=BYTES memory consists of mappings of that size, as that of cuMemMap() does
 #include "uapi/weft_p2p.h"
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -304,10 +306,16 @@ int cuPointerGetAttribute(void* data, int attribute, std::uint64_t pointer)
 {
     if (!find(pointer, 1))
         return invalid_value;
+    const std::lock_guard held(lock);
+    const auto& [start, allocation] = *std::prev(allocations.upper_bound(pointer));
     if (attribute == 1)
         *static_cast<void**>(data) = std::getenv("WEFT_STANDIN_NO_CONTEXT") ? nullptr : &dummy_context;
     else if (attribute == 9)
         *static_cast<int*>(data) = 0;
+    else if (attribute == 11)
+        *static_cast<std::uint64_t*>(data) = start;
+    else if (attribute == 12)
+        *static_cast<std::size_t*>(data) = allocation.size;
     else
         return invalid_value;
     return success;
@@ -323,6 +331,11 @@ int cuMemGetAddressRange_v2(std::uint64_t* base, std::size_t* size, std::uint64_
     const auto& [start, allocation] = *--allocations.upper_bound(pointer);
     *base = start;
     *size = allocation.size;
+    if (const char* mappings = std::getenv("WEFT_STANDIN_MAPPINGS")) {
+        const auto each = std::strtoull(mappings, nullptr, 10);
+        *base += (pointer - start) / each * each;
+        *size = std::min<std::size_t>(each, start + allocation.size - *base);
+    }
     return success;
 }
 

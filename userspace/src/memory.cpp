@@ -87,6 +87,27 @@ shim::CuResult context_of(const shim::Cuda& cuda, shim::CuPointer pointer, shim:
     return primary_context(cuda, device, context);
 }
 
+/// The number of bytes of an allocation from the pointer on, counted until `wanted` are found. Of memory
+/// that cuMemMap() mapped, cuMemGetAddressRange() reports one mapping, and the attributes report the address
+/// range that was reserved. An allocator maps as much of it as it needs, one mapping after another: PyTorch's
+/// expandable segments are such.
+std::expected<std::uint64_t, shim::CuResult> reach_of(const shim::Cuda& cuda, shim::CuPointer pointer,
+                                                      std::uint64_t wanted)
+{
+    shim::CuPointer base = 0, reserved = 0;
+    std::size_t size = 0, reserved_size = 0;
+    if (const auto result = cuda.address_range(&base, &size, pointer))
+        return std::unexpected(result);
+    auto end = base + size;
+    if (cuda.pointer_attribute(&reserved, shim::cu_pointer_range_start, pointer) ||
+        cuda.pointer_attribute(&reserved_size, shim::cu_pointer_range_size, pointer))
+        return end - pointer;
+    while (end - pointer < wanted && end < reserved + reserved_size &&
+           !cuda.address_range(&base, &size, end) && base == end && size)
+        end += size;
+    return end - pointer;
+}
+
 /// Begins or ends CPU access to a dma-buf, so that the exporter can clean caches or map windows. Returns 0
 /// or an errno.
 int sync(const OwnedFd& dmabuf, unsigned long long flags)
@@ -321,13 +342,12 @@ Result<Memory> Memory::from_cuda(std::uint64_t device_pointer, std::size_t bytes
     const shim::CurrentContext current(*cuda, impl->context);
     if (!current)
         return failure(EIO, "CUDA does not make the pointer's context current");
-    shim::CuPointer base = 0;
-    std::size_t allocated = 0;
-    if (const auto result = cuda->address_range(&base, &allocated, device_pointer))
-        return failure(EINVAL, "the pointer is not device memory of CUDA: " + cuda->describe(result));
-    if (!bytes || bytes > base + allocated - device_pointer)
+    const auto reach = reach_of(*cuda, device_pointer, bytes);
+    if (!reach)
+        return failure(EINVAL, "the pointer is not device memory of CUDA: " + cuda->describe(reach.error()));
+    if (!bytes || bytes > *reach)
         return failure(EINVAL, std::to_string(bytes) + " bytes go beyond the end of their allocation, " +
-                                   std::to_string(base + allocated - device_pointer) + " bytes away");
+                                   std::to_string(*reach) + " bytes away");
     impl->device_pointer = device_pointer;
     impl->size = bytes;
     // Export whole pages. An allocation consists of whole pages.

@@ -63,6 +63,17 @@ TEST_F(CudaTest, WhatIsNoDeviceMemory)
     EXPECT_NE(beyond.error().text.find("beyond the end"), std::string::npos);
 }
 
+TEST_F(CudaTest, MappingsOneAfterAnother)
+{
+    ::setenv("WEFT_STANDIN_MAPPINGS", "65536", 1);
+    const auto memory = Memory::from_cuda(pointer_ + 4096, 4 * mib - 4096);
+    const auto beyond = Memory::from_cuda(pointer_ + 4096, 4 * mib);
+    ::unsetenv("WEFT_STANDIN_MAPPINGS");
+    EXPECT_TRUE(memory) << memory.error().text;
+    ASSERT_FALSE(beyond);
+    EXPECT_EQ(beyond.error().text, "4194304 bytes go beyond the end of their allocation, 4190208 bytes away");
+}
+
 TEST_F(CudaTest, OfItsOwn)
 {
     const TemporaryFile file(mib);
