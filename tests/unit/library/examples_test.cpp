@@ -88,6 +88,15 @@ TEST(Examples, LoadSafetensors)
     EXPECT_NE(bad.text.find("is not within the file"), std::string::npos) << bad.text;
 }
 
+TEST(Examples, LoadSafetensorsIntoAGpu)
+{
+    const TemporaryFile file(1);
+    write(file, safetensors(good, 16));
+    const auto output = run("LD_LIBRARY_PATH=" STANDIN " " + example("load_safetensors") + " " + file.path());
+    EXPECT_EQ(output.status, 0) << output.text;
+    EXPECT_NE(output.text.find("by the route staged"), std::string::npos) << output.text;
+}
+
 TEST(Examples, DataLoader)
 {
     const TemporaryFile file(8 * mib);
