@@ -74,7 +74,8 @@ Figures run_cufile(const Job& job, const weft::Memory& memory, const Progress& p
     CuFileDescr descr{opaque_fd, {fd->get()}, nullptr};
     void* registered = nullptr;
     if (const auto error = api.handle_register(&registered, &descr); error.err)
-        return refused(name, "cuFileHandleRegister fails with " + std::to_string(error.err));
+        return refused(name, "cuFileHandleRegister fails with " + std::to_string(error.err) +
+                                 "; cufile.log in this folder says why");
     const std::unique_ptr<void, void (*)(void*)> handle(registered, api.handle_deregister);
     // cuFile takes a CUDA device pointer as a void pointer.
     auto* pointer = reinterpret_cast<void*>(memory.device_pointer());
