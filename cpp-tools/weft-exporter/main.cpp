@@ -35,7 +35,8 @@ http_answer answer(history& past, const std::string& path)
     if (!samples)
         return failed(samples.error());
     if (path == "/metrics")
-        return {200, "text/plain; version=0.0.4; charset=utf-8", metrics_text(*samples, WEFT_VERSION)};
+        return {200, "text/plain; version=0.0.4; charset=utf-8",
+                metrics_text(*samples, gpus(), WEFT_VERSION)};
     return {200, "application/json", dump(past.document(*samples, WEFT_VERSION), -1)};
 }
 

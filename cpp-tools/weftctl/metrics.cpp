@@ -305,9 +305,29 @@ const qos_family qos_families[] = {
      }},
 };
 
+/// A family of which each GPU has one sample at most.
+struct gpu_family {
+    const char *name, *type, *help;
+    std::function<void(family&, const labels&, const gpu_status&)> add;
+};
+
+const gpu_family gpu_families[] = {
+    {"weft_gpu_info", "gauge", "A GPU of this host, 1.",
+     [](family& out, const labels& of, const gpu_status& gpu) {
+         out.add(joined(of, {{"uuid", gpu.uuid}, {"model", gpu.model}}), 1);
+     }},
+    {"weft_gpu_utilization_ratio", "gauge",
+     "The part of the last sample period in which a kernel ran on a GPU.",
+     [](family& out, const labels& of, const gpu_status& gpu) {
+         if (gpu.utilization)
+             out.add(of, *gpu.utilization);
+     }},
+};
+
 } // namespace
 
-std::string metrics_text(const load_samples& samples, const std::string& version)
+std::string metrics_text(const load_samples& samples, const std::vector<gpu_status>& gpus,
+                         const std::string& version)
 {
     std::string text;
     family(text, "weft_build_info", "gauge", "The version of weftctl, 1.").add({{"version", version}}, 1);
@@ -334,6 +354,11 @@ std::string metrics_text(const load_samples& samples, const std::string& version
         for (const auto& [name, sample] : samples)
             for (std::size_t i = 0; sample.qos.on && i < sample.qos.members.size(); i++)
                 row.add(out, sample, sample.qos.members[i]);
+    }
+    for (const auto& row : gpu_families) {
+        family out(text, row.name, row.type, row.help);
+        for (const auto& gpu : gpus)
+            row.add(out, {{"gpu", fmt::format("{}", gpu.index)}}, gpu);
     }
     return text;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/// The counters of volumes as Prometheus reads them.
+/// The counters of volumes, and how busy the GPUs are, as Prometheus reads them.
 #pragma once
 
+#include "gpu.hpp"
 #include "load.hpp"
 
 #include <string>
@@ -11,6 +12,7 @@ namespace weft
 
 /// The samples in Prometheus's text format, version 0.0.4: base units, counters that end in _total. A family
 /// without a sample is left out; weft_build_info is always there.
-[[nodiscard]] std::string metrics_text(const load_samples& samples, const std::string& version);
+[[nodiscard]] std::string metrics_text(const load_samples& samples, const std::vector<gpu_status>& gpus,
+                                       const std::string& version);
 
 } // namespace weft

@@ -19,7 +19,7 @@ result<exit_code> run_metrics(const metrics_options& options, renderer& out)
     const auto samples = watch_samples(options.volumes);
     if (!samples)
         return std::unexpected(samples.error());
-    const auto text = metrics_text(*samples, WEFT_VERSION);
+    const auto text = metrics_text(*samples, gpus(), WEFT_VERSION);
     if (options.output.empty()) {
         out.metrics(text);
         return exit_code::ok;
@@ -50,6 +50,7 @@ that begins with # HELP and says what it is.
   weft_path_*        whether a path is usable, and how often its association ended
   weft_class_*       commands, bytes and a histogram of latencies by class, while QoS is on (weftctl-qos(8))
   weft_background_*  what QoS allows background commands
+  weft_gpu_*         how busy the GPUs are, where NVIDIA's libnvidia-ml.so.1 is
 
 The counters of RDMA ports are those of the node exporter (node_infiniband_*).
 
