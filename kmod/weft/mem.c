@@ -165,17 +165,23 @@ static long weft_mem_ioctl(struct file *file, unsigned int cmd, unsigned long ar
 }
 
 /*
- * Where io_uring cancels the commands of a task that exits (6.7),
- * weft_mem_cancel() says which these are. Elsewhere, held parts wait at most a
- * minute after the process that opened the file exits. The exit of a process
- * that inherited the file changes nothing. If such a process, for example a
- * daemon, submits later, weft_mem_uring_cmd() resets this.
+ * What QoS holds of a process that exits is not sent any more.
+ *
+ * For parts that are held because no path can carry them: where io_uring cancels the
+ * commands of a task that exits (6.7), weft_mem_cancel() says which these are.
+ * Elsewhere, they wait at most a minute after the process that opened the file
+ * exits. The exit of a process that inherited the file changes nothing for them. If
+ * such a process, for example a daemon, submits later, weft_mem_uring_cmd() resets
+ * this.
  */
 static int weft_mem_flush(struct file *file, fl_owner_t id)
 {
 	struct weft_mem_file *mf = file->private_data;
 
-	if (WEFT_URING_F_CANCEL || !(current->flags & PF_EXITING) || id != mf->owner)
+	if (!(current->flags & PF_EXITING))
+		return 0;
+	weft_mem_drop_held(mf);
+	if (WEFT_URING_F_CANCEL || id != mf->owner)
 		return 0;
 	mutex_lock(&mf->node->lock);
 	WRITE_ONCE(mf->dying, jiffies | 1);

@@ -11,6 +11,7 @@
 #include "stock.h"
 
 #include <linux/pagemap.h>
+#include <linux/pid.h>
 
 #include "../compat/uring.h"
 
@@ -69,6 +70,7 @@ struct weft_mem_part {
  * @target: the target, with a reference
  * @memory: the memory, with a reference; NULL for a flush
  * @pages: bounce buffer in host pages, if the bytes are copied
+ * @submitter: its process, if a part was held for its class; with a reference
  * @cancelled: when io_uring cancelled it because its submitter exits, in
  *	jiffies; 0 if it did not
  * @page_count: number of @pages
@@ -94,6 +96,7 @@ struct weft_mem_io {
 	struct weft_mem_target_ref	*target;
 	struct weft_memory		*memory;
 	struct page			**pages;
+	struct pid			*submitter;
 	unsigned long			cancelled;
 	u32				page_count;
 	u32				bounced;
@@ -159,9 +162,11 @@ static __always_inline void weft_mem_io_finish(struct weft_mem_io *io)
 		this_cpu_add(*io->memory->moved_all, io->length);
 	}
 	weft_mem_io_release(io);
-	if (unlikely(io->mark.state != WEFT_MEM_MARK_NONE) &&
-	    !weft_mem_mark_end(io->mf, &io->mark))
-		return;
+	if (unlikely(io->mark.state != WEFT_MEM_MARK_NONE)) {
+		put_pid(io->submitter);
+		if (!weft_mem_mark_end(io->mf, &io->mark))
+			return;
+	}
 	weft_uring_in_task(io->cmd, weft_mem_io_done);
 }
 

@@ -14,10 +14,12 @@
  * associations have ended with it in flight, over at least WEFT_MEM_LOSING: such
  * a part breaks them itself, for example because the adapter cannot reach its
  * memory. An association that ended because an exporter took its memory away
- * does not count. A part that is held for its class (qos.c) fails when io_uring
- * cancels its command.
+ * does not count. A part that is held for its class (qos.c) fails when its
+ * submitter exits, or when io_uring cancels its command.
  */
 #include "mem_part.h"
+
+#include <linux/sched/signal.h>
 
 #define WEFT_MEM_AGAIN		(HZ / 20)
 #define WEFT_MEM_DYING		(60 * HZ)
@@ -196,10 +198,33 @@ static struct weft_mem_part *weft_mem_part_of(const struct weft_qos_item *item)
 	return container_of(item, struct weft_mem_part, qos);
 }
 
-/* So that io_uring cancels it when its submitter exits. */
+/*
+ * Here the submitter's task still runs, or its io_uring worker. The mark is made so
+ * that io_uring cancels the command when the submitter exits.
+ */
 static void weft_mem_qos_held(struct weft_qos_item *item)
 {
-	weft_mem_io_mark(weft_mem_part_of(item)->io);
+	struct weft_mem_io *io = weft_mem_part_of(item)->io;
+
+	if (!io->submitter)
+		WRITE_ONCE(io->submitter, get_task_pid(current, PIDTYPE_TGID));
+	weft_mem_io_mark(io);
+}
+
+/*
+ * The submitter exits or is killed. io_uring says so later (6.7), or not at all, and
+ * a write that QoS would send then would overwrite what another program wrote since.
+ */
+static bool weft_mem_is_left(const struct weft_mem_io *io)
+{
+	struct task_struct *task;
+	bool left;
+
+	rcu_read_lock();
+	task = pid_task(READ_ONCE(io->submitter), PIDTYPE_TGID);
+	left = !task || READ_ONCE(task->signal->flags) & SIGNAL_GROUP_EXIT;
+	rcu_read_unlock();
+	return left;
 }
 
 /* A killed task waits for the end of the command: it removes the memory or the target. */
@@ -214,7 +239,8 @@ static bool weft_mem_qos_is_over(const struct weft_qos_item *item)
 {
 	const struct weft_mem_io *io = weft_mem_part_of(item)->io;
 
-	return READ_ONCE(io->cancelled) || weft_mem_is_awaited(io) || weft_mem_is_abandoned(io);
+	return weft_mem_is_left(io) || READ_ONCE(io->cancelled) || weft_mem_is_awaited(io) ||
+	       weft_mem_is_abandoned(io);
 }
 
 static void weft_mem_qos_send(struct weft_qos_item *item)

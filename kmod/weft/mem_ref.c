@@ -49,7 +49,7 @@ void weft_mem_kick(struct weft_mem_file *mf)
 }
 
 /**
- * weft_mem_drop_held() - end cancelled commands that QoS holds
+ * weft_mem_drop_held() - end commands that QoS holds and nobody waits for any more
  * @mf: their file
  *
  * Context: process context; takes the node's lock.
