@@ -128,6 +128,11 @@ void read_options(table_reader& in, connect_options& options)
         in.number(key, options.*value, least, most);
     for (const auto& [key, value, help] : connect_text_keys)
         in.text(key, options.*value);
+    // It is read at boot, in another folder.
+    for (const auto& [key, file] : {std::pair{"dhchap_secret_file", &options.dhchap_secret_file},
+                                    std::pair{"dhchap_ctrl_secret_file", &options.dhchap_ctrl_secret_file}})
+        if (const auto* node = in.take(key); node && !file->starts_with('/'))
+            in.refuse(*node, fmt::format("{} is the full name of a file", key));
     if (!options.initiator.empty() &&
         std::ranges::find(connect_transports, options.initiator) == connect_transports.end())
         in.refuse(*in.take("transport"), "transport is \"weft\" or \"nvme\"");

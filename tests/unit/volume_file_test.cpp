@@ -133,6 +133,8 @@ TEST(volume_file, is_refused_with_line_and_column)
               "data.toml:2:1: 'fast' is not a class; feed and background are");
     EXPECT_EQ(refusal("members = [ { at = \"/dev/a\", tos = 300 } ]\n"),
               "data.toml:1:36: tos is a whole number from 0 to 255");
+    EXPECT_EQ(refusal("members = [ \"/dev/a\" ]\n[connect]\ndhchap_secret_file = \"secret\"\n"),
+              "data.toml:3:22: dhchap_secret_file is the full name of a file");
     EXPECT_EQ(refusal("members = [ { tos = 3 } ]\n"),
               "data.toml:1:13: the table of a member has at = \"URI or device\"");
     EXPECT_TRUE(refusal("members = [ \"/dev/a\" ]\nread-only = true\n")
