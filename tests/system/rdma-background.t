@@ -3,7 +3,7 @@
 # Connections that background I/O has for itself, with a type of service of their own: what each kind of I/O is sent on,
 # as seen on the wire; a lost link; and targets that grant too few queues.
 # lab-own: --hosts 2 --memory 1G --peer-topology nvme
-# lab-kernel: backports
+# lab-kernel: none
 . "${0%/*}/lib.sh"
 
 nqn=nqn.2014-08.org.example

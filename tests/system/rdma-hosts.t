@@ -38,7 +38,7 @@ is "its packets have the type of service that was asked for" "$(roce_services 10
 is "which the controller shows" "$(cat /sys/class/weft-rdma/weft-rdma0/tos)" 104
 
 lossy() {
-	netem eth0 delay 2ms 1ms 25% loss 1% reorder 2% 50% || return
+	netem eth0 delay 2ms 1ms 25% loss 2% reorder 2% 50% || return
 	sleep "$(slow 6)"
 	until_true 20 sh -c "tc -s qdisc show dev eth0 | grep -q 'dropped [1-9]'"
 	tc -s qdisc show dev eth0 | indented >/tmp/netem
