@@ -127,6 +127,7 @@ enum weft_owner_state {
  * @interval_ms: time between heartbeats, WEFT_HEARTBEAT_MIN_MS to _MAX_MS
  * @reserved0: zero
  * @host_nqn: the owner's NVMe host NQN, NUL padded
+ * @machine: the system UUID of the owner's SMBIOS; zero if it has none
  * @reserved: zero
  */
 struct weft_owner {
@@ -141,7 +142,8 @@ struct weft_owner {
 	__le32	interval_ms;
 	__le32	reserved0;
 	__u8	host_nqn[WEFT_NQN_SIZE];
-	__u8	reserved[208];
+	__u8	machine[WEFT_UUID_SIZE];
+	__u8	reserved[192];
 };
 
 #endif /* _UAPI_WEFT_FORMAT_H */

@@ -147,6 +147,7 @@ struct examined_owner {
     /// Unless it is valid, all zero.
     bool held = false;
     std::string host_nqn, instance;
+    std::string machine; ///< UUID; empty if the owner has none
     std::uint64_t generation = 0, sequence = 0;
     std::uint64_t beat_time = 0; ///< by the owner's clock, seconds since 1970 UTC
     std::uint32_t interval_ms = 0;

@@ -120,6 +120,7 @@ public:
                          {"held", owner.held},
                          {"host_nqn", owner.host_nqn},
                          {"instance", owner.instance},
+                         {"machine", owner.machine},
                          {"generation", owner.generation},
                          {"sequence", owner.sequence},
                          {"beat_time", owner.beat_time},

@@ -412,6 +412,8 @@ private:
         if (!owner.block.valid)
             return;
         fmt::print("    host      {}, {}\n", owner.host_nqn, owner.held ? "owns the volume" : "released it");
+        if (!owner.machine.empty())
+            fmt::print("    machine   {}\n", owner.machine);
         fmt::print("    assembly  {}, {}\n", owner.generation, owner.instance);
         fmt::print("    heartbeat {}, {} ms apart, last at {}\n", owner.sequence, owner.interval_ms,
                    format_time(owner.beat_time));

@@ -2,6 +2,8 @@
 #include "superblock.hpp"
 #include "verbs.hpp"
 
+#include <algorithm>
+
 namespace weft
 {
 
@@ -47,6 +49,8 @@ examined_owner describe(const std::string& device, const char* record, std::uint
     owner.held = copy.held();
     owner.host_nqn = copy.info->host_nqn;
     owner.instance = format_uuid(copy.info->instance);
+    if (std::ranges::any_of(copy.info->machine, [](auto byte) { return byte != 0; }))
+        owner.machine = format_uuid(copy.info->machine);
     owner.generation = copy.info->generation;
     owner.sequence = copy.info->sequence;
     owner.beat_time = copy.info->beat_time;

@@ -8,7 +8,8 @@ static void weft_check_sizes(void)
 	BUILD_BUG_ON(sizeof(struct weft_superblock) != WEFT_SB_SIZE);
 	BUILD_BUG_ON(sizeof(struct weft_owner) != WEFT_OWNER_SIZE);
 	BUILD_BUG_ON(offsetof(struct weft_superblock, reserved) != 160);
-	BUILD_BUG_ON(offsetof(struct weft_owner, reserved) != 304);
+	BUILD_BUG_ON(offsetof(struct weft_owner, machine) != 304);
+	BUILD_BUG_ON(offsetof(struct weft_owner, reserved) != 320);
 	BUILD_BUG_ON(WEFT_UUID_LEN != WEFT_UUID_SIZE);
 	/* With 64-bit jiffies a lease in the past stays in the past. */
 	BUILD_BUG_ON(BITS_PER_LONG != 64);

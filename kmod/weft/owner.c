@@ -10,7 +10,8 @@
  * it sees a heartbeat, it is refused at once. If it sees none for
  * WEFT_LEASE_BEATS + WEFT_OBSERVE_MARGIN intervals, the heartbeat has stopped.
  * It may then take over if its user requests that, or if the record is its own
- * from before a reboot.
+ * from before a reboot: it has the host's NQN, and the machine's UUID if both are
+ * known. Machines that were cloned share the one, and not the other.
  *
  * A host that stalls (in a debugger, on a stuck path) does not notice this
  * itself. Therefore a heartbeat is a lease: writes pass for WEFT_LEASE_BEATS
@@ -44,8 +45,10 @@
 #include "weft.h"
 
 #include <linux/completion.h>
+#include <linux/dmi.h>
 #include <linux/random.h>
 #include <linux/timekeeping.h>
+#include <linux/uuid.h>
 
 static unsigned int weft_heartbeat_ms = 1000;
 
@@ -292,13 +295,50 @@ static int weft_owner_sleep(struct weft_volume *vol, unsigned int msecs)
 							 msecs_to_jiffies(msecs)) ? -EINTR : 0;
 }
 
+/* The UUID of this machine, or zero: not all have one. */
+static void weft_owner_machine(u8 *machine)
+{
+	const char *text = dmi_get_system_info(DMI_PRODUCT_UUID);
+	uuid_t uuid;
+
+	if (text && !uuid_parse(text, &uuid))
+		export_uuid(machine, &uuid);
+	else
+		memset(machine, 0, WEFT_UUID_SIZE);
+}
+
+static bool weft_owner_has_our_name(struct weft_volume *vol, const struct weft_owner_info *owner)
+{
+	return !strcmp(owner->host_nqn, vol->owner.info.host_nqn);
+}
+
+/* Is it this host, before a reboot? */
+static bool weft_owner_is_this_host(struct weft_volume *vol, const struct weft_owner_info *owner)
+{
+	static const u8 unknown[WEFT_UUID_SIZE];
+	const u8 *here = vol->owner.info.machine;
+
+	return weft_owner_has_our_name(vol, owner) &&
+	       (!memcmp(owner->machine, here, WEFT_UUID_SIZE) ||
+		!memcmp(owner->machine, unknown, WEFT_UUID_SIZE) ||
+		!memcmp(here, unknown, WEFT_UUID_SIZE));
+}
+
+/* For messages about an owner that this host is not. */
+static const char *weft_owner_kind(struct weft_volume *vol, const struct weft_owner_info *owner)
+{
+	return weft_owner_has_our_name(vol, owner) ? "another machine with this host's name," :
+						     "host";
+}
+
 static int weft_owner_busy(struct weft_volume *vol,
 			   const struct weft_owner_info *owner,
 			   struct weft_why *why)
 {
 	return weft_refuse(why, -EBUSY,
-			   "volume %s is owned by host %s, whose heartbeat is seen (interval %u ms)",
-			   vol->name, owner->host_nqn, owner->interval_ms);
+			   "volume %s is owned by %s %s, whose heartbeat is seen (interval %u ms)",
+			   vol->name, weft_owner_kind(vol, owner), owner->host_nqn,
+			   owner->interval_ms);
 }
 
 /*
@@ -339,8 +379,7 @@ weft_owner_watch(struct weft_volume *vol, const struct weft_owner_info *first,
 
 /* May this host claim the volume, by the record and the claim on it? */
 static noinline_for_stack int
-weft_owner_may_claim(struct weft_volume *vol, const char *host_nqn,
-		     bool take_over, struct weft_why *why)
+weft_owner_may_claim(struct weft_volume *vol, bool take_over, struct weft_why *why)
 {
 	const struct weft_owner_info *holder;
 	struct weft_owner_info seen;
@@ -373,12 +412,12 @@ weft_owner_may_claim(struct weft_volume *vol, const char *host_nqn,
 		return 0;
 	vol->owner.others_ms = max(seen.interval_ms, vol->owner.claim.interval_ms);
 	ret = weft_owner_watch(vol, &seen, why);
-	if (ret || take_over || !strcmp(holder->host_nqn, host_nqn))
+	if (ret || take_over || weft_owner_is_this_host(vol, holder))
 		return ret;
 	age = ktime_get_real_seconds() - (s64)holder->beat_time;
 	return weft_refuse(why, -EBUSY,
-			   "volume %s is owned by host %s, whose heartbeat stopped %lld seconds ago by the two clocks; --take-over if that host is down",
-			   vol->name, holder->host_nqn, age);
+			   "volume %s is owned by %s %s, whose heartbeat stopped %lld seconds ago by the two clocks; --take-over if that host is down",
+			   vol->name, weft_owner_kind(vol, holder), holder->host_nqn, age);
 }
 
 /* Write that the volume is free, unless another host has taken it. */
@@ -455,7 +494,9 @@ int weft_owner_take(struct weft_volume *vol, const struct weft_assemble_request 
 	int ret;
 
 	owner->left = req->left;
-	ret = weft_owner_may_claim(vol, req->host_nqn, req->take_over, why);
+	strscpy(owner->info.host_nqn, req->host_nqn, sizeof(owner->info.host_nqn));
+	weft_owner_machine(owner->info.machine);
+	ret = weft_owner_may_claim(vol, req->take_over, why);
 	if (ret)
 		return ret;
 
@@ -464,7 +505,6 @@ int weft_owner_take(struct weft_volume *vol, const struct weft_assemble_request 
 	owner->info.generation++;
 	/* The former owner may have a longer interval, and may have beaten just now. */
 	owner->info.interval_ms = max(own_ms, owner->others_ms);
-	strscpy(owner->info.host_nqn, req->host_nqn, sizeof(owner->info.host_nqn));
 	start = jiffies;
 	ret = weft_owner_write(vol, WEFT_OWNER_HELD, true);
 	if (ret)

@@ -43,6 +43,7 @@ struct weft_owner_info {
 	u64	sequence;
 	u64	beat_time;
 	char	host_nqn[WEFT_NQN_SIZE];
+	u8	machine[WEFT_UUID_SIZE];
 };
 
 int weft_name_check(const char *name, struct weft_why *why);

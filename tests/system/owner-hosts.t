@@ -23,6 +23,8 @@ result $? "both hosts are connected"
 peer "cat /tmp/d0 /tmp/d1" | indented
 
 ok "the first host creates and owns" weftctl create v "$d0" "$d1"
+is "its machine is in the owner record" "$(weftctl examine "$d0" --json | json '.owners[0].machine')" \
+	"$(cat /sys/class/dmi/id/product_uuid)"
 refused "the second is refused while its heartbeat is seen" 3 "whose heartbeat is seen" peer "weftctl assemble v"
 refused "also with --take-over" 3 "whose heartbeat is seen" peer "weftctl assemble v --take-over"
 is "it is told who owns" "$(peer 'weftctl assemble v' | grep -c 'uuid:00000000-0000-0000-0000-000000000001')" 1
@@ -31,6 +33,9 @@ is "and the owner did not notice" "$(cat '/sys/block/weft!v/weft/ownership')" he
 ok "the first stops" weftctl stop v
 ok "the second owns now" peer "weftctl assemble v"
 refused "the first is refused now" 3 "whose heartbeat is seen" weftctl assemble v
+second=$(peer "weftctl host-nqn")
+refused "with the second's name as well, as a cloned machine has it" 3 "another machine with this host's name" \
+	weftctl assemble v --host-nqn "$second"
 
 # --- A machine that stands still, clock and all, as a paused virtual machine does
 peer "(while sleep 0.05; do
@@ -73,9 +78,11 @@ is "the loser cannot" $? 1
 peer "weftctl stop v"
 # --- A machine that dies, and comes back
 weftctl stop v
-ok "the second owns once more" peer "weftctl assemble v"
+ok "the second owns once more" until_true 30 peer "weftctl assemble v"
 lab-peer host1 kill
 refused "its death alone gives nothing away" 3 "whose heartbeat stopped" weftctl assemble v
+refused "not to a cloned machine either" 3 "another machine with this host's name, $second, whose heartbeat stopped" \
+	weftctl assemble v --host-nqn "$second"
 lab-peer host1 boot
 peer "$connect"
 ok "rebooted, it has its own volume back without being told to" peer "weftctl assemble v && weftctl stop v"

@@ -228,6 +228,8 @@ weft_owner_info owner()
     info.interval_ms = 1000;
     info.sequence = 5;
     std::strcpy(info.host_nqn, "nqn.2014-08.org.nvmexpress:uuid:0");
+    info.machine[0] = 1;
+    info.machine[WEFT_UUID_SIZE - 1] = 2;
     return info;
 }
 
@@ -240,6 +242,7 @@ TEST(Owner, ReadsBackAndSeesEveryFlip)
     weft_why why{};
     ASSERT_EQ(weft_owner_decode(&record, &back, &why), 0);
     EXPECT_STREQ(back.host_nqn, info.host_nqn);
+    EXPECT_EQ(std::memcmp(back.machine, info.machine, sizeof(info.machine)), 0);
     EXPECT_EQ(back.sequence, 5u);
     for (std::size_t byte = 0; byte < sizeof(record); byte++) {
         auto bad = record;

@@ -26,6 +26,7 @@ def qemu(guest, terminal):
             # Its firmware; otherwise it looks for that in this machine's /usr/share as well.
             "-L", str(guest.software.emulator / "usr/share/qemu"), "-L", str(guest.software.emulator / "usr/share/seabios"),
             "-nodefaults", "-no-user-config", "-display", "none",
+            "-uuid", f"77656674-6c61-6200-0000-{guest.index + 1:012x}",
             "-no-reboot", "-machine", ",".join(["q35", *topo.machine]), "-cpu", "max",
             "-accel", "tcg,thread=single" if icount else "tcg,thread=multi",
             "-smp", ("1" if icount else str(options.smp)) + topo.smp, "-m", options.memory + topo.memory,
