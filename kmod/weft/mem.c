@@ -180,6 +180,7 @@ static int weft_mem_flush(struct file *file, fl_owner_t id)
 
 	if (!(current->flags & PF_EXITING))
 		return 0;
+	/* By now all of its io_uring workers are gone. */
 	weft_mem_drop_held(mf);
 	if (WEFT_URING_F_CANCEL || id != mf->owner)
 		return 0;

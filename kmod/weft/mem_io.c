@@ -223,7 +223,7 @@ static void weft_mem_cancel(struct io_uring_cmd *cmd)
 		return;
 	}
 	/* Again each time: a worker may have submitted more of its parts since. */
-	if (weft_qos_is_used() && io->class != WEFT_IO_CLASS_NONE)
+	if (io->class != WEFT_IO_CLASS_NONE)
 		weft_mem_drop_held(io->mf);
 }
 

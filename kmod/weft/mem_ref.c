@@ -58,6 +58,9 @@ void weft_mem_drop_held(struct weft_mem_file *mf)
 {
 	struct weft_mem_node *node = mf->node;
 
+	/* Any user may open the file and exit: a sweep costs all users of the volume. */
+	if (!weft_qos_is_used() || !atomic_read(&mf->in_flight))
+		return;
 	/* The last command of the file may have ended since, and its volume may be gone. */
 	mutex_lock(&node->lock);
 	if (!node->closed)

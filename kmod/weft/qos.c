@@ -35,8 +35,8 @@
  *
  * A work sends them. A timer queues the work when the next command is due, and so
  * does a completion. The timer runs only while a command is held. Commands on
- * registered memory that go out in parts do not outlive their program: when it is
- * killed, the work takes its parts off the queue, and they fail. Bios stay until they
+ * registered memory that go out in parts do not outlive their process: when it
+ * exits, the work takes its parts off the queue, and they fail. Bios stay until they
  * are sent, as in the block layer, also those of commands on registered memory.
  */
 #include "qos.h"
@@ -263,6 +263,11 @@ static enum hrtimer_restart weft_qos_timer(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
+static bool weft_qos_is_over(const struct weft_qos_item *item)
+{
+	return item->ops->is_over && item->ops->is_over(item);
+}
+
 /*
  * Take what may be sent now off the queue, but not all of a long one: the lock
  * is held, and feed commands may come meanwhile. Returns true if more is left that
@@ -277,7 +282,13 @@ static bool weft_qos_collect(struct weft_qos_member *qm, u8 class, u64 now,
 	u64 wait;
 
 	while ((item = list_first_entry_or_null(&queue->held, struct weft_qos_item, list))) {
-		wait = weft_qos_take(qm, item, now);
+		/* One that only ends takes nothing of the rate; weft_qos_end() counts it back. */
+		if (weft_qos_is_over(item)) {
+			queue->in_flight += item->bytes;
+			wait = 0;
+		} else {
+			wait = weft_qos_take(qm, item, now);
+		}
 		if (wait) {
 			weft_qos_arm(qm, now, wait);
 			return false;
@@ -294,7 +305,7 @@ static bool weft_qos_collect(struct weft_qos_member *qm, u8 class, u64 now,
 }
 
 /*
- * Take the commands off the queue whose program was killed. The queue may be long, so
+ * Take the commands off the queue whose process exits. The queue may be long, so
  * the lock is released during the search. New commands may pass the others meanwhile.
  */
 static void weft_qos_drop(struct weft_qos_member *qm, u8 class, struct list_head *ready)
@@ -309,7 +320,7 @@ static void weft_qos_drop(struct weft_qos_member *qm, u8 class, struct list_head
 	list_splice_init(&queue->held, &held);
 	spin_unlock_irq(&qm->lock);
 	list_for_each_entry_safe(item, next, &held, list) {
-		if (!item->ops->is_over || !item->ops->is_over(item))
+		if (!weft_qos_is_over(item))
 			continue;
 		list_move_tail(&item->list, ready);
 		bytes += item->bytes;
@@ -549,7 +560,7 @@ static void weft_qos_kick(struct weft_qos *qos)
 }
 
 /**
- * weft_qos_sweep() - end held commands whose program was killed
+ * weft_qos_sweep() - end held commands whose process exits
  * @vol: the volume
  *
  * The members' works call weft_qos_item_ops.is_over() for each held command.

@@ -33,8 +33,8 @@ struct weft_qos_item;
  * struct weft_qos_item_ops - what differs between commands on the two paths
  * @send: sends a command that was held; process context
  * @held: the command is held from now on; under the member's lock. May be NULL
- * @is_over: the command's program was killed. weft_qos_sweep() takes the command off
- *	the queue, and @send ends it. May be NULL
+ * @is_over: the command's process exits. weft_qos_sweep() takes the command off the
+ *	queue, and @send ends it. Under the member's lock, or without. May be NULL
  */
 struct weft_qos_item_ops {
 	void (*send)(struct weft_qos_item *item);
