@@ -66,6 +66,9 @@ public:
         case ENETUNREACH:
         case EADDRNOTAVAIL:
             return "there is no route to that address from this host (for rdma: no RDMA device reaches it)";
+        case ENVME_CONNECT_WRITE:
+            return "nobody listens at that address, or the target rejects this host; the kernel's log says "
+                   "more";
         default:
             break;
         }
@@ -344,21 +347,61 @@ std::vector<connection> connections()
     return scan();
 }
 
-result<std::vector<discovered>> discover(const nvme_address& at, const connect_options& options,
-                                         unsigned int& left_out)
+struct discovery_service::state {
+    nvme_address at;
+    nvme_tree tree;
+    controller link; ///< of the tree
+
+    state() = default;
+    state(const state&) = delete;
+    state& operator=(const state&) = delete;
+    ~state()
+    {
+        if (link)
+            nvme_disconnect_ctrl(link.get());
+    }
+};
+
+discovery_service::discovery_service(std::unique_ptr<state> opened) : state_(std::move(opened)) {}
+discovery_service::discovery_service(discovery_service&& other) noexcept = default;
+discovery_service& discovery_service::operator=(discovery_service&& other) noexcept = default;
+discovery_service::~discovery_service() = default;
+
+result<discovery_service> discovery_service::open(const nvme_address& at, const connect_options& options,
+                                                  bool persistent)
 {
-    const nvme_tree tree;
+    auto opened = std::make_unique<state>();
+    opened->at = at;
+    auto wanted = options;
+    // NVMe over Fabrics: a discovery controller is persistent if it has a keep-alive timeout.
+    if (persistent && !wanted.keep_alive)
+        wanted.keep_alive = 30;
+    if (persistent && !wanted.ctrl_loss_timeout)
+        wanted.ctrl_loss_timeout = -1;
     int errnum = 0;
-    auto controller = add_controller(tree, at, NVME_DISC_SUBSYS_NAME, options, errnum);
-    if (!controller)
-        return std::unexpected(controller.error());
+    auto link = add_controller(opened->tree, at, NVME_DISC_SUBSYS_NAME, wanted, errnum);
+    if (!link)
+        return std::unexpected(link.error());
+    opened->link = std::move(*link);
+    return discovery_service(std::move(opened));
+}
+
+std::string discovery_service::device() const
+{
+    const auto* name = nvme_ctrl_get_name(state_->link.get());
+    return name ? name : "";
+}
+
+result<std::vector<discovered>> discovery_service::ask(unsigned int& left_out) const
+{
     nvmf_discovery_log* raw = nullptr;
-    const int failed = nvmf_get_discovery_log(controller->get(), &raw, 10);
-    errnum = errno;
+    errno = 0;
+    const int failed = nvmf_get_discovery_log(state_->link.get(), &raw, 10);
+    const int errnum = errno;
     const std::unique_ptr<nvmf_discovery_log, decltype(&std::free)> log(raw, &std::free);
-    nvme_disconnect_ctrl(controller->get());
     if (failed || !log)
-        return fail(exit_code::failure, "{} does not tell what it offers: {}", at.text(), tree.why(errnum));
+        return fail(exit_code::failure, "{} does not tell what it offers: {}", state_->at.text(),
+                    state_->tree.why(errnum));
 
     std::vector<discovered> found;
     for (std::uint64_t i = 0; i < le64toh(log->numrec); i++) {

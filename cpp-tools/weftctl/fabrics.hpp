@@ -5,6 +5,7 @@
 
 #include "uri.hpp"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,9 +53,29 @@ struct discovered {
     bool discovery = false; ///< it is a discovery service, not a subsystem
 };
 
-/// Asks a discovery controller. `left_out` counts entries whose address or NQN is not valid.
-[[nodiscard]] result<std::vector<discovered>> discover(const nvme_address& at, const connect_options& options,
-                                                       unsigned int& left_out);
+/// A connection of the stock host to a discovery controller. The destructor ends it.
+class discovery_service
+{
+public:
+    /// A persistent one reports by events that its log has changed, and is connected again when it is lost.
+    [[nodiscard]] static result<discovery_service> open(const nvme_address& at,
+                                                        const connect_options& options, bool persistent);
+    discovery_service(discovery_service&& other) noexcept;
+    discovery_service& operator=(discovery_service&& other) noexcept;
+    discovery_service(const discovery_service&) = delete;
+    discovery_service& operator=(const discovery_service&) = delete;
+    ~discovery_service();
+
+    /// "nvme0"
+    [[nodiscard]] std::string device() const;
+    /// What it offers. `left_out` counts entries whose address or NQN is not valid.
+    [[nodiscard]] result<std::vector<discovered>> ask(unsigned int& left_out) const;
+
+private:
+    struct state;
+    explicit discovery_service(std::unique_ptr<state> opened);
+    std::unique_ptr<state> state_;
+};
 
 /// Which existing controller is the one that a path without a host address, or without an interface, means.
 enum class path_match {

@@ -37,8 +37,11 @@ result<exit_code> run_discover(const discover_verb& verb, renderer& out)
     auto at = parse_service_uri(verb.uri);
     if (!at)
         return std::unexpected(at.error());
+    const auto service = discovery_service::open(*at, verb.options, false);
+    if (!service)
+        return std::unexpected(service.error());
     unsigned int left_out = 0;
-    auto found = discover(*at, verb.options, left_out);
+    auto found = service->ask(left_out);
     if (!found)
         return std::unexpected(found.error());
     out.discovered(*found);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "device.hpp"
-#include "member_links.hpp"
-#include "members.hpp"
 #include "netlink.hpp"
-#include "superblock.hpp"
+#include "path_adding.hpp"
+#include "path_follow.hpp"
 #include "sysfile.hpp"
 #include "verbs.hpp"
+#include "volume_file.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -24,59 +23,6 @@ struct path_options {
     bool dry_run = false;
     connect_options connecting;
 };
-
-/// The member of the volume that a disk leads to which cannot be read now, by its identifier.
-std::optional<std::uint32_t> standby_member(const block_device& device, const volume_status& volume)
-{
-    const auto wwid = standby_wwid(device.number());
-    for (const auto& member : volume.members)
-        for (const auto& path : member.paths)
-            if (!wwid.empty() && read_text("/sys/block/" + path.disk + "/wwid") == wwid)
-                return member.index;
-    return {};
-}
-
-/// The member of the volume that a device leads to, by its superblock if that can be read.
-result<std::uint32_t> member_of(const std::string& device, const volume_status& volume)
-{
-    auto opened = block_device::open(device, block_device::access::read);
-    if (!opened)
-        return std::unexpected(opened.error());
-    auto copies = read_superblocks(*opened);
-    if (!copies) {
-        if (const auto member = standby_member(*opened, volume))
-            return *member;
-        return std::unexpected(copies.error());
-    }
-    const auto* sb = copies->best();
-    if (!sb)
-        return fail(exit_code::usage, "{} has no weft superblock, so it is not a path to a member", device);
-    if (format_uuid(sb->volume_uuid) != volume.uuid)
-        return fail(exit_code::usage, "{} leads to member {} of volume {}, not of {}", device,
-                    sb->member_index, sb->name, volume.name);
-    return sb->member_index;
-}
-
-result<void> add_paths(netlink& kernel, const volume_status& volume, const path_options& options,
-                       std::vector<action>& actions)
-{
-    auto links = member_links::resolve(options.paths, options.connecting);
-    if (!links)
-        return std::unexpected(links.error());
-    for (std::size_t i = 0; i < options.paths.size(); i++) {
-        const auto& device = links->devices()[i];
-        const auto member = member_of(device, volume);
-        if (!member)
-            return std::unexpected(member.error());
-        if (!options.dry_run)
-            if (auto done = kernel.add_path(options.volume, *member, device); !done)
-                return done;
-        actions.push_back(path_added(options.volume, *member, options.paths[i], options.dry_run));
-    }
-    if (!options.dry_run)
-        links->keep();
-    return {};
-}
 
 /// Finds a path by its disk, with or without /dev/, or by the URI it was connected with.
 bool is_named(const path_status& path, const std::string& name, const std::vector<connection>& links)
@@ -138,6 +84,31 @@ result<void> set_iopolicy(netlink& /*kernel*/, const volume_status& volume, cons
     return {};
 }
 
+result<void> add_named(netlink& kernel, const volume_status& volume, const path_options& options,
+                       std::vector<action>& actions)
+{
+    return add_paths(kernel, volume, options.paths, options.connecting, options.dry_run, actions);
+}
+
+result<exit_code> run_follow(follow_options& options, bool saved, renderer& out)
+{
+    if (saved != options.services.empty())
+        return fail(exit_code::usage, "what does volume {} follow? Name discovery services, or use --saved",
+                    options.volume);
+    if (saved) {
+        auto file = load_volume_file(options.volume);
+        if (!file)
+            return std::unexpected(file.error());
+        if (file->follow.empty())
+            return fail(exit_code::usage,
+                        "{} names no discovery service: follow = [ \"rdma://ADDRESS:PORT\", ... ] does",
+                        volume_file_path(options.volume).string());
+        options.services = std::move(file->follow);
+        options.connecting = std::move(file->connect);
+    }
+    return follow_paths(options, out);
+}
+
 using change = result<void>(netlink&, const volume_status&, const path_options&, std::vector<action>&);
 
 /// Applies the change to the volume; without a change, shows the volume's paths.
@@ -186,6 +157,16 @@ verb add_path(CLI::App& app)
                      "round-robin: all in turn; numa: those whose RDMA device is nearest to the processor")
         ->required()
         ->check(CLI::IsMember({"round-robin", "numa"}));
+    auto following = std::make_shared<follow_options>();
+    auto follow_saved = std::make_shared<bool>(false);
+    auto* follow = command->add_subcommand("follow", "add the paths that targets announce, as they appear");
+    follow->add_option("VOLUME", following->volume, "name of an assembled volume")->required();
+    follow->add_option("SERVICE", following->services,
+                       "rdma://ADDRESS[:PORT] of a discovery service; each port of a target has one");
+    follow->add_flag("--saved", *follow_saved,
+                     "the services, and the options of connections, that /etc/weft/volumes/VOLUME.toml has");
+    follow->add_flag("--once", following->once, "add those that are announced now, and end");
+    add_connect_options(*follow, following->connecting);
     for (auto* one : {add, remove, iopolicy})
         one->add_flag("--dry-run", options->dry_run, "check, say what would be done, change nothing");
     command->require_subcommand(1);
@@ -202,16 +183,24 @@ A target can report by ANA how well it reaches a namespace by a path. I/O takes 
 the member has no optimized one. A path whose state is inaccessible or change is not used until that is over;
 when a change takes longer than the target's ANATT, weft ends the association. Persistent loss removes the disk.
 
+'follow' is for members by rdma:// and weft's own initiator. It keeps a connection of the stock host to each discovery service,
+which tells when what it offers changes, and adds each address at which it offers the subsystem of a member. A service that cannot be reached is tried again. It ends at a signal,
+or when the volume is stopped. A path that you remove stays away until its target stops to announce it. weft-follow@NAME.service
+does this with --saved; the file of the volume then has a line such as follow = [ "rdma://10.0.0.1:4420" ].
+
 Examples:
   weftctl path list data
   weftctl path add data rdma://10.1.0.1/nqn.2014-08.org.example:a
   weftctl path iopolicy data numa
+  weftctl path follow data rdma://10.0.0.1 rdma://10.1.0.1 --once
   weftctl path remove data rdma://10.1.0.1/nqn.2014-08.org.example:a)");
-    return {command, [options, add, iopolicy, list](renderer& out) {
+    return {command, [options, following, follow_saved, follow, add, iopolicy, list](renderer& out) {
+                if (follow->parsed())
+                    return run_follow(*following, *follow_saved, out);
                 return run_path(*options,
                                 list->parsed()       ? nullptr
                                 : iopolicy->parsed() ? set_iopolicy
-                                : add->parsed()      ? add_paths
+                                : add->parsed()      ? add_named
                                                      : remove_paths,
                                 out);
             }};

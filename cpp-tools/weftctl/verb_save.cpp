@@ -118,11 +118,13 @@ result<void> check_secrets(const std::string& volume, const connection& link, co
     return {};
 }
 
-/// The kernel does not know which files have its secrets: those of the file that is replaced, or the usual
-/// ones.
-result<void> keep_secrets(volume_file& file, const std::vector<connection>& links)
+/// What the kernel does not know stays as the file has it that is replaced: which discovery services the
+/// volume follows, and which files have the secrets. Without a file, these are the usual ones.
+result<void> keep_what_was_written(volume_file& file, const std::vector<connection>& links)
 {
     const auto before = load_volume_file(file.name);
+    if (before)
+        file.follow = before->follow;
     for (auto& path : file.paths) {
         for (const auto& old : before ? before->paths : std::vector<member_path>())
             if (old.at == path.at) {
@@ -159,7 +161,7 @@ result<volume_file> describe(netlink& kernel, const std::string& name)
         for (const auto& path : member.paths)
             for (auto& one : paths_of(path, links))
                 file.paths.push_back(std::move(one));
-    if (auto done = keep_secrets(file, links); !done)
+    if (auto done = keep_what_was_written(file, links); !done)
         return std::unexpected(done.error());
     return file;
 }

@@ -198,6 +198,22 @@ result<void> read_members(table_reader& in, const connect_options& common, volum
     return {};
 }
 
+void read_follow(table_reader& in, volume_file& file)
+{
+    const auto* node = in.take("follow");
+    if (!node)
+        return;
+    const auto* array = node->as_array();
+    if (!array)
+        return in.refuse(*node, "follow = [ \"rdma://ADDRESS:PORT\", ... ] lists discovery services");
+    for (const auto& element : *array) {
+        const auto text = element.value_exact<std::string>().value_or("");
+        if (const auto at = parse_service_uri(text); !at)
+            in.refuse(element, at.error().text);
+        file.follow.push_back(text);
+    }
+}
+
 /// The table of that name; null if the file has none.
 const toml::table* sub_table(table_reader& in, std::string_view key)
 {
@@ -243,10 +259,9 @@ result<volume_file> read_file(const toml::table& table, const std::string& name,
         in.refuse(*in.take("iopolicy"), "iopolicy is \"round-robin\" or \"numa\"");
     in.number("no_path_timeout", file.no_path_timeout, -1, no_path_timeout_most);
 
-    connect_options common;
     if (const auto* options = sub_table(in, "connect")) {
         table_reader connect(*options, where);
-        read_options(connect, common);
+        read_options(connect, file.connect);
         if (const auto good = connect.done(); !good)
             return std::unexpected(good.error());
     }
@@ -256,8 +271,9 @@ result<volume_file> read_file(const toml::table& table, const std::string& name,
             return std::unexpected(words.error());
         file.qos = std::move(*words);
     }
-    if (const auto good = read_members(in, common, file, where); !good)
+    if (const auto good = read_members(in, file.connect, file, where); !good)
         return std::unexpected(good.error());
+    read_follow(in, file);
     if (const auto good = in.done(); !good)
         return std::unexpected(good.error());
     return file;
@@ -378,7 +394,14 @@ std::string format_volume_file(const volume_file& file)
     text += "members = [\n";
     for (const auto& path : file.paths)
         text += path_line(path, common);
-    text += fmt::format("]\nread_only = {}\niostats = {}\n", file.read_only, file.iostats);
+    text += "]\n";
+    if (!file.follow.empty()) {
+        text += "follow = [\n";
+        for (const auto& service : file.follow)
+            text += fmt::format("    {},\n", quoted(service));
+        text += "]\n";
+    }
+    text += fmt::format("read_only = {}\niostats = {}\n", file.read_only, file.iostats);
     if (!file.iopolicy.empty())
         text += fmt::format("iopolicy = {}\n", quoted(file.iopolicy));
     if (file.no_path_timeout)

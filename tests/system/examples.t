@@ -65,7 +65,7 @@ prepare() { # EXAMPLE: makes what it names
 		stopped $uri_a $uri_b
 		weftctl disconnect --all
 		;;
-	*"path add"*)
+	*"path add"* | *"path follow"*)
 		serve
 		weftctl create data $uri_a --force
 		;;

@@ -84,6 +84,7 @@ ok "with its man pages" man_pages
 ok "and completion" completion
 ok "the udev rules hold" udev_rules
 ok "the units hold" systemd-analyze verify --man=no weft-exports.service weft-assemble@data.service \
+	weft-follow@data.service \
 	weft-metrics.timer weft-exporter.service
 ok "the unit starts at boot" test -L /etc/systemd/system/multi-user.target.wants/weft-exports.service
 for k in $kernels; do

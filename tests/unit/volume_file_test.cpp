@@ -26,6 +26,7 @@ members = [
     { at = "rdma://10.1.0.1/nqn.2014-08.org.example:a", host_address = "10.1.0.9", tos = 8 },
     "/dev/disk/by-id/nvme-eui.0025388b710116a1",
 ]
+follow = [ "rdma://10.0.0.1:4420", "rdma://[fd00::1]:8009" ]
 read_only = true
 iostats = false
 iopolicy = "numa"
@@ -55,6 +56,8 @@ TEST(volume_file, has_all_that_is_written)
     EXPECT_EQ(file->paths[1].options.keep_alive, 7);
     EXPECT_EQ(file->paths[1].options.tos, 8) << "its own option comes before the common one";
     EXPECT_EQ(file->paths[1].options.host_address, "10.1.0.9");
+    EXPECT_EQ(file->follow, (std::vector<std::string>{"rdma://10.0.0.1:4420", "rdma://[fd00::1]:8009"}));
+    EXPECT_EQ(file->connect.keep_alive, 7);
     EXPECT_TRUE(file->read_only);
     EXPECT_FALSE(file->iostats);
     EXPECT_EQ(file->iopolicy, "numa");
@@ -83,6 +86,7 @@ TEST(volume_file, that_is_written_is_read_as_the_same)
         EXPECT_EQ(again->paths[i].options.keep_alive, file->paths[i].options.keep_alive);
         EXPECT_EQ(again->paths[i].options.host_address, file->paths[i].options.host_address);
     }
+    EXPECT_EQ(again->follow, file->follow);
     EXPECT_EQ(again->no_path_timeout, file->no_path_timeout);
     EXPECT_EQ(again->read_only, file->read_only);
     EXPECT_EQ(format_volume_file(*again), text);
@@ -135,11 +139,14 @@ TEST(volume_file, is_refused_with_line_and_column)
               "data.toml:1:36: tos is a whole number from 0 to 255");
     EXPECT_EQ(refusal("members = [ \"/dev/a\" ]\n[connect]\ndhchap_secret_file = \"secret\"\n"),
               "data.toml:3:22: dhchap_secret_file is the full name of a file");
+    EXPECT_EQ(refusal("members = [ \"/dev/a\" ]\nfollow = \"rdma://10.0.0.1\"\n"),
+              "data.toml:2:10: follow = [ \"rdma://ADDRESS:PORT\", ... ] lists discovery services");
+    EXPECT_TRUE(refusal("members = [ \"/dev/a\" ]\nfollow = [ 3 ]\n").starts_with("data.toml:2:12: "));
     EXPECT_EQ(refusal("members = [ { tos = 3 } ]\n"),
               "data.toml:1:13: the table of a member has at = \"URI or device\"");
     EXPECT_TRUE(refusal("members = [ \"/dev/a\" ]\nread-only = true\n")
-                    .starts_with("data.toml:2:1: read-only is not a key here; these are: connect, iopolicy, "
-                                 "iostats, members"));
+                    .starts_with("data.toml:2:1: read-only is not a key here; these are: connect, follow, "
+                                 "iopolicy, iostats, members"));
     EXPECT_TRUE(refusal("read_only = true\n").starts_with("data.toml: the file names no members"));
     EXPECT_TRUE(refusal("members = [ \"/dev/a\"\n").starts_with("data.toml:"));
     EXPECT_TRUE(refusal("members = \"/dev/a\"\n").starts_with("data.toml: the file names no members"));

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "path_adding.hpp"
+
+#include "device.hpp"
+#include "member_links.hpp"
+#include "members.hpp"
+#include "superblock.hpp"
+#include "sysfile.hpp"
+#include "verbs.hpp"
+
+#include <optional>
+
+namespace weft
+{
+
+namespace
+{
+
+/// The member of the volume that a disk leads to which cannot be read now, by its identifier.
+std::optional<std::uint32_t> standby_member(const block_device& device, const volume_status& volume)
+{
+    const auto wwid = standby_wwid(device.number());
+    for (const auto& member : volume.members)
+        for (const auto& path : member.paths)
+            if (!wwid.empty() && read_text("/sys/block/" + path.disk + "/wwid") == wwid)
+                return member.index;
+    return {};
+}
+
+/// The member of the volume that a device leads to, by its superblock if that can be read.
+result<std::uint32_t> member_of(const std::string& device, const volume_status& volume)
+{
+    auto opened = block_device::open(device, block_device::access::read);
+    if (!opened)
+        return std::unexpected(opened.error());
+    auto copies = read_superblocks(*opened);
+    if (!copies) {
+        if (const auto member = standby_member(*opened, volume))
+            return *member;
+        return std::unexpected(copies.error());
+    }
+    const auto* sb = copies->best();
+    if (!sb)
+        return fail(exit_code::usage, "{} has no weft superblock, so it is not a path to a member", device);
+    if (format_uuid(sb->volume_uuid) != volume.uuid)
+        return fail(exit_code::usage, "{} leads to member {} of volume {}, not of {}", device,
+                    sb->member_index, sb->name, volume.name);
+    return sb->member_index;
+}
+
+} // namespace
+
+result<void> add_paths(netlink& kernel, const volume_status& volume, const std::vector<std::string>& paths,
+                       const connect_options& connecting, bool dry_run, std::vector<action>& actions)
+{
+    auto links = member_links::resolve(paths, connecting);
+    if (!links)
+        return std::unexpected(links.error());
+    for (std::size_t i = 0; i < paths.size(); i++) {
+        const auto& device = links->devices()[i];
+        const auto member = member_of(device, volume);
+        if (!member)
+            return std::unexpected(member.error());
+        if (!dry_run)
+            if (auto done = kernel.add_path(volume.name, *member, device); !done)
+                return done;
+        actions.push_back(path_added(volume.name, *member, paths[i], dry_run));
+    }
+    if (!dry_run)
+        links->keep();
+    return {};
+}
+
+} // namespace weft
