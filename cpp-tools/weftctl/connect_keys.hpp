@@ -24,10 +24,12 @@ inline constexpr std::array connect_text_keys{
     connect_text_key{"host_interface", &connect_options::host_interface,
                      "of this host, to connect from (tcp)"},
     connect_text_key{"dhchap_secret_file", &connect_options::dhchap_secret_file,
-                     "with this host's secret for DH-HMAC-CHAP, instead of /etc/weft/dhchap-secret"},
-    connect_text_key{"dhchap_ctrl_secret_file", &connect_options::dhchap_ctrl_secret_file,
-                     "with the secret that the target has to prove to know, instead of "
-                     "/etc/weft/dhchap-ctrl-secret"},
+                     "with this host's secret for DH-HMAC-CHAP, or keyring:DESCRIPTION, instead of "
+                     "/etc/weft/dhchap-secret"},
+    connect_text_key{
+        "dhchap_ctrl_secret_file", &connect_options::dhchap_ctrl_secret_file,
+        "with the secret that the target has to prove to know, or keyring:DESCRIPTION, instead of "
+        "/etc/weft/dhchap-ctrl-secret"},
     connect_text_key{
         "transport", &connect_options::initiator,
         "who connects: weft's own initiator (for rdma, the default there) or the stock nvme host"},

@@ -3,13 +3,17 @@
 
 #include "sysfile.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <isa-l/crc.h>
+#include <linux/keyctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace weft
@@ -23,6 +27,62 @@ constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopq
 constexpr std::size_t check_size = 4;
 /// A secret has one line of at most 107 characters.
 constexpr std::size_t text_most = 256;
+
+/// Bits of a key's permissions (keyctl_setperm(3)).
+constexpr unsigned int others_may_read = 0x0202;
+
+template <typename... Arguments>
+long keyctl(int operation, Arguments... arguments)
+{
+    return ::syscall(SYS_keyctl, operation, arguments...);
+}
+
+/// Finds a key of the type "user", and makes it this process's to read: a service has a session keyring of
+/// its own, in which the user's keyring is not.
+long find_key(const std::string& description)
+{
+    const auto found =
+        keyctl(KEYCTL_SEARCH, KEY_SPEC_USER_KEYRING, "user", description.c_str(), KEY_SPEC_PROCESS_KEYRING);
+    return found >= 0
+               ? found
+               : ::syscall(SYS_request_key, "user", description.c_str(), nullptr, KEY_SPEC_PROCESS_KEYRING);
+}
+
+result<dhchap_secret> read_key(const std::string& name)
+{
+    const auto description = name.substr(keyring_prefix.size());
+    const auto key = find_key(description);
+    if (key < 0 && (errno == ENOKEY || errno == EKEYREVOKED || errno == EKEYEXPIRED))
+        return fail(
+            exit_code::missing,
+            "the secret {} is not in the keyring of this user: 'keyctl padd user {} @u <FILE' puts it "
+            "there",
+            name, description);
+    std::array<char, 512> about{};
+    if (key < 0 || keyctl(KEYCTL_DESCRIBE, key, about.data(), about.size()) < 0)
+        return fail(exit_code_of(errno), "the secret {} cannot be read: {}", name, std::strerror(errno));
+    // "user;0;0;3f010000;description"
+    unsigned int owner = 0, permissions = 0;
+    if (std::sscanf(about.data(), "user;%u;%*u;%x;", &owner, &permissions) != 2)
+        return fail(exit_code::failure, "the secret {} cannot be read: the kernel describes no key", name);
+    if (owner != 0 && owner != ::geteuid())
+        return fail(exit_code::permission, "the secret {} belongs to user {}, who may change it", name,
+                    owner);
+    if (permissions & others_may_read)
+        return fail(
+            exit_code::permission,
+            "others than its owner may read the secret {}: 'keyctl setperm {} 0x3f3f0000', and make a "
+            "new one if they have",
+            name, key);
+    std::string text(text_most, '\0');
+    const auto size = keyctl(KEYCTL_READ, key, text.data(), text.size());
+    if (size < 0)
+        return fail(exit_code_of(errno), "the secret {} cannot be read: {}", name, std::strerror(errno));
+    // It says how long the key is, which may be longer than what it has read.
+    text.resize(std::min(static_cast<std::size_t>(size), text.size()));
+    text.erase(text.find_last_not_of(" \t\r\n") + 1);
+    return parse_dhchap_secret(text, name);
+}
 
 /// Bytes of base64 (RFC 4648, 4) with its padding; unset for anything else.
 std::optional<std::vector<std::uint8_t>> from_base64(std::string_view text)
@@ -115,6 +175,8 @@ result<dhchap_secret> parse_dhchap_secret(std::string_view text, const std::stri
 
 result<dhchap_secret> read_dhchap_secret(const std::string& path)
 {
+    if (path.starts_with(keyring_prefix))
+        return read_key(path);
     const OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
     struct stat st {
     };

@@ -27,7 +27,10 @@ struct dhchap_secret {
 /// `where` is what an error names: the secret itself is in no message.
 [[nodiscard]] result<dhchap_secret> parse_dhchap_secret(std::string_view text, const std::string& where);
 
-/// Reads a file. Refuses one that others than its owner may read.
+/// Instead of a file: "keyring:weft-host" is the key of type "user" with the description weft-host.
+inline constexpr std::string_view keyring_prefix = "keyring:";
+
+/// Reads a file, or a key of the user's keyring. Refuses one that others than its owner may read.
 [[nodiscard]] result<dhchap_secret> read_dhchap_secret(const std::string& path);
 
 /// Secrets of a host and of a controller.

@@ -2,6 +2,7 @@
 #include "volume_file.hpp"
 
 #include "connect_keys.hpp"
+#include "dhchap.hpp"
 #include "superblock.hpp"
 #include "sysfile.hpp"
 
@@ -131,8 +132,9 @@ void read_options(table_reader& in, connect_options& options)
     // It is read at boot, in another folder.
     for (const auto& [key, file] : {std::pair{"dhchap_secret_file", &options.dhchap_secret_file},
                                     std::pair{"dhchap_ctrl_secret_file", &options.dhchap_ctrl_secret_file}})
-        if (const auto* node = in.take(key); node && !file->starts_with('/'))
-            in.refuse(*node, fmt::format("{} is the full name of a file", key));
+        if (const auto* node = in.take(key);
+            node && !file->starts_with('/') && !file->starts_with(keyring_prefix))
+            in.refuse(*node, fmt::format("{} is the full name of a file, or keyring:DESCRIPTION", key));
     if (!options.initiator.empty() &&
         std::ranges::find(connect_transports, options.initiator) == connect_transports.end())
         in.refuse(*in.take("transport"), "transport is \"weft\" or \"nvme\"");

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "dhchap.hpp"
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <fcntl.h>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <linux/keyctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 using namespace weft;
+using namespace std::literals;
 
 namespace
 {
@@ -77,6 +83,43 @@ TEST(Dhchap, AFileThatOthersMayReadIsRefused)
     ::unlink(name.c_str());
     EXPECT_EQ(read_dhchap_secret(name).error().code, exit_code::missing);
     EXPECT_FALSE(read_dhchap_secret(testing::TempDir()));
+}
+
+/// A key in a keyring of this process or user, for as long as this lives.
+class key
+{
+public:
+    key(std::string description, const std::string& text, int keyring)
+        : name("keyring:" + description),
+          id(::syscall(SYS_add_key, "user", description.c_str(), text.data(), text.size(), keyring))
+    {
+    }
+    key(const key&) = delete;
+    key& operator=(const key&) = delete;
+    ~key() { ::syscall(SYS_keyctl, KEYCTL_INVALIDATE, id); }
+
+    std::string name;
+    long id;
+};
+
+TEST(Dhchap, AKeyOfTheKeyringIsRead)
+{
+    const auto description = "weft-test-" + std::to_string(::getpid());
+    EXPECT_EQ(read_dhchap_secret("keyring:" + description).error().code, exit_code::missing);
+    for (const int keyring : {KEY_SPEC_USER_KEYRING, KEY_SPEC_PROCESS_KEYRING}) {
+        const key one(description, counting + "\n"s, keyring);
+        if (one.id < 0)
+            GTEST_SKIP() << "no keyrings here: " << std::strerror(errno);
+        const auto read = read_dhchap_secret(one.name);
+        ASSERT_TRUE(read) << read.error().text;
+        EXPECT_EQ(read->text(), counting);
+        ASSERT_EQ(::syscall(SYS_keyctl, KEYCTL_SETPERM, one.id, 0x3f010002), 0);
+        const auto open = read_dhchap_secret(one.name);
+        ASSERT_FALSE(open);
+        EXPECT_EQ(open.error().code, exit_code::permission);
+    }
+    const key other(description, "DHHC-1:00:" + std::string(600, 'A') + ":", KEY_SPEC_PROCESS_KEYRING);
+    EXPECT_FALSE(read_dhchap_secret(other.name)) << "one that is too long is not read beyond the end";
 }
 
 } // namespace

@@ -138,7 +138,7 @@ TEST(volume_file, is_refused_with_line_and_column)
     EXPECT_EQ(refusal("members = [ { at = \"/dev/a\", tos = 300 } ]\n"),
               "data.toml:1:36: tos is a whole number from 0 to 255");
     EXPECT_EQ(refusal("members = [ \"/dev/a\" ]\n[connect]\ndhchap_secret_file = \"secret\"\n"),
-              "data.toml:3:22: dhchap_secret_file is the full name of a file");
+              "data.toml:3:22: dhchap_secret_file is the full name of a file, or keyring:DESCRIPTION");
     EXPECT_EQ(refusal("members = [ \"/dev/a\" ]\nfollow = \"rdma://10.0.0.1\"\n"),
               "data.toml:2:10: follow = [ \"rdma://ADDRESS:PORT\", ... ] lists discovery services");
     EXPECT_TRUE(refusal("members = [ \"/dev/a\" ]\nfollow = [ 3 ]\n").starts_with("data.toml:2:12: "));
