@@ -188,6 +188,19 @@ result<void> check_secret(const fs::path& host, const char* name, const std::opt
     return {};
 }
 
+/// The same for a hash or a group.
+result<void> check_choice(const fs::path& attribute, const std::string& wanted, const char* option)
+{
+    const auto has = read_text(attribute).value_or("");
+    if (has != wanted)
+        return fail(
+            exit_code::busy,
+            "the target authenticates {} with {}, in all of its subsystems: name that one, {}, or unexport "
+            "the others first",
+            attribute.parent_path().filename().string(), has, option);
+    return {};
+}
+
 result<void> set_secret(const fs::path& attribute, const std::optional<dhchap_secret>& secret)
 {
     if (!secret)
@@ -216,11 +229,16 @@ result<void> give_secrets(const fs::path& host, bool made, const export_spec& sp
     if (!is_there(host / host_key))
         return fail(exit_code::missing,
                     "this kernel's target cannot authenticate hosts (it lacks CONFIG_NVME_TARGET_AUTH)");
+    const auto hash = fmt::format("hmac({})", spec.dhchap_hash);
     if (!made) {
         auto good = check_secret(host, host_key, secrets.host);
-        return good ? check_secret(host, ctrl_key, secrets.ctrl) : good;
+        if (good)
+            good = check_secret(host, ctrl_key, secrets.ctrl);
+        if (good)
+            good = check_choice(host / "dhchap_hash", hash, "--dhchap-hash");
+        return good ? check_choice(host / "dhchap_dhgroup", spec.dhchap_group, "--dhchap-dhgroup") : good;
     }
-    auto done = set(host / "dhchap_hash", fmt::format("hmac({})", spec.dhchap_hash));
+    auto done = set(host / "dhchap_hash", hash);
     if (done)
         done = set(host / "dhchap_dhgroup", spec.dhchap_group);
     if (done)

@@ -38,6 +38,10 @@ is "the target shows its secrets to root alone" "$(stat -c %a $nvmet/hosts/*/dhc
 make_null auth2 64
 refused "the same host with another secret" 3 "the target knows another secret" \
 	weftctl export /dev/auth2 --address 10.9.0.1 --host "$host_nqn" --dhchap-secret-file /tmp/other
+refused "or with another hash" 3 "with hmac(sha256), in all of its subsystems: name that one, --dhchap-hash" \
+	weftctl export /dev/auth2 --address 10.9.0.1 --host "$host_nqn" "${both[@]}" --dhchap-hash sha512
+refused "or with another group" 3 "with ffdhe2048, in all of its subsystems: name that one, --dhchap-dhgroup" \
+	weftctl export /dev/auth2 --address 10.9.0.1 --host "$host_nqn" "${both[@]}" --dhchap-dhgroup ffdhe4096
 is "and nothing of that is left" "$(weftctl exports | grep -c auth2)" 0
 
 # --- One way, both ways
@@ -47,6 +51,13 @@ ok "the host has authenticated" auth_is "sha256 ffdhe2048 host"
 is "all queues are connected" "$(cat $sysfs/queue_count)" $(($(nproc) + 1))
 ok "read" reads
 ok "disconnected" weftctl disconnect --all
+# add_key(2) to the user's keyring, and KEYCTL_INVALIDATE.
+key=$(python3 -c 'import ctypes; secret = open("/tmp/host", "rb").read()
+print(ctypes.CDLL(None).syscall(248, b"user", b"weft-host", secret, len(secret), -4))')
+ok "with the secret as a key of the keyring" connects --dhchap-secret-file keyring:weft-host
+python3 -c "import ctypes; ctypes.CDLL(None).syscall(250, 21, $key)"
+ok "disconnected" weftctl disconnect --all
+refused "without that key" 4 "is not in the keyring of this user" connects --dhchap-secret-file keyring:weft-host
 ok "with the controller's, too" connects "${both[@]}"
 ok "both have authenticated" auth_is "sha256 ffdhe2048 mutual"
 ok "fio's verification ends well" verify /dev/weft-rdma0n1 size=1m
