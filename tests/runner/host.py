@@ -158,7 +158,7 @@ def style(_job):
     results = [
         checked("clang-format", cpp, "--dry-run", "-Werror", extra=[".clang-format"]),
         checked("shellcheck", shells, "-e", "SC1090,SC1091,SC2016,SC2015,SC2017"),
-        checked("codespell", text, "-L", "inout,fo,hist,inflight")]
+        checked("codespell", text, "-L", "inout,fo,hist,inflight,padd")]
     without = [n for n in tracked("kmod/*", "uapi/*", "cpp-tools/*", "userspace/*", "tests/*", "fio-jobs/*", "packaging/*",
                                   "Makefile", "Kbuild")
                if "SPDX-License-Identifier" not in (ROOT / n).read_text(errors="replace")[:300]
