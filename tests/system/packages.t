@@ -55,7 +55,7 @@ completes() {
 }
 completion() {
 	completes "examine explain export exports" weftctl ex &&
-		completes "list add remove iopolicy" weftctl path '' &&
+		completes "list add remove iopolicy follow" weftctl path '' &&
 		completes "round-robin numa" weftctl path iopolicy data '' &&
 		completes "--dry-run" weftctl path remove --d
 }
