@@ -54,7 +54,7 @@ completes() {
 		[ "${COMPREPLY[*]}" = "$wanted" ]' - "$@"
 }
 completion() {
-	completes "examine explain export exports" weftctl ex &&
+	completes "examine export exports explain" weftctl ex &&
 		completes "list add remove iopolicy follow" weftctl path '' &&
 		completes "round-robin numa" weftctl path iopolicy data '' &&
 		completes "--dry-run" weftctl path remove --d
