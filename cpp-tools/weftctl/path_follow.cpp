@@ -37,36 +37,18 @@ bool is_news(const uevent& event)
     return is("NVME_AEN", "0x70f002") || is("NVME_EVENT", "connected") || is("NVME_EVENT", "rediscover");
 }
 
-/// A member's namespace, wherever it is reached.
-struct place {
-    std::string transport, subnqn;
-    std::uint32_t nsid;
-    auto operator<=>(const place&) const = default;
-};
-
-std::set<place> places_of(const volume_status& volume, const std::vector<connection>& links)
+/// Where the paths by weft's own initiator lead to.
+std::vector<member_uri> places_of(const volume_status& volume)
 {
-    std::set<place> all;
+    std::vector<member_uri> all;
+    const auto links = connections();
     for (const auto& member : volume.members)
         for (const auto& path : member.paths)
             for (const auto& link : links)
                 if (link.controller == path.controller)
                     if (const auto nsid = disk_nsid(path.disk))
-                        all.insert({link.at.transport, link.subnqn, *nsid});
+                        all.push_back({link.at, link.subnqn, *nsid});
     return all;
-}
-
-bool is_path(const volume_status& volume, const std::vector<connection>& links, const member_uri& uri)
-{
-    const auto text = uri.text();
-    const auto leads_there = [&](const path_status& path) {
-        return disk_nsid(path.disk) == uri.nsid && std::ranges::any_of(links, [&](const connection& link) {
-                   return link.controller == path.controller && is_reached_by(link, text);
-               });
-    };
-    return std::ranges::any_of(volume.members, [&](const member_status& member) {
-        return std::ranges::any_of(member.paths, leads_there);
-    });
 }
 
 class follower
@@ -77,14 +59,17 @@ public:
     /// Looks at each service once. Returns false if the volume is gone.
     [[nodiscard]] result<bool> look();
     /// Did all of the last look succeed?
-    [[nodiscard]] bool is_whole() const { return whole_; }
+    [[nodiscard]] bool is_whole() const
+    {
+        return std::ranges::all_of(services_, [](const service& one) { return one.told.empty(); });
+    }
 
 private:
     struct service {
         nvme_address at;
         std::optional<discovery_service> link;
         std::set<std::string> known; ///< URIs that it announces and that were paths since it does
-        std::string told;            ///< the last failure
+        std::string told;            ///< why the last look failed; empty if it did not
     };
     [[nodiscard]] result<void> look_at(service& one, netlink& kernel, const volume_status& volume);
     [[nodiscard]] result<void> add(service& one, netlink& kernel, const volume_status& volume,
@@ -93,7 +78,6 @@ private:
     const follow_options& options_;
     renderer& out_;
     std::vector<service> services_;
-    bool whole_ = true;
 };
 
 result<void> follower::begin()
@@ -132,23 +116,25 @@ result<void> follower::look_at(service& one, netlink& kernel, const volume_statu
     const auto offers = one.link->ask(left_out);
     if (!offers)
         return std::unexpected(offers.error());
-    const auto links = connections();
-    const auto places = places_of(volume, links);
+    const auto places = places_of(volume);
     if (places.empty())
         return fail(
             exit_code::usage,
             "volume {} has no path by weft's own initiator, so nothing that a target announces can be one",
             volume.name);
-    std::set<std::string> announced;
+    std::set<std::string> paths, announced;
+    for (const auto& place : places)
+        paths.insert(place.text());
     result<void> done;
     for (const auto& offer : *offers)
         for (const auto& place : places) {
-            if (offer.discovery || offer.subnqn != place.subnqn || offer.at.transport != place.transport)
+            if (offer.discovery || offer.subnqn != place.subnqn || offer.at.transport != place.at.transport)
                 continue;
-            const member_uri offered{offer.at, place.subnqn, place.nsid};
-            const auto uri = offered.text();
-            announced.insert(uri);
-            if (is_path(volume, links, offered))
+            const auto uri = member_uri{offer.at, place.subnqn, place.nsid}.text();
+            // A member has several places.
+            if (!announced.insert(uri).second)
+                continue;
+            if (paths.contains(uri))
                 one.known.insert(uri);
             else if (!one.known.contains(uri))
                 if (auto added = add(one, kernel, volume, uri); !added)
@@ -160,11 +146,10 @@ result<void> follower::look_at(service& one, netlink& kernel, const volume_statu
 
 result<bool> follower::look()
 {
-    whole_ = true;
+    auto kernel = netlink::open();
+    if (!kernel)
+        return std::unexpected(kernel.error());
     for (auto& one : services_) {
-        auto kernel = netlink::open();
-        if (!kernel)
-            return std::unexpected(kernel.error());
         const auto volume = kernel->volume(options_.volume);
         if (!volume && volume.error().code == exit_code::missing)
             return false;
@@ -175,7 +160,6 @@ result<bool> follower::look()
         if (!done && problem != one.told)
             out_.failure(done.error());
         one.told = problem;
-        whole_ = whole_ && done;
     }
     return true;
 }

@@ -14,6 +14,7 @@ namespace weft
 struct follow_options {
     std::string volume;
     std::vector<std::string> services; ///< URIs of discovery services
+    bool saved = false;                ///< the services, and the options of connections, of the volume's file
     bool once = false;                 ///< look once, and end
     connect_options connecting;        ///< of the paths, and of the connections to the services
 };

@@ -90,12 +90,12 @@ result<void> add_named(netlink& kernel, const volume_status& volume, const path_
     return add_paths(kernel, volume, options.paths, options.connecting, options.dry_run, actions);
 }
 
-result<exit_code> run_follow(follow_options& options, bool saved, renderer& out)
+result<exit_code> run_follow(follow_options& options, renderer& out)
 {
-    if (saved != options.services.empty())
+    if (options.saved != options.services.empty())
         return fail(exit_code::usage, "what does volume {} follow? Name discovery services, or use --saved",
                     options.volume);
-    if (saved) {
+    if (options.saved) {
         auto file = load_volume_file(options.volume);
         if (!file)
             return std::unexpected(file.error());
@@ -158,12 +158,11 @@ verb add_path(CLI::App& app)
         ->required()
         ->check(CLI::IsMember({"round-robin", "numa"}));
     auto following = std::make_shared<follow_options>();
-    auto follow_saved = std::make_shared<bool>(false);
     auto* follow = command->add_subcommand("follow", "add the paths that targets announce, as they appear");
     follow->add_option("VOLUME", following->volume, "name of an assembled volume")->required();
     follow->add_option("SERVICE", following->services,
                        "rdma://ADDRESS[:PORT] of a discovery service; each port of a target has one");
-    follow->add_flag("--saved", *follow_saved,
+    follow->add_flag("--saved", following->saved,
                      "the services, and the options of connections, that /etc/weft/volumes/VOLUME.toml has");
     follow->add_flag("--once", following->once, "add those that are announced now, and end");
     add_connect_options(*follow, following->connecting);
@@ -183,10 +182,12 @@ A target can report by ANA how well it reaches a namespace by a path. I/O takes 
 the member has no optimized one. A path whose state is inaccessible or change is not used until that is over;
 when a change takes longer than the target's ANATT, weft ends the association. Persistent loss removes the disk.
 
-'follow' is for members by rdma:// and weft's own initiator. It keeps a connection of the stock host to each discovery service,
-which tells when what it offers changes, and adds each address at which it offers the subsystem of a member. A service that cannot be reached is tried again. It ends at a signal,
-or when the volume is stopped. A path that you remove stays away until its target stops to announce it. weft-follow@NAME.service
-does this with --saved; the file of the volume then has a line such as follow = [ "rdma://10.0.0.1:4420" ].
+'follow' is for members by rdma:// and weft's own initiator. It keeps a connection of the stock host to each discovery
+service, and adds each address at which a service announces the subsystem of a member. A service reports each change
+by an event. A service that cannot be reached is tried again. 'follow' ends at a signal, or when the volume is
+stopped. A path that you remove stays away until its target stops and starts to announce it.
+weft-follow@NAME.service does this with --saved; the file of the volume then has a line such as
+follow = [ "rdma://10.0.0.1:4420" ].
 
 Examples:
   weftctl path list data
@@ -194,9 +195,9 @@ Examples:
   weftctl path iopolicy data numa
   weftctl path follow data rdma://10.0.0.1 rdma://10.1.0.1 --once
   weftctl path remove data rdma://10.1.0.1/nqn.2014-08.org.example:a)");
-    return {command, [options, following, follow_saved, follow, add, iopolicy, list](renderer& out) {
+    return {command, [options, following, follow, add, iopolicy, list](renderer& out) {
                 if (follow->parsed())
-                    return run_follow(*following, *follow_saved, out);
+                    return run_follow(*following, out);
                 return run_path(*options,
                                 list->parsed()       ? nullptr
                                 : iopolicy->parsed() ? set_iopolicy
