@@ -28,6 +28,13 @@ constexpr std::size_t check_size = 4;
 /// A secret has one line of at most 107 characters.
 constexpr std::size_t text_most = 256;
 
+result<void> check_owner(const std::string& name, uid_t owner)
+{
+    if (owner == 0 || owner == ::geteuid())
+        return {};
+    return fail(exit_code::permission, "the secret {} belongs to user {}, who may change it", name, owner);
+}
+
 /// Bits of a key's permissions (keyctl_setperm(3)).
 constexpr unsigned int others_may_read = 0x0202;
 
@@ -48,7 +55,7 @@ long find_key(const std::string& description)
                : ::syscall(SYS_request_key, "user", description.c_str(), nullptr, KEY_SPEC_PROCESS_KEYRING);
 }
 
-result<dhchap_secret> read_key(const std::string& name)
+result<std::string> text_of_key(const std::string& name)
 {
     const auto description = name.substr(keyring_prefix.size());
     const auto key = find_key(description);
@@ -65,9 +72,8 @@ result<dhchap_secret> read_key(const std::string& name)
     unsigned int owner = 0, permissions = 0;
     if (std::sscanf(about.data(), "user;%u;%*u;%x;", &owner, &permissions) != 2)
         return fail(exit_code::failure, "the secret {} cannot be read: the kernel describes no key", name);
-    if (owner != 0 && owner != ::geteuid())
-        return fail(exit_code::permission, "the secret {} belongs to user {}, who may change it", name,
-                    owner);
+    if (auto good = check_owner(name, owner); !good)
+        return std::unexpected(good.error());
     if (permissions & others_may_read)
         return fail(
             exit_code::permission,
@@ -80,8 +86,31 @@ result<dhchap_secret> read_key(const std::string& name)
         return fail(exit_code_of(errno), "the secret {} cannot be read: {}", name, std::strerror(errno));
     // It says how long the key is, which may be longer than what it has read.
     text.resize(std::min(static_cast<std::size_t>(size), text.size()));
-    text.erase(text.find_last_not_of(" \t\r\n") + 1);
-    return parse_dhchap_secret(text, name);
+    return text;
+}
+
+result<std::string> text_of_file(const std::string& path)
+{
+    const OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+    struct stat st {
+    };
+    if (!fd || ::fstat(fd.get(), &st))
+        return fail(exit_code_of(errno), "the secret {} cannot be read: {}", path, std::strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return fail(exit_code::usage, "the secret {} is not a file", path);
+    if (auto good = check_owner(path, st.st_uid); !good)
+        return std::unexpected(good.error());
+    if (st.st_mode & (S_IRWXG | S_IRWXO))
+        return fail(
+            exit_code::permission,
+            "others than its owner may read the secret {}: 'chmod 600 {}', and make a new one if they have",
+            path, path);
+    std::string text(text_most, '\0');
+    const auto size = ::read(fd.get(), text.data(), text.size());
+    if (size < 0)
+        return fail(exit_code_of(errno), "the secret {} cannot be read: {}", path, std::strerror(errno));
+    text.resize(static_cast<std::size_t>(size));
+    return text;
 }
 
 /// Bytes of base64 (RFC 4648, 4) with its padding; unset for anything else.
@@ -175,30 +204,11 @@ result<dhchap_secret> parse_dhchap_secret(std::string_view text, const std::stri
 
 result<dhchap_secret> read_dhchap_secret(const std::string& path)
 {
-    if (path.starts_with(keyring_prefix))
-        return read_key(path);
-    const OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-    struct stat st {
-    };
-    if (!fd || ::fstat(fd.get(), &st))
-        return fail(exit_code_of(errno), "the secret {} cannot be read: {}", path, std::strerror(errno));
-    if (!S_ISREG(st.st_mode))
-        return fail(exit_code::usage, "the secret {} is not a file", path);
-    if (st.st_uid != 0 && st.st_uid != ::geteuid())
-        return fail(exit_code::permission, "the secret {} belongs to user {}, who may change it", path,
-                    st.st_uid);
-    if (st.st_mode & (S_IRWXG | S_IRWXO))
-        return fail(
-            exit_code::permission,
-            "others than its owner may read the secret {}: 'chmod 600 {}', and make a new one if they have",
-            path, path);
-    std::string text(text_most, '\0');
-    const auto size = ::read(fd.get(), text.data(), text.size());
-    if (size < 0)
-        return fail(exit_code_of(errno), "the secret {} cannot be read: {}", path, std::strerror(errno));
-    text.resize(static_cast<std::size_t>(size));
-    text.erase(text.find_last_not_of(" \t\r\n") + 1);
-    return parse_dhchap_secret(text, path);
+    auto text = path.starts_with(keyring_prefix) ? text_of_key(path) : text_of_file(path);
+    if (!text)
+        return std::unexpected(text.error());
+    text->erase(text->find_last_not_of(" \t\r\n") + 1);
+    return parse_dhchap_secret(*text, path);
 }
 
 result<dhchap_secrets> read_dhchap_secrets(const std::string& host, const std::string& ctrl)
