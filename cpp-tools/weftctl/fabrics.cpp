@@ -67,8 +67,8 @@ public:
         case EADDRNOTAVAIL:
             return "there is no route to that address from this host (for rdma: no RDMA device reaches it)";
         case ENVME_CONNECT_WRITE:
-            return "nobody listens at that address, or the target rejects this host; the kernel's log says "
-                   "more";
+            return "no target listens at that address, or it rejects this host: 'dmesg' has the kernel's "
+                   "reason";
         default:
             break;
         }

@@ -49,7 +49,7 @@ void weft_mem_kick(struct weft_mem_file *mf)
 }
 
 /**
- * weft_mem_drop_held() - end commands that QoS holds and nobody waits for any more
+ * weft_mem_drop_held() - end held commands whose process exits
  * @mf: their file
  *
  * Context: process context; takes the node's lock.

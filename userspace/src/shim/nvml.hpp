@@ -11,7 +11,6 @@ namespace weft::shim
 using NvmlResult = int; // nvmlReturn_t
 using NvmlDevice = void*;
 
-constexpr NvmlResult nvml_success = 0;
 constexpr unsigned nvml_name_size = 96; // NVML_DEVICE_NAME_V2_BUFFER_SIZE
 constexpr unsigned nvml_uuid_size = 96; // NVML_DEVICE_UUID_V2_BUFFER_SIZE
 
@@ -31,7 +30,7 @@ struct Nvml {
     NvmlResult (*utilization)(NvmlDevice, NvmlUtilization*);
 };
 
-/// The NVML of this process, initialised; nullptr if there is none, or no driver that answers it.
+/// The NVML of this process, initialised; nullptr if this host has no libnvidia-ml.so.1 or no driver for it.
 [[nodiscard]] const Nvml* nvml() noexcept;
 
 } // namespace weft::shim
