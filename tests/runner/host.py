@@ -141,8 +141,8 @@ def netlink(_job):
 
 def prometheus(_job):
     """Metrics, alerts and dashboard, with Prometheus's own tool."""
-    folder = process.run([ROOT / "tests/lab/lab", "make", "prometheus"]).stdout.strip()
-    return [command("tests/lint-prometheus", ["tests/lint-prometheus", f"{folder}/promtool"])]
+    folder = process.run([ROOT / "tests/lab/lab", "make", "software:prometheus"]).stdout.strip()
+    return [command("tests/lint-prometheus", ["tests/lint-prometheus", f"{folder}/root/usr/bin/promtool"])]
 
 
 def style(_job):

@@ -188,8 +188,8 @@ class Plan:
         self.add("headers", host.headers)
         self.add("kernel style", host.kernel_style, needs=self.need_source())
         self.add("netlink", host.netlink, needs=self.need_source())
-        self._parts({"rootfs:trixie": (), "prometheus": ("rootfs:trixie",)})
-        self.add("metrics and alerts", host.prometheus, needs=("prometheus",))
+        self._parts({"rootfs:trixie": (), "software:prometheus": ("rootfs:trixie",)})
+        self.add("metrics and alerts", host.prometheus, needs=("software:prometheus",))
 
     def whole(self, everything, some=(1, 1)):
         """All jobs, or the K-th of N parts: the host's jobs are in the first part, the cases are dealt out by their names."""

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # weft-exporter: metrics by HTTP for Prometheus, which reads them here, and the page's data.
 # lab-kernel: uml
-# lab-needs: prometheus
+# lab-needs: software:prometheus
 . "${0%/*}/lib.sh"
 
 cat >/tmp/ask.py <<'P'
@@ -95,7 +95,7 @@ refused "no such address" 2 "'nowhere.invalid:1' is not an address of this host"
 	weft-exporter --listen nowhere.invalid:1
 
 # --- Prometheus
-prometheus=$(find /lab/cache -maxdepth 2 -path '*/prometheus-*/prometheus' | head -n 1)
+prometheus=$(software prometheus)/usr/bin/prometheus
 cat >/tmp/prometheus.yml <<P
 global: {scrape_interval: 1s, evaluation_interval: 1s}
 rule_files: [/usr/share/weft/prometheus/weft-alerts.yml]

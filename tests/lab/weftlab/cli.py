@@ -68,7 +68,7 @@ def _parser():
     verbs.add_parser("prepare", help="make what a kernel's guests need, and boot nothing").add_argument(
         "kernels", nargs="+", choices=names.KERNELS)
     verbs.add_parser("make", help="make one part of that, and what it needs itself: rootfs:RELEASE, fio:RELEASE, tools:RELEASE, "
-                     "qemu, kernel-source, kernel-tools, prometheus, kernel:KERNEL, modules:KERNEL, modules-coverage:KERNEL"
+                     "qemu, kernel-source, kernel-tools, software:NAME, kernel:KERNEL, modules:KERNEL, modules-coverage:KERNEL"
                      ).add_argument("part")
     verbs.add_parser("kernel-tools", help="print a folder with the newest kernel's checkpatch and netlink generator")
     verbs.add_parser("topologies", help="what topologies there are")
@@ -114,7 +114,7 @@ def make(part):
     makers = {"rootfs": image.rootfs, "fio": payload.fio, "tools": payload.tools, "kernel": kernel.build,
               "modules": payload.modules, "modules-coverage": lambda name: payload.modules(name, coverage=True),
               "kernel-source": lambda _: kernel.source(), "kernel-tools": lambda _: kernel.tools(),
-              "qemu": lambda _: image.emulator(), "prometheus": lambda _: image.prometheus()}
+              "qemu": lambda _: image.emulator(), "software": image.software}
     if kind not in makers:
         raise LabError(f"the lab makes no {part}; it makes {', '.join(makers)}")
     return makers[kind](name)

@@ -135,22 +135,36 @@ def fetch(base, work, script, files):
         shutil.rmtree(work / folder)
 
 
-def prometheus():
-    """A folder with Debian 13's prometheus, and promtool, which checks metrics and alerts."""
+# Programs that few tests need, and their packages in Debian 13.
+SOFTWARE = {
+    "podman": "podman crun",
+    "prometheus": "prometheus promtool",
+    "slurm": "slurmctld slurmd slurm-client munge",
+}
+
+
+def software(name):
+    """A folder with the files of some of Debian 13's packages, and of those that they need beyond the root filesystem, below
+    root/. They are unpacked, not installed."""
+    if name not in SOFTWARE:
+        raise LabError(f"the lab knows no software called {name}; it knows {', '.join(SOFTWARE)}")
     base = rootfs("trixie")
-    script = """
-        cd /tmp
-        apt-get download prometheus promtool || { apt-get update -q && apt-get download prometheus promtool; }
-        for one in prometheus promtool; do
-            dpkg-deb --fsys-tarfile ${one}_*.deb | tar -xf - ./usr/bin/$one
+    script = f"""
+        mkdir -p /tmp/debs/partial /tmp/tree
+        get() {{
+            apt-get install -y -q --no-install-recommends --download-only -o Dir::Cache::archives=/tmp/debs {SOFTWARE[name]}
+        }}
+        get || {{ apt-get update -q && get; }}
+        for deb in /tmp/debs/*.deb; do
+            dpkg-deb --fsys-tarfile $deb | tar -C /tmp/tree -xf - --exclude=./usr/share/doc --exclude=./usr/share/man
         done
     """
 
     def make(work):
-        cache.say("fetching prometheus")
-        fetch(base, work, script, {f"tmp/usr/bin/{name}": name for name in ("prometheus", "promtool")})
+        cache.say(f"fetching {SOFTWARE[name].replace(' ', ', ')}")
+        fetch(base, work, script, {"tmp/tree": "root"})
 
-    return cache.get(f"prometheus-{cache.key('prometheus 1', script)}", make)
+    return cache.get(f"{name}-{cache.key('software 1', base.name, script)}", make)
 
 
 def kernels(base):
