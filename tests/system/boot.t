@@ -5,6 +5,7 @@
 # that was synced.
 # lab-own: --hosts 3 --systemd --memory 1536M --peer-topology nvme
 # lab-kernel: none
+# lab-not: lab
 . "${0%/*}/lib.sh"
 
 # Three cuts each.

@@ -151,7 +151,8 @@ wait $creator
 is "interrupt: by the signal" $? 143
 is "interrupt: what it had connected is disconnected" "$(weftctl connect)" "nothing is connected"
 kill -CONT "$target"
-nothing() { ! ls /sys/class/weft-rdma/* >/dev/null 2>&1; }
+# Its controller is not in sysfs any more a moment before it is gone.
+nothing() { ! ls /sys/class/weft-rdma/* >/dev/null 2>&1 && [ "$(cat /sys/module/weft_rdma/refcnt)" = 0 ]; }
 ok "interrupt: nor is what the kernel connects later" until_true 30 nothing
 gone
 nvmet_unserve "$nqn:good" 4499
