@@ -3,13 +3,13 @@
 
 #include "failure.hpp"
 #include "faults.hpp"
+#include "shim/uring.hpp"
 
 #include "uapi/weft_mem.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <fstream>
 #include <mutex>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -669,21 +669,6 @@ Engine::~Engine()
         impl_->drain();
 }
 
-namespace
-{
-
-/// Why io_uring is not permitted, and what to do.
-std::string why_not_permitted()
-{
-    std::string disabled;
-    if (std::ifstream("/proc/sys/kernel/io_uring_disabled") >> disabled && disabled != "0")
-        return "the sysctl kernel.io_uring_disabled is " + disabled + "; set it to 0";
-    return "a seccomp filter, such as that of a container, refuses it; allow io_uring_setup, io_uring_enter "
-           "and io_uring_register";
-}
-
-} // namespace
-
 Result<Engine> Engine::create(const EngineOptions& options)
 {
     if (!options.entries || options.entries > 32768)
@@ -693,9 +678,12 @@ Result<Engine> Engine::create(const EngineOptions& options)
         return failure(EINVAL, "a staging slot of " + std::to_string(options.staging_bytes) +
                                    " bytes is not a multiple of 4096");
     auto impl = std::make_shared<Impl>(options);
-    if (const int result = impl->start(); result < 0)
+    const int result = impl->start();
+    if (result < 0) {
+        const auto why = why_io_uring_fails(-result);
         return failure(-result, std::string("io_uring cannot be set up: ") + std::strerror(-result) +
-                                    (result == -EPERM ? ": " + why_not_permitted() : ""));
+                                    (why.empty() ? "" : ": " + why));
+    }
     return Engine(std::move(impl));
 }
 

@@ -4,7 +4,9 @@
 #include "host.hpp"
 #include "size.hpp"
 #include "sysfile.hpp"
+#include <shim/uring.hpp>
 
+#include <cstring>
 #include <sys/resource.h>
 #include <sys/timex.h>
 
@@ -37,14 +39,16 @@ void diagnose_memlock(diagnoses& found)
 void diagnose_io_uring(diagnoses& found)
 {
     const auto disabled = read_text("/proc/sys/kernel/io_uring_disabled").value_or("0");
-    if (disabled == "0")
-        found.push_back({severity::good, "io_uring", "io_uring is allowed", "", ""});
+    if (const int refusal = try_io_uring())
+        found.push_back({severity::problem, "io_uring",
+                         fmt::format("io_uring cannot be used here: {}", std::strerror(refusal)),
+                         "fio jobs and programs that use libweft fail", why_io_uring_fails(refusal)});
+    else if (disabled == "1")
+        found.push_back(
+            {severity::warning, "io_uring", "io_uring is for the group in kernel.io_uring_group only",
+             "fio jobs and programs of other users fail with EPERM", "sysctl kernel.io_uring_disabled=0"});
     else
-        found.push_back({disabled == "2" ? severity::problem : severity::warning, "io_uring",
-                         disabled == "2" ? "io_uring is disabled"
-                                         : "io_uring is for the group in kernel.io_uring_group only",
-                         "fio jobs and programs that use io_uring fail with EPERM",
-                         "sysctl kernel.io_uring_disabled=0"});
+        found.push_back({severity::good, "io_uring", "io_uring is allowed", "", ""});
 }
 
 void diagnose_names(diagnoses& found)
