@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "to_json.hpp"
 
+#include <sys/stat.h>
+
 namespace weft
 {
 
@@ -184,17 +186,36 @@ json to_json(const event_report& event)
     return line;
 }
 
+namespace
+{
+
+/// The container gets a node with the owner and permissions that it has on the host. Without them, runtimes
+/// make one that every user of the container can open.
+json with_owner(json node)
+{
+    struct stat at {
+    };
+    if (!::stat(node["path"].get<std::string>().c_str(), &at)) {
+        node["fileMode"] = at.st_mode & 0777;
+        node["uid"] = at.st_uid;
+        node["gid"] = at.st_gid;
+    }
+    return node;
+}
+
+} // namespace
+
 json cdi_specification(const std::vector<volume_status>& volumes)
 {
     json devices = json::array();
     for (const auto& volume : volumes) {
         json nodes = json::array();
-        nodes.push_back({{"path", "/dev/weft/" + volume.name},
-                         {"type", "b"},
-                         {"permissions", volume.read_only ? "r" : "rw"}});
+        nodes.push_back(with_owner({{"path", "/dev/weft/" + volume.name},
+                                    {"type", "b"},
+                                    {"permissions", volume.read_only ? "r" : "rw"}}));
         // What commands may do there depends on how the block device was opened.
-        nodes.push_back(
-            {{"path", "/dev/weft/" + volume.name + ".mem"}, {"type", "c"}, {"permissions", "rw"}});
+        nodes.push_back(with_owner(
+            {{"path", "/dev/weft/" + volume.name + ".mem"}, {"type", "c"}, {"permissions", "rw"}}));
         devices.push_back({{"name", volume.name}, {"containerEdits", {{"deviceNodes", std::move(nodes)}}}});
     }
     // The oldest version that has all of this: runtimes refuse those that are newer than they are.

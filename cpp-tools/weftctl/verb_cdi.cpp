@@ -79,8 +79,8 @@ of them only if their configuration says so. Each volume is a device of the kind
 /dev/weft/NAME, and /dev/weft/NAME.mem for registered memory. From a volume that is assembled read-only it may only read.
 
 The device numbers are those of the moment when a container starts: the specification stays right when a volume is stopped
-and assembled again. The user in the container needs access to the nodes, which belong to root and the group disk
-(--group-add with the group's number on this host). The seccomp profile has to allow io_uring (io_uring_setup, io_uring_enter, io_uring_register), which
+and assembled again. Owner and permissions of the nodes in the container are those that they have on this host when the
+specification is written: the user in the container needs the group disk (--group-add with the group's number on this host). The seccomp profile has to allow io_uring (io_uring_setup, io_uring_enter, io_uring_register), which
 most runtimes' own profiles refuse, and the limit of locked memory (--ulimit memlock) has to fit the registered memory.
 
 Examples:
