@@ -29,8 +29,8 @@ modules: ## build the kernel modules for KVER (default: the running kernel)
 	$(MAKE) -C /lib/modules/$(KVER)/build M=$(CURDIR) modules
 
 .PHONY: tools
-tools: ## build the tools into BUILD
-	cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) >/dev/null
+tools: ## build the tools into BUILD (CSI=1: and weft-csi)
+	cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DWEFT_CSI=$(if $(filter 1,$(CSI)),ON,OFF) >/dev/null
 	cmake --build $(BUILD) --parallel $(shell nproc)
 
 .PHONY: install-tools

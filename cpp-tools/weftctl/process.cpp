@@ -78,8 +78,17 @@ process_result run_process(const std::vector<std::string>& arguments, const std:
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, writing.get(), STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, writing.get(), STDERR_FILENO);
+    // A thread of a service may have signals blocked that end the child.
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    sigset_t none;
+    sigemptyset(&none);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
     pid_t child = 0;
-    const int problem = ::posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environment.data());
+    const int problem =
+        ::posix_spawnp(&child, argv[0], &actions, &attributes, argv.data(), environment.data());
+    posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     if (problem)
         return done;

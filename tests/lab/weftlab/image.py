@@ -19,6 +19,7 @@ fio nvme-cli rdma-core ibverbs-utils xfsprogs e2fsprogs mdadm dmsetup python3 st
 build-essential cmake pkg-config sparse uuid-dev libcli11-dev nlohmann-json3-dev libmnl-dev libblkid-dev libfmt-dev
 libexpected-dev libisal-dev liburing-dev libnvme-dev librdmacm-dev libibverbs-dev
 libarchive-dev libkmod-dev libmicrohttpd-dev libmount-dev libsmartcols-dev libtomlplusplus-dev
+libgrpc++-dev libprotobuf-dev protobuf-compiler-grpc
 flex bison bc libelf-dev libssl-dev xz-utils zstd rsync fdisk psmisc iputils-ping systemd-sysv dbus
 openssl jq man-db bash-completion ethtool xxd
 debhelper dh-dkms mokutil gnuplot-nox sysstat

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "mounts.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <libmount/libmount.h>
+#include <memory>
+#include <sys/mount.h>
+
+namespace weft
+{
+
+namespace
+{
+
+using context = std::unique_ptr<libmnt_context, void (*)(libmnt_context*)>;
+
+/// mount(2) by libmount, which knows the options of filesystems from its own, and says what was wrong.
+result<void> mount_by(context with, const std::string& path)
+{
+    if (!with || mnt_context_set_target(with.get(), path.c_str()))
+        return fail(exit_code::failure, "there is no memory for a mount at {}", path);
+    const int done = mnt_context_mount(with.get());
+    char why[512] = "";
+    // Also helpers, such as mount.xfs, may fail.
+    if (!mnt_context_get_excode(with.get(), done, why, sizeof(why)))
+        return {};
+    return fail(exit_code::failure, "nothing can be mounted at {}: {}", path,
+                *why ? why : "mount(2) fails; the kernel's log (dmesg) may say why");
+}
+
+} // namespace
+
+result<std::optional<mount_point>> mounted_at(const std::string& path)
+{
+    const std::unique_ptr<libmnt_table, void (*)(libmnt_table*)> mounts(
+        mnt_new_table_from_file("/proc/self/mountinfo"), mnt_unref_table);
+    if (!mounts)
+        return fail(exit_code::failure, "/proc/self/mountinfo cannot be read: {}", std::strerror(errno));
+    // As the kernel names it, without symbolic links. The last one is on top.
+    std::error_code problem;
+    const auto target = std::filesystem::weakly_canonical(path, problem);
+    if (problem)
+        return fail(exit_code::failure, "{} cannot be found: {}", path, problem.message());
+    auto* found = mnt_table_find_target(mounts.get(), target.c_str(), MNT_ITER_BACKWARD);
+    if (!found)
+        return std::nullopt;
+    unsigned long flags = 0;
+    if (const char* options = mnt_fs_get_vfs_options(found))
+        mnt_optstr_get_flags(options, &flags, mnt_get_builtin_optmap(MNT_LINUX_MAP));
+    return mount_point{mnt_fs_get_devno(found), (flags & MS_RDONLY) != 0};
+}
+
+result<void> mount_filesystem(const std::string& device, const std::string& path, const std::string& type,
+                              const std::string& options)
+{
+    context with(mnt_new_context(), mnt_free_context);
+    if (!with || mnt_context_set_source(with.get(), device.c_str()) ||
+        mnt_context_set_fstype(with.get(), type.c_str()) ||
+        mnt_context_set_options(with.get(), options.c_str()))
+        return fail(exit_code::usage, "the mount options '{}' are not understood", options);
+    return mount_by(std::move(with), path);
+}
+
+result<void> mount_bind(const std::string& from, const std::string& path, bool read_only)
+{
+    context with(mnt_new_context(), mnt_free_context);
+    if (!with || mnt_context_set_source(with.get(), from.c_str()) ||
+        mnt_context_set_options(with.get(), read_only ? "bind,ro" : "bind"))
+        return fail(exit_code::failure, "there is no memory for a mount at {}", path);
+    return mount_by(std::move(with), path);
+}
+
+result<void> unmount_all(const std::string& path)
+{
+    for (;;) {
+        const auto top = mounted_at(path);
+        if (!top)
+            return std::unexpected(top.error());
+        if (!*top)
+            return {};
+        if (::umount2(path.c_str(), UMOUNT_NOFOLLOW))
+            return fail(exit_code_of(errno), "{} cannot be unmounted: {}", path,
+                        errno == EBUSY ? "a process uses it" : std::strerror(errno));
+    }
+}
+
+} // namespace weft

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "options.hpp"
+
+namespace weft
+{
+
+void add_options(CLI::App& app, csi_options& options)
+{
+    app.name("weft-csi");
+    app.description(csi_description);
+    app.set_version_flag("--version", std::string("weft-csi ") + WEFT_VERSION);
+    app.add_option("--kubelet", options.kubelet,
+                   "folder of Kubernetes' kubelet; default /var/lib/kubelet. The sockets are "
+                   "plugins/weft.csi/csi.sock and "
+                   "plugins_registry/weft.csi-reg.sock below it, and root alone reaches them")
+        ->type_name("FOLDER");
+    app.add_option("--endpoint", options.endpoint,
+                   "one socket instead, for an orchestrator other than Kubernetes")
+        ->type_name("unix:///PATH");
+    app.add_option("--node-id", options.node_id,
+                   "name of this node for the orchestrator; default the host's name")
+        ->type_name("NAME");
+    app.footer(
+        R"(An orchestrator such as Kubernetes calls it when a container that uses a volume starts or ends on this node. Volumes
+exist before: 'weftctl create' makes them, and the administrator declares a persistent volume for each. There is no
+Controller service, so an orchestrator does not make or delete volumes.
+
+The driver's name is weft.csi. A persistent volume has these fields:
+
+  volumeHandle      the name of the weft volume
+  accessModes       ReadWriteOnce: this node assembles the volume to write, and another node is refused.
+                    ReadOnlyMany: each node assembles it read-only. Others are refused.
+  volumeMode        Filesystem: the filesystem that is there is mounted. None is made.
+                    Block: the container gets the device.
+  fsType            may be absent; a volume with another filesystem is refused
+  mountOptions      options of mount(8)
+  volumeAttributes  members: URIs and devices with a space between them, as for 'weftctl assemble'. Without it, the
+                    volume is assembled from its file (weftctl-save(8)), which each node has.
+
+When the last container on the node has ended, the volume is stopped, unless it was assembled before the first one began.
+The health of a volume is in its statistics: a lost member or path, or a host that may not write.
+
+It needs root. weft-csi.service runs it on a node, and not in a pod: it uses the modules and tools of the node. The kubelet
+finds it by itself. Once for a cluster, 'kubectl apply -f /usr/share/weft/csi/weft-csi.yaml' declares the driver; example.yaml
+beside it has a persistent volume and a pod. Put options into /etc/default/weft-csi:
+
+  ARGS="--node-id node17"
+
+Examples:
+  systemctl enable --now weft-csi
+  weft-csi --node-id node17
+  weft-csi --endpoint unix:///run/weft-csi.sock)");
+}
+
+} // namespace weft

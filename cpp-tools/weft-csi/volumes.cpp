@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "volumes.hpp"
+
+#include "mounts.hpp"
+
+#include <device.hpp>
+#include <netlink.hpp>
+#include <process.hpp>
+#include <sysfile.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <optional>
+#include <ranges>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+namespace weft
+{
+
+namespace
+{
+
+namespace fs = std::filesystem;
+using grpc::Status;
+using grpc::StatusCode;
+
+/// A file for each volume that stage() assembled: unstage() stops only these. A boot empties the folder.
+const fs::path marks = "/run/weft-csi";
+
+/// Kubelet waits for two minutes.
+constexpr auto seconds_for_members = "60";
+
+template <typename... Args>
+Status refuse(StatusCode code, fmt::format_string<Args...> text, Args&&... args)
+{
+    return {code, fmt::format(text, std::forward<Args>(args)...)};
+}
+
+Status refuse(const error& problem)
+{
+    return {StatusCode::INTERNAL, problem.text};
+}
+
+std::string device_of(const std::string& name)
+{
+    return "/dev/weft/" + name;
+}
+
+/// The assembled volume; unset if it is not assembled.
+result<std::optional<volume_status>> find_volume(const std::string& name)
+{
+    auto kernel = netlink::open();
+    if (!kernel)
+        return std::unexpected(kernel.error());
+    auto volume = kernel->volume(name);
+    if (volume)
+        return std::move(*volume);
+    if (volume.error().code == exit_code::missing)
+        return std::nullopt;
+    return std::unexpected(volume.error());
+}
+
+StatusCode code_of(int status)
+{
+    switch (static_cast<exit_code>(status)) {
+    case exit_code::usage:
+        return StatusCode::INVALID_ARGUMENT;
+    case exit_code::busy:
+        return StatusCode::FAILED_PRECONDITION;
+    case exit_code::missing:
+        return StatusCode::NOT_FOUND;
+    case exit_code::damaged:
+        return StatusCode::DATA_LOSS;
+    case exit_code::permission:
+        return StatusCode::PERMISSION_DENIED;
+    default:
+        return StatusCode::INTERNAL;
+    }
+}
+
+/// Runs weftctl. A process of its own, which a signal ends alone, and which undoes what it has begun.
+Status weftctl(std::vector<std::string> arguments)
+{
+    arguments.insert(arguments.begin(), "weftctl");
+    const auto done = run_process(arguments);
+    if (!done.status)
+        return Status::OK;
+    if (done.status == 127)
+        return {StatusCode::INTERNAL, "weftctl is not installed: install weft-tools"};
+    auto text = done.output.substr(done.output.starts_with("weftctl: ") ? std::strlen("weftctl: ") : 0);
+    text.erase(std::find_if(text.rbegin(), text.rend(), [](char c) { return c != '\n'; }).base(), text.end());
+    return {code_of(done.status), text};
+}
+
+Status assemble(const volume_use& use)
+{
+    std::vector<std::string> arguments{"assemble", use.name, "--wait", seconds_for_members};
+    if (use.read_only)
+        arguments.emplace_back("--read-only");
+    if (use.members.empty()) {
+        arguments.emplace_back("--saved");
+    } else {
+        arguments.emplace_back("--");
+        for (const auto member : use.members | std::views::split(' '))
+            if (!member.empty())
+                arguments.emplace_back(member.begin(), member.end());
+    }
+    return weftctl(arguments);
+}
+
+Status stop(const std::string& name)
+{
+    auto done = weftctl({"stop", name});
+    if (!done.ok() && done.error_code() != StatusCode::NOT_FOUND)
+        return done;
+    std::error_code ignored; // the next stage() writes it anew
+    fs::remove(marks / name, ignored);
+    return Status::OK;
+}
+
+/// Whether the filesystem that is mounted at a path is on this volume.
+bool is_of(const std::optional<mount_point>& mounted, const std::string& device)
+{
+    struct stat at {
+    };
+    return mounted && !::stat(device.c_str(), &at) && S_ISBLK(at.st_mode) && mounted->device == at.st_rdev;
+}
+
+/// Whether a path is the volume's device.
+bool is_device(const std::string& path, const std::string& device)
+{
+    struct stat one {
+    }, other{};
+    return !::stat(path.c_str(), &one) && !::stat(device.c_str(), &other) && S_ISBLK(one.st_mode) &&
+           one.st_rdev == other.st_rdev;
+}
+
+std::string options_of(const volume_use& use)
+{
+    auto flags = use.flags;
+    if (use.read_only)
+        flags.emplace_back("ro");
+    return fmt::format("{}", fmt::join(flags, ","));
+}
+
+/// The type of the filesystem on a device.
+Status filesystem_of(const volume_use& use, std::string& type)
+{
+    const auto device = block_device::open(device_of(use.name), block_device::access::read);
+    if (!device)
+        return refuse(device.error());
+    const auto content = device->content();
+    if (!content)
+        return refuse(content.error());
+    constexpr std::string_view kind = " filesystem";
+    if (!*content)
+        return refuse(StatusCode::FAILED_PRECONDITION,
+                      "volume {} has no filesystem; make one where it is assembled to write: mkfs.xfs {}",
+                      use.name, device_of(use.name));
+    type = content->value();
+    if (!type.ends_with(kind))
+        return refuse(StatusCode::FAILED_PRECONDITION, "volume {} has no filesystem, but {}", use.name, type);
+    type.resize(type.size() - kind.size());
+    if (!use.filesystem.empty() && use.filesystem != type)
+        return refuse(StatusCode::FAILED_PRECONDITION, "volume {} has the filesystem {}, not {}", use.name,
+                      type, use.filesystem);
+    return Status::OK;
+}
+
+Status mount_volume(const volume_use& use, const std::string& staging)
+{
+    const auto device = device_of(use.name);
+    const auto mounted = mounted_at(staging);
+    if (!mounted)
+        return refuse(mounted.error());
+    if (*mounted && !is_of(*mounted, device))
+        return refuse(StatusCode::ALREADY_EXISTS, "another filesystem is mounted at {}", staging);
+    if (*mounted)
+        return (*mounted)->read_only || !use.read_only
+                   ? Status::OK
+                   : refuse(StatusCode::ALREADY_EXISTS, "{} is mounted to write, and should be read-only",
+                            staging);
+    std::string type;
+    if (auto done = filesystem_of(use, type); !done.ok())
+        return done;
+    if (const auto done = mount_filesystem(device, staging, type, options_of(use)); !done)
+        return refuse(done.error());
+    return Status::OK;
+}
+
+/// Makes what is mounted over: a folder, or a file for a device.
+Status make_target(const std::string& target, bool block)
+{
+    const int done = block ? ::open(target.c_str(), O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_RDONLY, 0600)
+                           : ::mkdir(target.c_str(), 0750);
+    if (done < 0 && errno != EEXIST)
+        return refuse(StatusCode::INTERNAL, "{} cannot be made: {}", target, std::strerror(errno));
+    if (block)
+        const OwnedFd closes(done);
+    return Status::OK;
+}
+
+Status remove_target(const std::string& target)
+{
+    struct stat at {
+    };
+    if (::lstat(target.c_str(), &at))
+        return errno == ENOENT ? Status::OK
+                               : refuse(StatusCode::INTERNAL, "{}: {}", target, std::strerror(errno));
+    // Only what make_target() makes: no data is removed, whatever the path is.
+    const bool ours = S_ISDIR(at.st_mode) || (S_ISREG(at.st_mode) && !at.st_size);
+    if (!ours)
+        return refuse(StatusCode::INTERNAL, "{} is not what was published, and is left", target);
+    if (S_ISDIR(at.st_mode) ? ::rmdir(target.c_str()) : ::unlink(target.c_str()))
+        return refuse(StatusCode::INTERNAL, "{} cannot be removed: {}", target, std::strerror(errno));
+    return Status::OK;
+}
+
+/// What keeps a volume from working as it should; empty if nothing does.
+std::string problem_of(const volume_status& volume)
+{
+    if (volume.state == "failed")
+        return fmt::format("volume {} has lost a member, and I/O to it fails", volume.name);
+    if (!volume.read_only && volume.ownership != "held")
+        return fmt::format("volume {}: its writes wait or fail, because its ownership is {}", volume.name,
+                           volume.ownership);
+    for (const auto& member : volume.members) {
+        const auto usable = std::ranges::count_if(member.paths, &path_status::usable);
+        // A target may say that a path is for when another one fails.
+        const auto standby = std::ranges::count_if(
+            member.paths, [](const auto& path) { return !path.usable && !is_accessible(path.ana_state); });
+        if (!usable || usable + standby < std::ssize(member.paths))
+            return fmt::format("volume {}: member {} has {} of {} paths", volume.name, member.index, usable,
+                               member.paths.size());
+    }
+    return {};
+}
+
+} // namespace
+
+Status stage(const volume_use& use, const std::string& staging)
+{
+    const auto volume = find_volume(use.name);
+    if (!volume)
+        return refuse(volume.error());
+    if (*volume && (*volume)->read_only && !use.read_only)
+        return refuse(StatusCode::FAILED_PRECONDITION,
+                      "volume {} is assembled read-only on this host: stop it, or use MULTI_NODE_READER_ONLY",
+                      use.name);
+    const bool assembling = !*volume;
+    if (assembling) {
+        // Before the volume is there: it is then stopped also if this program ends in between.
+        if (const auto done = replace_file(marks / use.name, "", 0600); !done)
+            return refuse(done.error());
+        if (auto done = assemble(use); !done.ok()) {
+            std::error_code ignored;
+            fs::remove(marks / use.name, ignored);
+            return done;
+        }
+    }
+    if (use.block)
+        return Status::OK;
+    auto done = mount_volume(use, staging);
+    if (!done.ok() && assembling)
+        if (const auto stopped = stop(use.name); !stopped.ok())
+            return {done.error_code(), done.error_message() + "; " + stopped.error_message()};
+    return done;
+}
+
+Status unstage(const std::string& name, const std::string& staging)
+{
+    if (const auto done = unmount_all(staging); !done)
+        return refuse(done.error());
+    return fs::exists(marks / name) ? stop(name) : Status::OK;
+}
+
+Status publish(const volume_use& use, const std::string& staging, const std::string& target, bool read_only)
+{
+    const auto device = device_of(use.name);
+    const auto from = use.block ? device : staging;
+    const auto staged = mounted_at(staging);
+    const auto mounted = mounted_at(target);
+    if (!staged || !mounted)
+        return refuse((!staged ? staged : mounted).error());
+    if (!use.block && !is_of(*staged, device))
+        return refuse(StatusCode::FAILED_PRECONDITION, "volume {} is not staged at {}", use.name, staging);
+    if (use.block && !fs::exists(device))
+        return refuse(StatusCode::FAILED_PRECONDITION, "volume {} is not assembled", use.name);
+    // A device that is mounted read-only can be written.
+    if (use.block && read_only && !use.read_only)
+        return refuse(StatusCode::INVALID_ARGUMENT,
+                      "a device of a volume that this host writes cannot be published read-only: use "
+                      "MULTI_NODE_READER_ONLY, or a filesystem");
+    if (*mounted) {
+        const bool same = use.block ? is_device(target, device)
+                                    : is_of(*mounted, device) && (*mounted)->read_only >= read_only;
+        return same ? Status::OK
+                    : refuse(StatusCode::ALREADY_EXISTS, "something else is mounted at {}", target);
+    }
+    if (auto done = make_target(target, use.block); !done.ok())
+        return done;
+    if (const auto done = mount_bind(from, target, read_only && !use.block); !done) {
+        const auto removed = remove_target(target);
+        return refuse(StatusCode::INTERNAL, "{}{}", done.error().text,
+                      removed.ok() ? "" : "; " + removed.error_message());
+    }
+    return Status::OK;
+}
+
+Status unpublish(const std::string& target)
+{
+    if (const auto done = unmount_all(target); !done)
+        return refuse(done.error());
+    return remove_target(target);
+}
+
+Status measure(const std::string& name, const std::string& path, volume_usage& usage)
+{
+    const auto volume = find_volume(name);
+    if (!volume)
+        return refuse(volume.error());
+    const auto mounted = mounted_at(path);
+    if (!mounted)
+        return refuse(mounted.error());
+    usage.block = *volume && is_device(path, device_of(name));
+    if (!*volume || (!usage.block && !is_of(*mounted, device_of(name))))
+        return refuse(StatusCode::NOT_FOUND, "volume {} is not at {}", name, path);
+    usage.problem = problem_of(**volume);
+    if (usage.block) {
+        usage.bytes.total = static_cast<std::int64_t>((*volume)->size);
+        return Status::OK;
+    }
+    struct statvfs is {
+    };
+    if (::statvfs(path.c_str(), &is))
+        return refuse(StatusCode::INTERNAL, "{}: {}", path, std::strerror(errno));
+    const auto bytes = [&is](fsblkcnt_t blocks) { return static_cast<std::int64_t>(blocks * is.f_frsize); };
+    usage.bytes = {bytes(is.f_bavail), bytes(is.f_blocks), bytes(is.f_blocks - is.f_bfree)};
+    usage.inodes = {static_cast<std::int64_t>(is.f_favail), static_cast<std::int64_t>(is.f_files),
+                    static_cast<std::int64_t>(is.f_files - is.f_ffree)};
+    return Status::OK;
+}
+
+Status probe()
+{
+    const auto kernel = netlink::open();
+    return kernel ? Status::OK : Status(StatusCode::FAILED_PRECONDITION, kernel.error().text);
+}
+
+} // namespace weft
