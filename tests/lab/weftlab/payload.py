@@ -21,7 +21,7 @@ HARDWARE_SOURCES = ("tests/hardware/",)
 # The tools use only the pure files of the modules. The build fails if one is missing here.
 TOOL_SOURCES = ("VERSION", "CMakeLists.txt", "cpp-tools/", "fio-jobs/", "kmod/weft/map.", "kmod/weft/superblock.",
                 "kmod/weft/portable.h", "kmod/include/weft_why.h", "uapi/", "userspace/",
-                "packaging/prometheus/", "packaging/systemd/", "packaging/udev/", "tests/CMakeLists.txt",
+                "packaging/prometheus/", "packaging/slurm/", "packaging/systemd/", "packaging/udev/", "tests/CMakeLists.txt",
                 "tests/csi/", "tests/hostile/", "tests/mem/", "tests/library/", "tests/hardware/test_exporter/uapi.h")
 
 # Left by the build; a guest does not need them.
