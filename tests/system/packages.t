@@ -77,15 +77,26 @@ dkms generate_mok >/dev/null 2>&1
 files >/tmp/before
 
 # --- Installed, for every kernel that is there
-ok "they are installed" dpkg -i "$work/build/deb/weft-dkms_${version}_all.deb" \
-	"$work/build/deb/weft-tools_${version}_amd64.deb" "$work/build/deb/weft-exporter_${version}_amd64.deb"
+# As on a host that has volumes by an older weft.ko.
+mkdir -p /sys/module/weft '/sys/block/weft!data' '/sys/block/weft!scratch'
+echo 0123456789 >/sys/module/weft/srcversion
+install_packages() {
+	dpkg -i "$work/build/deb/weft-dkms_${version}_all.deb" "$work/build/deb/weft-tools_${version}_amd64.deb" \
+		"$work/build/deb/weft-exporter_${version}_amd64.deb" \
+		"$work/build/deb/weft-csi_${version}_amd64.deb" >/tmp/out 2>&1 ||
+		{ cat /tmp/out; false; }
+}
+ok "they are installed" install_packages
+goes_on='^weft-dkms: the weft.ko that is loaded stays .* it has the volumes data scratch\. The new one '
+is "volumes that go on with the old module are named" "$(grep -c "$goes_on" /tmp/out)" 1
+rm -r /sys/module /sys/block
 ok "weftctl runs" weftctl --version
 ok "with its man pages" man_pages
 ok "and completion" completion
 ok "the udev rules hold" udev_rules
 ok "the units hold" systemd-analyze verify --man=no weft-exports.service weft-assemble@data.service \
 	weft-follow@data.service \
-	weft-metrics.timer weft-exporter.service
+	weft-metrics.timer weft-exporter.service weft-csi.service
 ok "the unit starts at boot" test -L /etc/systemd/system/multi-user.target.wants/weft-exports.service
 for k in $kernels; do
 	# The package builds for the kernel that runs and the newest; the others come with the hook that kernels call.
@@ -177,7 +188,12 @@ ok "all removed, weft builds again" dkms install "weft/$version" -k "$newest"
 
 # --- Removed
 mkdir -p /etc/weft && echo '{"version": 1, "exports": []}' >/etc/weft/exports.json
-ok "the packages are purged" dpkg --purge weft-exporter weft-tools weft-dkms
+mkdir -p '/sys/block/weft!data'
+dpkg --purge weft-csi weft-exporter weft-tools weft-dkms >/tmp/out 2>&1
+is "the packages are purged" $? 0
+indented </tmp/out
+is "a volume that stays is named" "$(grep -c '^weft-tools: volume data stays assembled' /tmp/out)" 1
+rm -r /sys/block
 # DKMS keeps its own key, which it made with the first module.
 files | grep -v '^/var/lib/dkms/mok\.' >/tmp/after
 is "and nothing of them is left" "$(diff /tmp/before /tmp/after)" ""
