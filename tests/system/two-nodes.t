@@ -6,6 +6,7 @@
 # that is missing, one with another volume's data.
 # lab-own: --hosts 2 --topology nvme --systemd --memory 1536M
 # lab-kernel: none
+# lab-not: lab
 . "${0%/*}/lib.sh"
 
 compute() { on_host host1 "$@"; }
