@@ -6,6 +6,7 @@
 #include <linux/highmem.h>
 #include <linux/io.h>
 #include <linux/mm.h>
+#include <linux/sizes.h>
 #include <linux/slab.h>
 
 #include "taken_back.h"
@@ -17,6 +18,10 @@ DEFINE_MUTEX(exporter_lock);
 struct exporter_bar exporter_bar;
 
 static LIST_HEAD(exporter_back);
+/* Pages in it, of which there are so many at most; and what exporter_check() will return. */
+static u32 exporter_kept;
+#define EXPORTER_KEPT_MAX	(SZ_512M >> PAGE_SHIFT)
+static u64 exporter_strays;
 
 static void exporter_memory_free(struct exporter_memory *mem)
 {
@@ -148,24 +153,6 @@ void exporter_memory_copy(struct exporter_memory *to, struct exporter_memory *fr
 		memcpy(exporter_memory_page(to, i), exporter_memory_page(from, i), PAGE_SIZE);
 }
 
-/**
- * exporter_memory_take_back() - nobody may use it any more
- * @mem: poisoned, and kept until exporter_check()
- */
-void exporter_memory_take_back(struct exporter_memory *mem)
-{
-	u32 i;
-
-	for (i = 0; i < mem->count; i++) {
-		memset(exporter_memory_page(mem, i), EXPORTER_POISON, PAGE_SIZE);
-		if (mem->pages)
-			set_page_private(mem->pages[i], EXPORTER_TAKEN_BACK);
-	}
-	mutex_lock(&exporter_lock);
-	list_add_tail(&mem->list, &exporter_back);
-	mutex_unlock(&exporter_lock);
-}
-
 /* Bytes of a page that was taken back that were written, and how often it was reached. */
 static u64 exporter_check_page(struct exporter_memory *mem, u32 i)
 {
@@ -183,27 +170,59 @@ static u64 exporter_check_page(struct exporter_memory *mem, u32 i)
 	return strays;
 }
 
+/* Look at memory that was taken back, and free it. */
+static void exporter_let_go(struct exporter_memory *mem)
+{
+	u32 i;
+
+	lockdep_assert_held(&exporter_lock);
+	for (i = 0; i < mem->count; i++)
+		exporter_strays += exporter_check_page(mem, i);
+	exporter_kept -= mem->count;
+	list_del(&mem->list);
+	exporter_memory_free(mem);
+}
+
+/**
+ * exporter_memory_take_back() - nobody may use it any more
+ * @mem: poisoned, and kept until exporter_check(), or until there is too much
+ */
+void exporter_memory_take_back(struct exporter_memory *mem)
+{
+	u32 i;
+
+	for (i = 0; i < mem->count; i++) {
+		memset(exporter_memory_page(mem, i), EXPORTER_POISON, PAGE_SIZE);
+		if (mem->pages)
+			set_page_private(mem->pages[i], EXPORTER_TAKEN_BACK);
+	}
+	mutex_lock(&exporter_lock);
+	list_add_tail(&mem->list, &exporter_back);
+	exporter_kept += mem->count;
+	/* What moves for long leaves more behind than a guest has. */
+	while (exporter_kept > EXPORTER_KEPT_MAX)
+		exporter_let_go(list_first_entry(&exporter_back, struct exporter_memory, list));
+	mutex_unlock(&exporter_lock);
+}
+
 /**
  * exporter_check() - was memory used that had been taken back?
  *
  * What is looked at is let go.
  *
  * Return: how many bytes were written, and by how many accesses of the adapter
- * it was read or written.
+ * it was read or written, since the last call.
  */
 u64 exporter_check(void)
 {
 	struct exporter_memory *mem, *next;
-	u64 strays = 0;
-	u32 i;
+	u64 strays;
 
 	mutex_lock(&exporter_lock);
-	list_for_each_entry_safe(mem, next, &exporter_back, list) {
-		for (i = 0; i < mem->count; i++)
-			strays += exporter_check_page(mem, i);
-		list_del(&mem->list);
-		exporter_memory_free(mem);
-	}
+	list_for_each_entry_safe(mem, next, &exporter_back, list)
+		exporter_let_go(mem);
+	strays = exporter_strays;
+	exporter_strays = 0;
 	mutex_unlock(&exporter_lock);
 	return strays;
 }
