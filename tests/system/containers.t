@@ -4,7 +4,7 @@
 # does not; what its user and its seccomp profile need.
 # lab-kernel: debian13
 # lab-needs: software:podman
-# lab-not: lab
+# lab-not: lab debian12
 . "${0%/*}/lib.sh"
 
 load_weft
