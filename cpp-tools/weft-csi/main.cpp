@@ -3,7 +3,6 @@
 #include "options.hpp"
 #include "service.hpp"
 
-#include <notify.hpp>
 #include <result.hpp>
 
 #include <chrono>
@@ -62,8 +61,9 @@ result<void> serve(const csi_options& options)
         return std::unexpected((!node ? node : path).error());
     if (::geteuid())
         return fail(exit_code::permission, "weft-csi assembles and mounts volumes: run it as root");
-    // Whoever reaches a socket can mount and stop volumes.
-    ::umask(0077);
+    // Of folders, which the kubelet uses, too. Whoever reaches a socket can mount and stop volumes: see
+    // below.
+    ::umask(0027);
     // For the threads of the server, too: the main thread waits for these.
     sigset_t ending;
     sigemptyset(&ending);
@@ -87,10 +87,10 @@ result<void> serve(const csi_options& options)
     }
     builder.RegisterService(&identity);
     builder.RegisterService(&volumes);
+    ::umask(0077);
     const auto server = builder.BuildAndStart();
     if (!server || !port || !registry)
         return fail(exit_code::failure, "{} cannot be listened on; the lines above say why", *path);
-    notify_ready();
     int signal = 0;
     sigwait(&ending, &signal);
     server->Shutdown(std::chrono::system_clock::now() + patience);

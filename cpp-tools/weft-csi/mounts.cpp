@@ -38,11 +38,15 @@ result<std::optional<mount_point>> mounted_at(const std::string& path)
         mnt_new_table_from_file("/proc/self/mountinfo"), mnt_unref_table);
     if (!mounts)
         return fail(exit_code::failure, "/proc/self/mountinfo cannot be read: {}", std::strerror(errno));
-    // As the kernel names it, without symbolic links. The last one is on top.
+    // As the kernel names it, without symbolic links in its folder. The last one is on top.
+    auto target = std::filesystem::path(path).lexically_normal();
+    if (!target.has_filename())
+        target = target.parent_path();
     std::error_code problem;
-    const auto target = std::filesystem::weakly_canonical(path, problem);
+    const auto folder = std::filesystem::weakly_canonical(target.parent_path(), problem);
     if (problem)
         return fail(exit_code::failure, "{} cannot be found: {}", path, problem.message());
+    target = folder / target.filename();
     auto* found = mnt_table_find_target(mounts.get(), target.c_str(), MNT_ITER_BACKWARD);
     if (!found)
         return std::nullopt;
@@ -60,6 +64,8 @@ result<void> mount_filesystem(const std::string& device, const std::string& path
         mnt_context_set_fstype(with.get(), type.c_str()) ||
         mnt_context_set_options(with.get(), options.c_str()))
         return fail(exit_code::usage, "the mount options '{}' are not understood", options);
+    mnt_context_enable_rwonly_mount(with.get(),
+                                    mnt_optstr_get_option(options.c_str(), "ro", nullptr, nullptr) != 0);
     return mount_by(std::move(with), path);
 }
 
@@ -72,18 +78,12 @@ result<void> mount_bind(const std::string& from, const std::string& path, bool r
     return mount_by(std::move(with), path);
 }
 
-result<void> unmount_all(const std::string& path)
+result<void> unmount_top(const std::string& path)
 {
-    for (;;) {
-        const auto top = mounted_at(path);
-        if (!top)
-            return std::unexpected(top.error());
-        if (!*top)
-            return {};
-        if (::umount2(path.c_str(), UMOUNT_NOFOLLOW))
-            return fail(exit_code_of(errno), "{} cannot be unmounted: {}", path,
-                        errno == EBUSY ? "a process uses it" : std::strerror(errno));
-    }
+    if (::umount2(path.c_str(), UMOUNT_NOFOLLOW))
+        return fail(exit_code_of(errno), "{} cannot be unmounted: {}", path,
+                    errno == EBUSY ? "a process uses it" : std::strerror(errno));
+    return {};
 }
 
 } // namespace weft

@@ -16,17 +16,19 @@ struct mount_point {
     bool read_only = false;
 };
 
-/// What is mounted at a path, on top; unset if nothing is.
+/// What is mounted at a path, on top; unset if nothing is. It asks nothing of the filesystem, which may have
+/// failed.
 [[nodiscard]] result<std::optional<mount_point>> mounted_at(const std::string& path);
 
-/// Mounts a filesystem; `options` are mount(8)'s, with commas between them.
+/// Mounts a filesystem; `options` are mount(8)'s, with commas between them. Fails where it can only be
+/// mounted read-only, unless that is one of the options.
 [[nodiscard]] result<void> mount_filesystem(const std::string& device, const std::string& path,
                                             const std::string& type, const std::string& options);
 
 /// Makes a folder or file visible at another path, too.
 [[nodiscard]] result<void> mount_bind(const std::string& from, const std::string& path, bool read_only);
 
-/// Unmounts all that is mounted at a path. Succeeds if nothing is.
-[[nodiscard]] result<void> unmount_all(const std::string& path);
+/// Unmounts what is on top of a path.
+[[nodiscard]] result<void> unmount_top(const std::string& path);
 
 } // namespace weft

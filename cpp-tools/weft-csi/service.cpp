@@ -205,7 +205,7 @@ Status node_service::NodeUnpublishVolume(ServerContext* /*context*/,
 {
     return alone(request->volume_id(), [request] {
         const auto valid = check_path(request->target_path(), "target_path");
-        return valid.ok() ? unpublish(request->target_path()) : valid;
+        return valid.ok() ? unpublish(request->volume_id(), request->target_path()) : valid;
     });
 }
 
@@ -221,8 +221,9 @@ Status node_service::NodeGetVolumeStats(ServerContext* /*context*/, const NodeGe
         auto done = measure(request->volume_id(), request->volume_path(), usage);
         if (!done.ok())
             return done;
-        set(*response->add_usage(), VolumeUsage::BYTES, usage.bytes);
-        if (!usage.block)
+        if (usage.counted)
+            set(*response->add_usage(), VolumeUsage::BYTES, usage.bytes);
+        if (usage.counted && !usage.block)
             set(*response->add_usage(), VolumeUsage::INODES, usage.inodes);
         auto* condition = response->mutable_volume_condition();
         condition->set_abnormal(!usage.problem.empty());

@@ -7,6 +7,7 @@
 #include <netlink.hpp>
 #include <process.hpp>
 #include <sysfile.hpp>
+#include <volume_file.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -28,11 +29,9 @@ namespace fs = std::filesystem;
 using grpc::Status;
 using grpc::StatusCode;
 
-/// A file for each volume that stage() assembled: unstage() stops only these. A boot empties the folder.
+/// A file for each volume that stage() assembled, with the sequence number of its disk: unstage() stops only
+/// these. A boot empties the folder.
 const fs::path marks = "/run/weft-csi";
-
-/// Kubelet waits for two minutes.
-constexpr auto seconds_for_members = "60";
 
 template <typename... Args>
 Status refuse(StatusCode code, fmt::format_string<Args...> text, Args&&... args)
@@ -83,22 +82,47 @@ StatusCode code_of(int status)
 }
 
 /// Runs weftctl. A process of its own, which a signal ends alone, and which undoes what it has begun.
-Status weftctl(std::vector<std::string> arguments)
+Status weftctl(std::vector<std::string> arguments, std::string& output)
 {
     arguments.insert(arguments.begin(), "weftctl");
     const auto done = run_process(arguments);
-    if (!done.status)
-        return Status::OK;
     if (done.status == 127)
         return {StatusCode::INTERNAL, "weftctl is not installed: install weft-tools"};
-    auto text = done.output.substr(done.output.starts_with("weftctl: ") ? std::strlen("weftctl: ") : 0);
-    text.erase(std::find_if(text.rbegin(), text.rend(), [](char c) { return c != '\n'; }).base(), text.end());
-    return {code_of(done.status), text};
+    output = done.output.substr(done.output.starts_with("weftctl: ") ? std::strlen("weftctl: ") : 0);
+    output.erase(std::find_if(output.rbegin(), output.rend(), [](char c) { return c != '\n'; }).base(),
+                 output.end());
+    return done.status ? Status(code_of(done.status), output) : Status::OK;
 }
 
+/// The number of an assembled volume's disk: no other one of this boot has it.
+std::string sequence_of(const std::string& name)
+{
+    return read_text("/sys/block/weft!" + name + "/diskseq").value_or("");
+}
+
+bool is_marked(const std::string& name)
+{
+    const auto sequence = sequence_of(name);
+    return !sequence.empty() && read_text(marks / name) == sequence;
+}
+
+/// Stops a volume, if stage() assembled it.
+Status stop_marked(const std::string& name)
+{
+    std::string output;
+    if (is_marked(name))
+        if (auto done = weftctl({"stop", name}, output);
+            !done.ok() && done.error_code() != StatusCode::NOT_FOUND)
+            return done;
+    std::error_code ignored; // a number that is there once says nothing later
+    fs::remove(marks / name, ignored);
+    return Status::OK;
+}
+
+/// Assembles a volume that is not, and marks it. The kubelet calls again when a target is not there yet.
 Status assemble(const volume_use& use)
 {
-    std::vector<std::string> arguments{"assemble", use.name, "--wait", seconds_for_members};
+    std::vector<std::string> arguments{"assemble", use.name};
     if (use.read_only)
         arguments.emplace_back("--read-only");
     if (use.members.empty()) {
@@ -109,16 +133,45 @@ Status assemble(const volume_use& use)
             if (!member.empty())
                 arguments.emplace_back(member.begin(), member.end());
     }
-    return weftctl(arguments);
+    std::string output;
+    auto done = weftctl(arguments, output);
+    const auto sequence = sequence_of(use.name);
+    // Another command may have been faster, and the volume is its then. A failure after the assembly leaves
+    // it, too.
+    const bool other = done.ok() && output.find("is assembled already") != output.npos;
+    if (!sequence.empty() && !other)
+        if (const auto marked = replace_file(marks / use.name, sequence, 0600); !marked && done.ok())
+            done = refuse(marked.error());
+    if (!done.ok())
+        if (const auto stopped = stop_marked(use.name); !stopped.ok())
+            return {done.error_code(), done.error_message() + "; " + stopped.error_message()};
+    return done;
 }
 
-Status stop(const std::string& name)
+/// Whether an assembled volume can be used so.
+Status check_volume(const volume_use& use, const volume_status& volume)
 {
-    auto done = weftctl({"stop", name});
-    if (!done.ok() && done.error_code() != StatusCode::NOT_FOUND)
-        return done;
-    std::error_code ignored; // the next stage() writes it anew
-    fs::remove(marks / name, ignored);
+    if (volume.state != "live")
+        return refuse(StatusCode::UNAVAILABLE, "volume {} is {}", use.name, volume.state);
+    if (volume.read_only && !use.read_only)
+        return refuse(
+            StatusCode::FAILED_PRECONDITION,
+            "volume {} is assembled read-only on this host: stop it, see if its file says read_only, or use "
+            "MULTI_NODE_READER_ONLY",
+            use.name);
+    // A filesystem can be mounted read-only.
+    if (use.block && use.read_only && !volume.read_only)
+        return refuse(
+            StatusCode::FAILED_PRECONDITION,
+            "volume {} is assembled to write on this host, and its device cannot be published read-only",
+            use.name);
+    if (!use.members.empty())
+        return Status::OK;
+    const auto file = load_volume_file(use.name);
+    if (file && !file->uuid.empty() && file->uuid != volume.uuid)
+        return refuse(StatusCode::FAILED_PRECONDITION,
+                      "the volume {} that is assembled on this host is {}, and its file has {}", use.name,
+                      volume.uuid, file->uuid);
     return Status::OK;
 }
 
@@ -137,6 +190,27 @@ bool is_device(const std::string& path, const std::string& device)
     }, other{};
     return !::stat(path.c_str(), &one) && !::stat(device.c_str(), &other) && S_ISBLK(one.st_mode) &&
            one.st_rdev == other.st_rdev;
+}
+
+/// Unmounts the volume at a path, as often as it is mounted there.
+Status unmount(const std::string& name, const std::string& path)
+{
+    const auto device = device_of(name);
+    for (;;) {
+        const auto top = mounted_at(path);
+        if (!top)
+            return refuse(top.error());
+        if (!*top)
+            return Status::OK;
+        // The device may be gone, and its mount is still there.
+        if (fs::exists(device) && !is_of(*top, device) && !is_device(path, device))
+            return refuse(StatusCode::FAILED_PRECONDITION,
+                          "what is mounted at {} is not volume {}, and is left", path, name);
+        if (const auto done = unmount_top(path); !done)
+            return {done.error().code == exit_code::busy ? StatusCode::FAILED_PRECONDITION
+                                                         : StatusCode::INTERNAL,
+                    done.error().text};
+    }
 }
 
 std::string options_of(const volume_use& use)
@@ -165,6 +239,10 @@ Status filesystem_of(const volume_use& use, std::string& type)
     if (!type.ends_with(kind))
         return refuse(StatusCode::FAILED_PRECONDITION, "volume {} has no filesystem, but {}", use.name, type);
     type.resize(type.size() - kind.size());
+    // Its mounts do not say which device they are of.
+    if (type == "btrfs")
+        return refuse(StatusCode::FAILED_PRECONDITION,
+                      "volume {} has btrfs, which weft-csi does not mount: use xfs or ext4", use.name);
     if (!use.filesystem.empty() && use.filesystem != type)
         return refuse(StatusCode::FAILED_PRECONDITION, "volume {} has the filesystem {}, not {}", use.name,
                       type, use.filesystem);
@@ -244,52 +322,47 @@ std::string problem_of(const volume_status& volume)
 
 Status stage(const volume_use& use, const std::string& staging)
 {
-    const auto volume = find_volume(use.name);
+    auto volume = find_volume(use.name);
     if (!volume)
         return refuse(volume.error());
-    if (*volume && (*volume)->read_only && !use.read_only)
-        return refuse(StatusCode::FAILED_PRECONDITION,
-                      "volume {} is assembled read-only on this host: stop it, or use MULTI_NODE_READER_ONLY",
-                      use.name);
     const bool assembling = !*volume;
     if (assembling) {
-        // Before the volume is there: it is then stopped also if this program ends in between.
-        if (const auto done = replace_file(marks / use.name, "", 0600); !done)
-            return refuse(done.error());
-        if (auto done = assemble(use); !done.ok()) {
-            std::error_code ignored;
-            fs::remove(marks / use.name, ignored);
+        if (auto done = assemble(use); !done.ok())
             return done;
-        }
+        volume = find_volume(use.name);
+        if (!volume || !*volume)
+            return refuse(StatusCode::UNAVAILABLE, "volume {} was assembled and is gone again", use.name);
     }
-    if (use.block)
-        return Status::OK;
-    auto done = mount_volume(use, staging);
+    auto done = check_volume(use, **volume);
+    if (done.ok() && !use.block)
+        done = mount_volume(use, staging);
     if (!done.ok() && assembling)
-        if (const auto stopped = stop(use.name); !stopped.ok())
+        if (const auto stopped = stop_marked(use.name); !stopped.ok())
             return {done.error_code(), done.error_message() + "; " + stopped.error_message()};
     return done;
 }
 
 Status unstage(const std::string& name, const std::string& staging)
 {
-    if (const auto done = unmount_all(staging); !done)
-        return refuse(done.error());
-    return fs::exists(marks / name) ? stop(name) : Status::OK;
+    if (auto done = unmount(name, staging); !done.ok())
+        return done;
+    return stop_marked(name);
 }
 
 Status publish(const volume_use& use, const std::string& staging, const std::string& target, bool read_only)
 {
     const auto device = device_of(use.name);
-    const auto from = use.block ? device : staging;
+    const auto volume = find_volume(use.name);
     const auto staged = mounted_at(staging);
     const auto mounted = mounted_at(target);
+    if (!volume)
+        return refuse(volume.error());
     if (!staged || !mounted)
         return refuse((!staged ? staged : mounted).error());
-    if (!use.block && !is_of(*staged, device))
+    if (!*volume || (!use.block && !is_of(*staged, device)))
         return refuse(StatusCode::FAILED_PRECONDITION, "volume {} is not staged at {}", use.name, staging);
-    if (use.block && !fs::exists(device))
-        return refuse(StatusCode::FAILED_PRECONDITION, "volume {} is not assembled", use.name);
+    if (auto fits = check_volume(use, **volume); !fits.ok())
+        return fits;
     // A device that is mounted read-only can be written.
     if (use.block && read_only && !use.read_only)
         return refuse(StatusCode::INVALID_ARGUMENT,
@@ -297,24 +370,25 @@ Status publish(const volume_use& use, const std::string& staging, const std::str
                       "MULTI_NODE_READER_ONLY, or a filesystem");
     if (*mounted) {
         const bool same = use.block ? is_device(target, device)
-                                    : is_of(*mounted, device) && (*mounted)->read_only >= read_only;
+                                    : is_of(*mounted, device) &&
+                                          (*mounted)->read_only == (read_only || (*staged)->read_only);
         return same ? Status::OK
                     : refuse(StatusCode::ALREADY_EXISTS, "something else is mounted at {}", target);
     }
     if (auto done = make_target(target, use.block); !done.ok())
         return done;
-    if (const auto done = mount_bind(from, target, read_only && !use.block); !done) {
-        const auto removed = remove_target(target);
+    if (const auto done = mount_bind(use.block ? device : staging, target, read_only && !use.block); !done) {
+        const auto undone = unpublish(use.name, target);
         return refuse(StatusCode::INTERNAL, "{}{}", done.error().text,
-                      removed.ok() ? "" : "; " + removed.error_message());
+                      undone.ok() ? "" : "; " + undone.error_message());
     }
     return Status::OK;
 }
 
-Status unpublish(const std::string& target)
+Status unpublish(const std::string& name, const std::string& target)
 {
-    if (const auto done = unmount_all(target); !done)
-        return refuse(done.error());
+    if (auto done = unmount(name, target); !done.ok())
+        return done;
     return remove_target(target);
 }
 
@@ -330,14 +404,21 @@ Status measure(const std::string& name, const std::string& path, volume_usage& u
     if (!*volume || (!usage.block && !is_of(*mounted, device_of(name))))
         return refuse(StatusCode::NOT_FOUND, "volume {} is not at {}", name, path);
     usage.problem = problem_of(**volume);
+    usage.counted = true;
     if (usage.block) {
         usage.bytes.total = static_cast<std::int64_t>((*volume)->size);
         return Status::OK;
     }
+    struct stat folder {
+    };
     struct statvfs is {
     };
-    if (::statvfs(path.c_str(), &is))
-        return refuse(StatusCode::INTERNAL, "{}: {}", path, std::strerror(errno));
+    usage.counted = !::statvfs(path.c_str(), &is);
+    // XFS counts also after it has shut down.
+    if ((!usage.counted || ::stat(path.c_str(), &folder)) && usage.problem.empty())
+        usage.problem = fmt::format("the filesystem of volume {} has failed: {}", name, std::strerror(errno));
+    if (!usage.counted)
+        return Status::OK;
     const auto bytes = [&is](fsblkcnt_t blocks) { return static_cast<std::int64_t>(blocks * is.f_frsize); };
     usage.bytes = {bytes(is.f_bavail), bytes(is.f_blocks), bytes(is.f_blocks - is.f_bfree)};
     usage.inodes = {static_cast<std::int64_t>(is.f_favail), static_cast<std::int64_t>(is.f_files),

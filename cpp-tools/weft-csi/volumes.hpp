@@ -34,16 +34,17 @@ struct volume_use {
                                    const std::string& target, bool read_only);
 
 /// Takes it away again, and removes `target`.
-[[nodiscard]] grpc::Status unpublish(const std::string& target);
+[[nodiscard]] grpc::Status unpublish(const std::string& name, const std::string& target);
 
 struct volume_usage {
     struct amount {
         std::int64_t available = 0, total = 0, used = 0;
     };
     bool block = false;
-    amount bytes;        ///< for a device: the total alone
-    amount inodes;       ///< not for a device
-    std::string problem; ///< a sentence; empty for a volume that works
+    bool counted = false; ///< whether the amounts are known
+    amount bytes;         ///< for a device: the total alone
+    amount inodes;        ///< not for a device
+    std::string problem;  ///< a sentence; empty for a volume that works
 };
 
 /// What is used of a volume that is staged or published at `path`, and whether it works.

@@ -125,8 +125,18 @@ is "its place is gone" "$(ls $work/pods)" ""
 ok "unstaged" unstage
 is "the volume is stopped" "$(is_up)" down
 
+# --- A filesystem that has failed
+ok "staged" stage mount $writer
+ok "published" publish mount $writer a
+ok "the filesystem fails" xfs_io -x -c shutdown $work/pods/a
+is "statistics say so" "$(stats a | json '.volume_condition.abnormal')" true
+ok "taken" unpublish a
+ok "unstaged" unstage
+is "the volume is stopped" "$(is_up)" down
+
 # --- Assembled before
 weftctl assemble data >/dev/null
+refused "a device that can be written is not for readers" 9 "cannot be published read-only" stage block $reader
 ok "a volume that is assembled already is staged" stage mount $writer
 ok "and unstaged" unstage
 is "and is still assembled" "$(is_up)" up
@@ -141,7 +151,7 @@ ok "unstaged" unstage
 # --- What does not fit
 refused "another filesystem" 9 "has the filesystem xfs, not ext4" stage mount:ext4 $writer data "/dev/c0 /dev/c1"
 is "the volume is not left assembled" "$(is_up)" down
-is "and no mark of it" "$(ls /run/weft-csi)" ""
+is "and no mark of it" "$(ls /run/weft-csi 2>/dev/null)" ""
 weftctl create data2 /dev/c2 /dev/c3 >/dev/null
 weftctl stop data2 >/dev/null
 refused "a member that is another volume's" 15 "not of data" stage mount $writer data "/dev/c0 /dev/c2 /dev/c1"
