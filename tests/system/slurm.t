@@ -124,11 +124,22 @@ is "and slurmd's log says why" "$(grep -c 'weft-prolog: .*weftctl save data' /tm
 scancel --me
 wait $job
 mv /tmp/data.toml /etc/weft/volumes/
+prolog() { env SLURM_JOB_ID="$1" SLURM_JOB_PARTITION=readers /usr/share/weft/slurm/weft-prolog; }
+epilog() { env SLURM_JOB_ID="$1" /usr/share/weft/slurm/weft-epilog; }
+mount -t tmpfs none /data
+refused "another filesystem at its place" 1 "is not volume data, or not ro" prolog 7
+umount /data
+ok "and what it had assembled" epilog 7
+is "is stopped" "$(is_up data)" down
+printf 'data ro /data' >/etc/weft/slurm-volumes
+ok "a last line without its end counts" prolog 8
+is "the volume is there" "$(cat /data/name)" data
+ok "the epilog" epilog 8
+is "takes it away" "$(is_up data)" down
 printf '# one\ndata rx /data\n' >/etc/weft/slurm-volumes
-refused "a table that is wrong" 1 "line 2: 'data rx /data' is not of the form" \
-	env SLURM_JOB_ID=1 /usr/share/weft/slurm/weft-prolog
+refused "a table that is wrong" 1 "line 2: 'data rx /data' is not of the form" prolog 9
 refused "no job" 2 "SLURM_JOB_ID is not set" /usr/share/weft/slurm/weft-prolog
-ok "an epilog without a prolog" env SLURM_JOB_ID=99 /usr/share/weft/slurm/weft-epilog
+ok "an epilog without a prolog" epilog 99
 
 pkill slurmd
 pkill slurmctld
