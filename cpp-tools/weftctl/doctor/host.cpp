@@ -39,10 +39,13 @@ void diagnose_memlock(diagnoses& found)
 void diagnose_io_uring(diagnoses& found)
 {
     const auto disabled = read_text("/proc/sys/kernel/io_uring_disabled").value_or("0");
-    if (const int refusal = try_io_uring())
+    const int refusal = try_io_uring();
+    const auto why = why_io_uring_fails(refusal);
+    if (refusal)
         found.push_back({severity::problem, "io_uring",
                          fmt::format("io_uring cannot be used here: {}", std::strerror(refusal)),
-                         "fio jobs and programs that use libweft fail", why_io_uring_fails(refusal)});
+                         "fio jobs and programs that use libweft fail",
+                         why.empty() ? "see io_uring_setup(2)" : why});
     else if (disabled == "1")
         found.push_back(
             {severity::warning, "io_uring", "io_uring is for the group in kernel.io_uring_group only",
