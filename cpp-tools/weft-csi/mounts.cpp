@@ -56,6 +56,11 @@ result<std::optional<mount_point>> mounted_at(const std::string& path)
     return mount_point{mnt_fs_get_devno(found), (flags & MS_RDONLY) != 0};
 }
 
+bool says_read_only(const std::string& options)
+{
+    return !mnt_optstr_get_option(options.c_str(), "ro", nullptr, nullptr);
+}
+
 result<void> mount_filesystem(const std::string& device, const std::string& path, const std::string& type,
                               const std::string& options)
 {
@@ -64,8 +69,7 @@ result<void> mount_filesystem(const std::string& device, const std::string& path
         mnt_context_set_fstype(with.get(), type.c_str()) ||
         mnt_context_set_options(with.get(), options.c_str()))
         return fail(exit_code::usage, "the mount options '{}' are not understood", options);
-    mnt_context_enable_rwonly_mount(with.get(),
-                                    mnt_optstr_get_option(options.c_str(), "ro", nullptr, nullptr) != 0);
+    mnt_context_enable_rwonly_mount(with.get(), !says_read_only(options));
     return mount_by(std::move(with), path);
 }
 

@@ -20,6 +20,9 @@ struct mount_point {
 /// failed.
 [[nodiscard]] result<std::optional<mount_point>> mounted_at(const std::string& path);
 
+/// Whether options of mount(8) ask for a mount to read only.
+[[nodiscard]] bool says_read_only(const std::string& options);
+
 /// Mounts a filesystem; `options` are mount(8)'s, with commas between them. Fails where it can only be
 /// mounted read-only, unless that is one of the options.
 [[nodiscard]] result<void> mount_filesystem(const std::string& device, const std::string& path,

@@ -257,15 +257,18 @@ Status mount_volume(const volume_use& use, const std::string& staging)
         return refuse(mounted.error());
     if (*mounted && !is_of(*mounted, device))
         return refuse(StatusCode::ALREADY_EXISTS, "another filesystem is mounted at {}", staging);
+    const auto options = options_of(use);
+    const bool read_only = says_read_only(options);
     if (*mounted)
-        return (*mounted)->read_only || !use.read_only
+        return (*mounted)->read_only == read_only
                    ? Status::OK
-                   : refuse(StatusCode::ALREADY_EXISTS, "{} is mounted to write, and should be read-only",
-                            staging);
+                   : refuse(StatusCode::ALREADY_EXISTS, "{} is mounted {}", staging,
+                            read_only ? "to write, and should be read-only"
+                                      : "read-only, and should be writable");
     std::string type;
     if (auto done = filesystem_of(use, type); !done.ok())
         return done;
-    if (const auto done = mount_filesystem(device, staging, type, options_of(use)); !done)
+    if (const auto done = mount_filesystem(device, staging, type, options); !done)
         return refuse(done.error());
     return Status::OK;
 }

@@ -138,6 +138,10 @@ is "the volume is stopped" "$(is_up)" down
 weftctl assemble data >/dev/null
 refused "a device that can be written is not for readers" 9 "cannot be published read-only" stage block $reader
 ok "a volume that is assembled already is staged" stage mount $writer
+refused "and not to read at the same place" 6 "is mounted to write, and should be read-only" stage mount $reader
+ok "and unstaged" unstage
+ok "it is staged to read" stage mount $reader
+refused "and not to write at the same place" 6 "is mounted read-only, and should be writable" stage mount $writer
 ok "and unstaged" unstage
 is "and is still assembled" "$(is_up)" up
 weftctl stop data >/dev/null
