@@ -61,8 +61,7 @@ result<void> serve(const csi_options& options)
         return std::unexpected((!node ? node : path).error());
     if (::geteuid())
         return fail(exit_code::permission, "weft-csi assembles and mounts volumes: run it as root");
-    // Of folders, which the kubelet uses, too. Whoever reaches a socket can mount and stop volumes: see
-    // below.
+    // The kubelet uses the folders, too.
     ::umask(0027);
     // For the threads of the server, too: the main thread waits for these.
     sigset_t ending;
@@ -87,6 +86,7 @@ result<void> serve(const csi_options& options)
     }
     builder.RegisterService(&identity);
     builder.RegisterService(&volumes);
+    // Whoever reaches a socket can mount and stop volumes.
     ::umask(0077);
     const auto server = builder.BuildAndStart();
     if (!server || !port || !registry)

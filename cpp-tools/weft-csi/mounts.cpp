@@ -20,7 +20,7 @@ using context = std::unique_ptr<libmnt_context, void (*)(libmnt_context*)>;
 result<void> mount_by(context with, const std::string& path)
 {
     if (!with || mnt_context_set_target(with.get(), path.c_str()))
-        return fail(exit_code::failure, "there is no memory for a mount at {}", path);
+        return fail(exit_code::failure, "{} cannot be mounted: out of memory", path);
     const int done = mnt_context_mount(with.get());
     char why[512] = "";
     // Also helpers, such as mount.xfs, may fail.
@@ -78,7 +78,7 @@ result<void> mount_bind(const std::string& from, const std::string& path, bool r
     context with(mnt_new_context(), mnt_free_context);
     if (!with || mnt_context_set_source(with.get(), from.c_str()) ||
         mnt_context_set_options(with.get(), read_only ? "bind,ro" : "bind"))
-        return fail(exit_code::failure, "there is no memory for a mount at {}", path);
+        return fail(exit_code::failure, "{} cannot be mounted: out of memory", path);
     return mount_by(std::move(with), path);
 }
 

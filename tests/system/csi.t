@@ -66,7 +66,7 @@ is "the kubelet finds it" "$(weft-csi-call $registry Registration.GetInfo |
 	json '.type + " " + .name + " " + .endpoint')" "CSIPlugin weft.csi $kubelet/plugins/weft.csi/csi.sock"
 is "root alone reaches it" "$(stat -c %a $kubelet/plugins/weft.csi/csi.sock $registry | tr '\n' ' ')" "700 700 "
 refused "another user cannot start one" 7 "run it as root" setpriv --reuid 65534 weft-csi --kubelet $work/other
-refused "an endpoint that is no socket" 2 "unix:///PATH" weft-csi --endpoint tcp://127.0.0.1:1
+refused "an endpoint of another kind" 2 "unix:///PATH" weft-csi --endpoint tcp://127.0.0.1:1
 
 # --- To write
 refused "it is not published before it is staged" 9 "is not staged" publish mount $writer a

@@ -184,7 +184,7 @@ static void exporter_let_go(struct exporter_memory *mem)
 }
 
 /**
- * exporter_memory_take_back() - nobody may use it any more
+ * exporter_memory_take_back() - end the use of memory
  * @mem: poisoned, and kept until exporter_check(), or until there is too much
  */
 void exporter_memory_take_back(struct exporter_memory *mem)
