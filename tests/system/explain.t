@@ -14,6 +14,12 @@ make_null fast1 64
 
 # explains VOLUME: what limits it now, and the sentence.
 explains() { weftctl explain "$1" --seconds 3 --json | json '.explanations[0].reasons[0] | .subject + ": " + .text'; }
+# names VOLUME SUBJECT: the reason of this subject, wherever it stands. A moment in which the machine stood still can make a
+# member the first one.
+names() {
+	weftctl explain "$1" --seconds 3 --json |
+		json ".explanations[0].reasons[] | select(.subject == \"$2\") | .subject + \": \" + .text"
+}
 # while_reading VOLUME JOBS DEPTH COMMAND...
 while_reading() {
 	local volume=$1 jobs=$2 depth=$3 load
@@ -63,7 +69,7 @@ bounce() {
 	kill "$load"
 	wait "$load" 2>/dev/null
 }
-is_limited "bytes through host memory" route "100 % of the bytes on registered memory" bounce explains f
+is_limited "bytes through host memory" route "100 % of the bytes on registered memory" bounce names f route
 is "in words" "$(weftctl explain f --seconds 1 | sed 's/ in . s.*//')" "f: 0 reads/s, 0 B/s; 0 writes/s, 0 B/s
 -> load       no command was sent"
 echo 0 >'/sys/block/weft!f/queue/iostats'
