@@ -85,8 +85,8 @@ check: ## run the tests
 	@tests/check
 
 .PHONY: check-all
-check-all: ## run each test on each kernel, and the long ones (RESUME=1: go on after an interrupt; PART=2/4: the second quarter)
-	@tests/check --all $(if $(PART),--part $(PART)) $(if $(RESUME),--resume)
+check-all: ## run each test on a kernel more, and the long ones (RESUME=1: go on; PART=2/4: that quarter; EVERY=1: each kernel)
+	@tests/check --all $(if $(EVERY),--every-kernel) $(if $(PART),--part $(PART)) $(if $(RESUME),--resume)
 
 .PHONY: coverage
 coverage: ## line coverage of the host's unit tests, into BUILD/coverage (COVERAGE_EXTRA: traces to add)

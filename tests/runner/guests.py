@@ -14,9 +14,10 @@ RUNS = 2
 
 # A guest's time limit is for one that hangs. Each test in it has its own limit (tests/system/run).
 GUEST_SECONDS, LONG_GUEST_SECONDS = 2700, 9000
+BOOT_ROUND_SECONDS = 900
 
-# What the user may tell the tests with faults at random (tests/system/lib/chaos.sh): the seed, and for how long.
-FAULTS = ("FAULTS_SEED", "STARVED_SECONDS", "SOAK_SECONDS")
+# What the user may tell the tests with faults (tests/system/lib/chaos.sh, boot.t): the seed, for how long, how many.
+FAULTS = ("FAULTS_SEED", "STARVED_SECONDS", "SOAK_SECONDS", "BOOT_ROUNDS")
 
 
 def part(job, name):
@@ -40,6 +41,11 @@ def tests():
         head = "\n".join(path.read_text().splitlines()[:14])
         found[path.name] = dict(re.findall(r"^# (lab[a-z-]*): (.*)$", head, re.M))
     return found
+
+
+def has_long(test):
+    """Whether a test does more in check-all."""
+    return bool(re.search(r"\bLAB_LONG\b|\$\(mib ", (ROOT / "tests/system" / test).read_text()))
 
 
 def guest(job, kernel, names, flags, everything, show=None):
@@ -69,7 +75,9 @@ def _run_guest(job, kernel, names, flags, everything, show):
             show(text)
     told = {name: os.environ[name] for name in FAULTS if name in os.environ}
     # A guest that stands still takes more of our time than of its own.
-    limit = (LONG_GUEST_SECONDS if everything else GUEST_SECONDS) + 2 * sum(int(told.get(name, 0)) for name in FAULTS[1:])
+    limit = LONG_GUEST_SECONDS if everything else GUEST_SECONDS
+    limit += 2 * sum(int(told.get(name, 0)) for name in FAULTS if name.endswith("_SECONDS"))
+    limit += BOOT_ROUND_SECONDS * int(told.get("BOOT_ROUNDS", 0))
     argv = [LAB, "run", "--kernel", kernel, "--timeout", limit, *flags, "--", "env", f"LAB_LONG={'1' if everything else ''}",
             *[f"{name}={value}" for name, value in told.items()], "tests/system/run", *[f"tests/system/{name}" for name in names]]
     return tap, process.follow(argv, line, error), errors

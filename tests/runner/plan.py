@@ -52,12 +52,12 @@ def _runs_on(said, kernel):
     return special or not facts.checkers
 
 
-def cases(everything):
-    """The cases of check-all, or those of `make check` only."""
+def cases(every_kernel=False):
+    """The cases of `make check`, or each test on every kernel."""
     found = []
     for test, said in guests.tests().items():
         kernels = said.get("lab-kernel", "debian13").split()
-        if everything:
+        if every_kernel:
             # Tests that need a feature of the lab's kernels stay on those.
             special = kernels != ["none"] and all(names.kernel(k).built for k in kernels)
             more = said.get("lab-more", "").split()
@@ -76,6 +76,19 @@ def cases(everything):
     return found
 
 
+def drawn(commit):
+    """The cases of check-all: those of `make check`, and each test on one kernel more, which the commit chooses."""
+    usual = cases()
+    by_test = {}
+    for case in cases(every_kernel=True):
+        if case.tree:
+            by_test[case.name] = [case]
+        elif case not in usual:
+            by_test.setdefault(case.test, []).append(case)
+    more = [min(some, key=lambda case: _chance(commit, case.name)) for some in by_test.values()]
+    return usual + [case for case in more if case not in usual]
+
+
 def part(text):
     """The type of an option K/N: (K, N)."""
     match = re.fullmatch(r"([1-9]\d?)/([1-9]\d?)", text)
@@ -85,10 +98,10 @@ def part(text):
 
 
 def share(times):
-    """Cases of check-all that are not in `make check`: as many as fit in the time, in an order given by the commit."""
-    commit = process.run(["git", "rev-parse", "HEAD"]).stdout.strip()
-    usual = set(cases(False))
-    rest = [case for case in cases(True) if case not in usual and _is_built(case)]
+    """Cases that are not in `make check`: as many as fit in the time, in an order given by the commit."""
+    commit = _commit()
+    usual = set(cases())
+    rest = [case for case in cases(every_kernel=True) if case not in usual and _is_built(case)]
     rest.sort(key=lambda case: _chance(commit, case.name))
     chosen, seconds = [], 0
     for case in rest:
@@ -105,6 +118,10 @@ def _unknown_seconds(case):
     facts = names.kernel(case.kernel) if case.kernel else None
     factor = CHECKERS_FACTOR if facts and facts.checkers and not facts.uml else 1
     return factor * (UNKNOWN_OWN_SECONDS if case.own else UNKNOWN_SECONDS)
+
+
+def _commit():
+    return process.run(["git", "rev-parse", "HEAD"]).stdout.strip()
 
 
 def _chance(*of):
@@ -149,8 +166,8 @@ class Plan:
 
     def add_cases(self, chosen, everything, show=None):
         """One guest for each case that needs its own, and for each case on User Mode Linux, which boots in seconds. One guest for
-        all other cases of a kernel."""
-        shared = {}
+        all other cases of a kernel; those of `make check` that do the same in check-all have one for themselves there."""
+        shared, usual = {}, set(cases() if everything else chosen)
         for case in chosen:
             if case.tree:
                 self._parts({f"rootfs:{case.tree}": ()})
@@ -158,15 +175,18 @@ class Plan:
             elif case.own or names.kernel(case.kernel).uml:
                 self._add_guest(case.name, case.kernel, [case], list(case.flags), everything, show)
             else:
-                shared.setdefault(case.kernel, []).append(case)
-        for kernel, some in shared.items():
+                shared.setdefault((case.kernel, case in usual and not guests.has_long(case.test)), []).append(case)
+        for (kernel, _), some in sorted(shared.items(), key=lambda item: not item[0][1]):
             flags = [flag for words in sorted({case.flags for case in some}) for flag in words]
             name = some[0].name if len(some) == 1 else f"{len(some)} tests on {kernel}"
+            if name in self.jobs:
+                name = f"{len(some)} more tests on {kernel}"
             self._add_guest(name, kernel, some, flags, everything, show)
 
     def _add_guest(self, name, kernel, some, flags, everything, show):
         if names.kernel(kernel).checkers:
             flags = [*flags, "--kmemleak", *([] if "--memory" in flags else ["--memory", "4G"])]
+        everything = everything and any(guests.has_long(case.test) for case in some)
         more = dict.fromkeys(need for case in some for need in case.needs)
         self._parts({need: ("rootfs:trixie",) for need in more})
         self.add(name, guests.guest, kernel, [case.test for case in some], flags, everything, show,
@@ -191,10 +211,13 @@ class Plan:
         self._parts({"rootfs:trixie": (), "software:prometheus": ("rootfs:trixie",)})
         self.add("metrics and alerts", host.prometheus, needs=("software:prometheus",))
 
-    def whole(self, everything, some=(1, 1)):
+    def whole(self, everything, every_kernel=False, some=(1, 1)):
         """All jobs, or the K-th of N parts: the host's jobs are in the first part, the cases are dealt out by their names."""
         index, parts = some
-        chosen = cases(True) if everything else [*cases(False), *share(self.times)]
+        if every_kernel:
+            chosen = cases(every_kernel=True)
+        else:
+            chosen = drawn(_commit()) if everything else [*cases(), *share(self.times)]
         if index == 1:
             self._add_host_jobs(everything)
             self._add_sparse(everything, dict.fromkeys(case.kernel for case in chosen if case.kernel))
@@ -231,14 +254,14 @@ class Plan:
         everything.add_style()
         tests = [word for word in words if word not in everything.jobs]
         chosen = []
-        for case in cases(True):
+        for case in cases(every_kernel=True):
             if any(word in case.test for word in tests) and kernel in (None, case.kernel):
                 if kernel is None and any(c.test == case.test and not c.tree for c in chosen):
                     continue
                 chosen.append(case)
         if kernel is None:  # the kernels of `make check` come first
             first = {}
-            for case in cases(False):
+            for case in cases():
                 if any(word in case.test for word in tests):
                     first.setdefault(case.test, case)
             chosen = [first.get(case.test, case) if not case.tree else case for case in chosen]
@@ -270,6 +293,28 @@ _GUEST_INPUTS = ("CMakeLists.txt", "VERSION", "Kbuild", "Makefile", "dkms.conf",
 
 def _known_by(job, patterns):
     return memory.key("job", job.name, *[part for name in host.tracked(*patterns) for part in (name, Path(name))])
+
+
+# What no guest and no tree of a release sees. A guest's job depends on all else, and of tests/system/*.t on its own.
+_OTHER = ("tests/system/*.t", "tests/unit/*", "tests/fuzz/*", "tests/runner/*", "tests/bench/*", "tests/prometheus/*",
+          "tests/lint-*", "tests/check", "tests/completion", "tests/page", "tests/coverage", "tests/kernel-coverage",
+          "tests/tidy", "tests/demo", "tests/system/demo-guest", "docs/tests.md", "docs/lab.md", "CONTRIBUTING.md",
+          "CHANGELOG.md", ".ci/*")
+
+
+def ended_by():
+    """A function: the key of all that a job depends on, its arguments and the files that it sees, as they are now."""
+    def digest(names_of):
+        return memory.key(*[part for name in names_of for part in (name, Path(name))])
+    every = digest(host.tracked("*"))
+    guest = digest(host.tracked("*", *[f":!{pattern}" for pattern in _OTHER]))
+
+    def known_by(job):
+        if job.run not in (guests.guest, guests.tree):
+            return memory.key("ended", job.name, repr(job.arguments), every)
+        own = [f"tests/system/{word}" for word in re.findall(r"[a-z0-9-]+\.t\b", repr(job.arguments))]
+        return memory.key("ended", job.name, repr(job.arguments), guest, digest(own))
+    return known_by
 
 
 def only_changed(jobs):

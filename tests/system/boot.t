@@ -9,8 +9,8 @@
 . "${0%/*}/lib.sh"
 
 # Three cuts each.
-rounds=1
-[ -n "${LAB_LONG:-}" ] && rounds=7
+rounds=${BOOT_ROUNDS:-${LAB_LONG:+3}}
+rounds=${rounds:-1}
 compute() { on_host host1 "$@"; }
 storage() { on_host host2 "$@"; }
 

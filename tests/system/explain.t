@@ -14,11 +14,12 @@ make_null fast1 64
 
 # explains VOLUME: what limits it now, and the sentence.
 explains() { weftctl explain "$1" --seconds 3 --json | json '.explanations[0].reasons[0] | .subject + ": " + .text'; }
-# names VOLUME SUBJECT: the reason of this subject, wherever it stands. A moment in which the machine stood still can make a
-# member the first one.
+# names VOLUME SUBJECT: the reason of this subject, wherever it stands. A moment in which the machine stood still can
+# make a member the first one.
 names() {
 	weftctl explain "$1" --seconds 3 --json |
-		json ".explanations[0].reasons[] | select(.subject == \"$2\") | .subject + \": \" + .text"
+		jq -r --arg subject "$2" '.explanations[0].reasons[] | select(.subject == $subject) |
+			.subject + ": " + .text'
 }
 # while_reading VOLUME JOBS DEPTH COMMAND...
 while_reading() {
