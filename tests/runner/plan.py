@@ -76,6 +76,12 @@ def cases(every_kernel=False):
     return found
 
 
+def _is_endless(case):
+    """Several emulated hosts with the checkers take most of an hour for what others do in minutes."""
+    facts = names.kernel(case.kernel)
+    return facts.checkers and not facts.uml and "--hosts" in case.flags
+
+
 def drawn(commit):
     """The cases of check-all: those of `make check`, and each test on one kernel more, which the commit chooses."""
     usual = cases()
@@ -83,7 +89,7 @@ def drawn(commit):
     for case in cases(every_kernel=True):
         if case.tree:
             by_test[case.name] = [case]
-        elif case not in usual:
+        elif case not in usual and not _is_endless(case):
             by_test.setdefault(case.test, []).append(case)
     more = [min(some, key=lambda case: _chance(commit, case.name)) for some in by_test.values()]
     return usual + [case for case in more if case not in usual]

@@ -109,7 +109,7 @@ is "the next one finds it" "$(srun -p writers cat /scratch/result)" result
 ok "stopped again" until_true 20 both_stopped
 
 # --- What was there before stays
-ok "a volume is assembled by hand" weftctl assemble data --read-only
+ok "a volume is assembled by hand" weftctl assemble data --saved --read-only
 mount -o ro /dev/weft/data /data
 is "a job reads what is mounted already" "$(srun -p readers cat /data/name)" data
 sleep 2
