@@ -30,6 +30,8 @@ inline constexpr std::array connect_text_keys{
         "dhchap_ctrl_secret_file", &connect_options::dhchap_ctrl_secret_file,
         "with the secret that the target has to prove to know, or keyring:DESCRIPTION, instead of "
         "/etc/weft/dhchap-ctrl-secret"},
+    connect_text_key{"tls_key_file", &connect_options::tls_key_file,
+                     "with the key for TLS 1.3 of this host and the target, or keyring:DESCRIPTION; for tcp"},
     connect_text_key{
         "transport", &connect_options::initiator,
         "who connects: weft's own initiator (for rdma, the default there) or the stock nvme host"},

@@ -3,6 +3,7 @@
 
 #include "host.hpp"
 #include "sysfile.hpp"
+#include "tls.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -42,6 +43,7 @@ json to_json(const export_spec& spec)
             {"own_hosts", spec.own_hosts},
             {"dhchap_secret_file", spec.dhchap_secret_file},
             {"dhchap_ctrl_secret_file", spec.dhchap_ctrl_secret_file},
+            {"tls_key_file", spec.tls_key_file},
             {"dhchap_hash", spec.dhchap_hash},
             {"dhchap_group", spec.dhchap_group}};
 }
@@ -77,6 +79,7 @@ export_spec from_json(const json& entry)
     // Exports of older versions have none.
     spec.dhchap_secret_file = entry.value("dhchap_secret_file", "");
     spec.dhchap_ctrl_secret_file = entry.value("dhchap_ctrl_secret_file", "");
+    spec.tls_key_file = entry.value("tls_key_file", "");
     spec.dhchap_hash = entry.value("dhchap_hash", spec.dhchap_hash);
     spec.dhchap_group = entry.value("dhchap_group", spec.dhchap_group);
     return spec;
@@ -101,6 +104,11 @@ result<void> check(const export_spec& spec)
         return fail(exit_code::usage,
                     "a secret is that of the hosts in \"hosts\": it goes without \"any_host\", and "
                     "the target's own with theirs alone");
+    if (good && !spec.tls_key_file.empty() && (spec.any_host || spec.at.transport != "tcp"))
+        return fail(exit_code::usage,
+                    "a TLS key is that of the hosts in \"hosts\", by tcp: it goes without \"any_host\"");
+    if (good && !spec.tls_key_file.empty() && !spec.dhchap_secret_file.empty())
+        return fail(exit_code::usage, "{}", tls_without_dhchap);
     if (good && spec.at.transport != "rdma" && spec.at.transport != "tcp")
         return fail(exit_code::usage, "no transport is called '{}'", spec.at.transport);
     return good;

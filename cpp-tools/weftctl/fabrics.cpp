@@ -6,6 +6,7 @@
 #include "netlink.hpp"
 #include "process.hpp"
 #include "sysfile.hpp"
+#include "tls.hpp"
 #include <fd.hpp>
 
 #include <algorithm>
@@ -59,7 +60,8 @@ public:
         case ENVME_CONNECT_CONNREFUSED:
             return "connection refused: no listener at that address, or the target rejects this host";
         case ECONNRESET:
-            return "the target ended the connection: it is not that transport's, or overloaded";
+            return "the target ended the connection: it is not that transport's, wants TLS "
+                   "(--tls-key-file), or is overloaded";
         case ETIMEDOUT:
             return "no answer in time; is the address right, and is a firewall between?";
         case EHOSTUNREACH:
@@ -154,6 +156,23 @@ result<dhchap_secrets> secrets_of(const connect_options& options)
     return secrets;
 }
 
+/// The target finds the same key by the same two names.
+result<tls_change> give_tls_key(const std::string& file, const std::string& host_nqn,
+                                const std::string& subnqn)
+{
+    const auto key = read_tls_key(file);
+    if (!key)
+        return std::unexpected(key.error());
+    return tls_change::insert(*key, {host_nqn, subnqn});
+}
+
+result<void> check_tls(const nvme_address& at, const connect_options& options)
+{
+    if (options.tls_key_file.empty() || at.transport == "tcp")
+        return {};
+    return fail(exit_code::usage, "{} cannot be encrypted: TLS is for tcp", at.text());
+}
+
 /// Connects with weft's own initiator. The disks exist when this returns.
 result<std::string> create_own(const nvme_address& at, const std::string& subnqn,
                                const connect_options& options)
@@ -224,12 +243,24 @@ result<controller> add_controller(const nvme_tree& tree, const nvme_address& at,
         nvme_host_set_dhchap_key(*host, secrets->host->text().c_str());
     if (secrets->ctrl)
         nvme_ctrl_set_dhchap_key(made.get(), secrets->ctrl->text().c_str());
-    const auto config = config_of(options);
+    auto config = config_of(options);
+    config.tls = !options.tls_key_file.empty();
+    tls_change key;
+    if (config.tls) {
+        auto given = give_tls_key(options.tls_key_file, nvme_host_get_hostnqn(*host), subnqn);
+        if (!given)
+            return std::unexpected(given.error());
+        key = std::move(*given);
+    }
     errno = 0;
     if (nvmf_add_ctrl(*host, made.get(), &config)) {
         errnum = errno;
-        return fail(exit_code::failure, "{}/{} cannot be connected: {}", at.text(), subnqn, tree.why(errnum));
+        return config.tls
+                   ? fail(exit_code::failure, "{}/{} cannot be connected: {}", at.text(), subnqn, tls_needs)
+                   : fail(exit_code::failure, "{}/{} cannot be connected: {}", at.text(), subnqn,
+                          tree.why(errnum));
     }
+    key.keep();
     return made;
 }
 
@@ -319,10 +350,41 @@ std::optional<connection> find_connection(const connection_search& search)
     return std::nullopt;
 }
 
+/// What a user wants to be encrypted does not go in clear, by no path of the disk.
+result<void> check_encrypted(const std::string& subnqn, const connect_options& options)
+{
+    if (options.tls_key_file.empty())
+        return {};
+    for (const auto& link : scan())
+        if (link.initiator == "nvme" && link.subnqn == subnqn && !is_encrypted(link))
+            return fail(exit_code::busy,
+                        "{} is connected without TLS, and is a path of the same disk: "
+                        "'weftctl disconnect {}' first",
+                        link.controller, link.controller);
+    return {};
+}
+
+/// A key that the user names is that of the next connection of a controller that has TLS already.
+result<void> renew_tls_key(const connection& link, const connect_options& options)
+{
+    if (options.tls_key_file.empty())
+        return {};
+    const auto host_nqn = read_text(fs::path("/sys/class/nvme") / link.controller / "hostnqn");
+    if (!host_nqn)
+        return fail(exit_code::missing, "{} is gone", link.controller);
+    auto given = give_tls_key(options.tls_key_file, *host_nqn, link.subnqn);
+    if (!given)
+        return std::unexpected(given.error());
+    given->keep();
+    return {};
+}
+
 /// Secrets that the user names are those of the next authentication of a controller that is connected
 /// already.
 result<void> renew_secrets(const connection& link, const connect_options& options)
 {
+    if (auto done = renew_tls_key(link, options); !done)
+        return done;
     if (options.dhchap_secret_file.empty() && options.dhchap_ctrl_secret_file.empty())
         return {};
     if (link.initiator != "weft")
@@ -372,6 +434,8 @@ result<discovery_service> discovery_service::open(const nvme_address& at, const 
 {
     auto opened = std::make_unique<state>();
     opened->at = at;
+    if (auto good = check_tls(at, options); !good)
+        return std::unexpected(good.error());
     auto wanted = options;
     // NVMe over Fabrics: a discovery controller is persistent if it has a keep-alive timeout.
     if (persistent && !wanted.keep_alive)
@@ -379,7 +443,7 @@ result<discovery_service> discovery_service::open(const nvme_address& at, const 
     if (persistent && !wanted.ctrl_loss_timeout)
         wanted.ctrl_loss_timeout = -1;
     int errnum = 0;
-    auto link = add_controller(opened->tree, at, NVME_DISC_SUBSYS_NAME, wanted, errnum);
+    auto link = add_controller(opened->tree, at, discovery_nqn, wanted, errnum);
     if (!link)
         return std::unexpected(link.error());
     opened->link = std::move(*link);
@@ -438,7 +502,11 @@ result<connection> connect(const nvme_address& at, const std::string& subnqn, co
     if (initiator != "weft" && options.background_tos)
         return fail(exit_code::usage,
                     "--background-tos needs weft's own initiator, which does not connect {}", at.text());
+    if (auto good = check_tls(at, options); !good)
+        return std::unexpected(good.error());
     const connection_search search{at, subnqn, initiator, options, match};
+    if (auto good = check_encrypted(subnqn, options); !good)
+        return std::unexpected(good.error());
     if (auto known = find_connection(search)) {
         if (auto done = renew_secrets(*known, options); !done)
             return std::unexpected(done.error());
@@ -455,7 +523,7 @@ result<connection> connect(const nvme_address& at, const std::string& subnqn, co
     }
     if (!done) {
         // Another command has connected it meanwhile; or the kernel has, and a signal came before its answer.
-        if (auto known = find_connection(search)) {
+        if (auto known = find_connection(search); known && check_encrypted(subnqn, options)) {
             known->made = initiator == "weft" && a_signal_came();
             return *known;
         }
@@ -465,6 +533,8 @@ result<connection> connect(const nvme_address& at, const std::string& subnqn, co
     if (!link)
         return fail(exit_code::failure, "{}/{} was connected and is gone again; 'dmesg' says why", at.text(),
                     subnqn);
+    if (auto good = check_encrypted(subnqn, options); !good)
+        return std::unexpected(good.error());
     link->made = true;
     return *link;
 }
@@ -481,6 +551,15 @@ proven authentication_of(const connection& link)
         return !text.empty() && text != "none";
     };
     return {has("dhchap_secret") || has("dhchap_ctrl_secret"), has("dhchap_ctrl_secret")};
+}
+
+bool is_encrypted(const connection& link)
+{
+    // The kernel shows the key's number; none while it connects again. Linux 6.7 to 6.11 have an empty file
+    // without TLS, too.
+    std::error_code ignored;
+    const auto folder = fs::path("/sys/class/nvme") / link.controller;
+    return !read_text(folder / "tls_key").value_or("").empty() || fs::exists(folder / "tls_mode", ignored);
 }
 
 std::optional<connection> current(const connection& link)

@@ -29,6 +29,7 @@ struct connect_options {
     std::optional<int> fast_io_fail_timeout;
     std::optional<int> tos;                                  ///< type of service, 0 to 255
     std::string dhchap_secret_file, dhchap_ctrl_secret_file; ///< empty: those of /etc/weft, if they are there
+    std::string tls_key_file;                                ///< empty: without TLS; tcp alone
     std::optional<int> background_tos; ///< of connections for background I/O; only weft's own initiator
 };
 
@@ -93,6 +94,9 @@ struct proven {
     bool host, target;
 };
 [[nodiscard]] proven authentication_of(const connection& link);
+
+/// Does TLS protect it?
+[[nodiscard]] bool is_encrypted(const connection& link);
 
 /// The current state of the controller with its disks; unset if it is removed, or if its name belongs to
 /// another one now.

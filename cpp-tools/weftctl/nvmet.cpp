@@ -4,6 +4,7 @@
 #include "dhchap.hpp"
 #include "process.hpp"
 #include "sysfile.hpp"
+#include "tls.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -267,11 +268,75 @@ result<void> allow_hosts(export_spec& spec, undo_stack& undo)
     return {};
 }
 
+constexpr auto tls_name = "tls1.3";
+
+/// TLS is a property of a port, for all of its subsystems.
+result<void> check_tls(const fs::path& port, const export_spec& spec)
+{
+    const bool has = read_text(port / "addr_tsas").value_or("") == tls_name;
+    if (has && read_text(port / "addr_treq").value_or("") != "required")
+        return fail(
+            exit_code::busy,
+            "the target listens at {} with TLS, but also lets hosts in without: choose another --port",
+            spec.at.text());
+    if (has == !spec.tls_key_file.empty())
+        return {};
+    return fail(
+        exit_code::busy,
+        "the target listens at {} {} TLS, for all of its subsystems: choose another --port, or unexport "
+        "the others first",
+        spec.at.text(), has ? "with" : "without");
+}
+
+/// A host needs a key for a subsystem, and one for discovery.
+result<std::vector<tls_change>> give_tls_keys(const export_spec& spec)
+{
+    std::vector<tls_change> changes;
+    if (spec.tls_key_file.empty())
+        return changes;
+    const auto key = read_tls_key(spec.tls_key_file);
+    if (!key)
+        return std::unexpected(key.error());
+    for (const auto& host : spec.hosts)
+        for (const auto& subnqn : {spec.subnqn, std::string(discovery_nqn)}) {
+            auto change = tls_change::insert(*key, {host, subnqn});
+            if (!change)
+                return std::unexpected(change.error());
+            changes.push_back(std::move(*change));
+        }
+    return changes;
+}
+
+/// Does another subsystem let the host in by TLS? Then it needs the key for discovery.
+bool has_tls_elsewhere(const std::string& host)
+{
+    for (const auto& port : children(root / "ports"))
+        if (read_text(port / "addr_tsas").value_or("") == tls_name)
+            for (const auto& subsystem : children(port / "subsystems"))
+                if (is_there(root / "subsystems" / subsystem.filename() / "allowed_hosts" / host))
+                    return true;
+    return false;
+}
+
+result<void> set_tls(const fs::path& port, const export_spec& spec)
+{
+    if (spec.tls_key_file.empty())
+        return {};
+    if (!is_there(port / "addr_tsas") || write_attribute(port / "addr_tsas", tls_name))
+        return fail(exit_code::missing,
+                    "this kernel's target has no TLS (it lacks CONFIG_NVME_TARGET_TCP_TLS)");
+    // A host without TLS is refused.
+    return set(port / "addr_treq", "required");
+}
+
 result<fs::path> make_port(export_spec& spec, undo_stack& undo)
 {
     const auto& at = spec.at;
-    if (auto port = port_of(at))
+    if (auto port = port_of(at)) {
+        if (auto good = check_tls(*port, spec); !good)
+            return std::unexpected(good.error());
         return *port;
+    }
     // A port's name is a number, which hosts see in discovery: use the lowest free one. If another command
     // takes it first, try the next.
     fs::path port;
@@ -289,6 +354,8 @@ result<fs::path> make_port(export_spec& spec, undo_stack& undo)
         done = set(port / "addr_traddr", at.address);
     if (done)
         done = set(port / "addr_trsvcid", std::to_string(at.port));
+    if (done)
+        done = set_tls(port, spec);
     if (!done)
         return std::unexpected(done.error());
     return port;
@@ -395,10 +462,26 @@ result<void> nvmet::add(export_spec& spec) const
     const auto port = make_port(spec, undo);
     if (!port)
         return std::unexpected(port.error());
+    auto keys = give_tls_keys(spec);
+    if (!keys)
+        return std::unexpected(keys.error());
     done = listen(*port, spec, undo);
-    if (done)
-        undo.keep();
-    return done;
+    if (!done)
+        return done;
+    undo.keep();
+    for (auto& key : *keys)
+        key.keep();
+    return {};
+}
+
+result<void> nvmet::renew_tls_key(const export_spec& spec)
+{
+    auto keys = give_tls_keys(spec);
+    if (!keys)
+        return std::unexpected(keys.error());
+    for (auto& key : *keys)
+        key.keep();
+    return {};
 }
 
 result<void> nvmet::remove(const export_spec& spec) const
@@ -430,6 +513,11 @@ result<void> nvmet::remove(const export_spec& spec) const
         const auto& own = spec.own_hosts;
         if (std::find(own.begin(), own.end(), host.filename().string()) != own.end())
             ::rmdir((root / "hosts" / host.filename()).c_str());
+        if (spec.tls_key_file.empty())
+            continue;
+        remove_tls_keys({host.filename(), spec.subnqn});
+        if (!has_tls_elsewhere(host.filename()))
+            remove_tls_keys({host.filename(), discovery_nqn});
     }
     static_cast<void>(write_attribute(ns / "enable", "0"));
     if ((::rmdir(ns.c_str()) && errno != ENOENT) || ::rmdir(subsystem.c_str()))

@@ -25,6 +25,7 @@ struct export_spec {
     bool any_host = false;
     std::string dhchap_secret_file;      ///< with the hosts' secret; empty: they need not authenticate
     std::string dhchap_ctrl_secret_file; ///< with this target's own, empty if it does not prove anything
+    std::string tls_key_file;            ///< with the hosts' key for TLS; empty: without; tcp alone
     std::string dhchap_hash = "sha256", dhchap_group = "ffdhe2048"; ///< that it chooses
     std::string p2pmem = "off";                                     ///< "auto", a PCI address, or "off"
     std::uint64_t size = 0; ///< size of the device in bytes; with another size it is another device
@@ -72,6 +73,9 @@ public:
     /// Makes subsystem, namespace, hosts and port, and notes in `spec` which hosts and ports it made. On
     /// failure it undoes everything.
     [[nodiscard]] result<void> add(export_spec& spec) const;
+
+    /// Reads the TLS key of an export that is served again: a connection that begins now takes it.
+    [[nodiscard]] static result<void> renew_tls_key(const export_spec& spec);
 
     /// Undoes add(). weft's own port and hosts are removed with their last user. Succeeds if there is
     /// nothing; refuses a foreign subsystem.

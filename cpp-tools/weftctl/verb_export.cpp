@@ -4,8 +4,10 @@
 #include "exports.hpp"
 #include "size.hpp"
 #include "sysfile.hpp"
+#include "tls.hpp"
 #include "verbs.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -22,6 +24,7 @@ struct export_options {
     bool any_host = false;
     std::string dhchap_secret_file, dhchap_ctrl_secret_file, dhchap_hash = "sha256",
                                                              dhchap_group = "ffdhe2048";
+    std::string tls_key_file;
     std::string subnqn;
     std::string p2pmem = "off";
     bool saved = false;
@@ -79,10 +82,9 @@ result<export_spec> plan(const std::string& path, const export_options& options)
     spec.hosts = options.hosts;
     spec.any_host = options.any_host;
     // They are read again after a reboot, in another folder.
-    if (!options.dhchap_secret_file.empty())
-        spec.dhchap_secret_file = std::filesystem::absolute(options.dhchap_secret_file);
-    if (!options.dhchap_ctrl_secret_file.empty())
-        spec.dhchap_ctrl_secret_file = std::filesystem::absolute(options.dhchap_ctrl_secret_file);
+    spec.dhchap_secret_file = full_name(options.dhchap_secret_file);
+    spec.dhchap_ctrl_secret_file = full_name(options.dhchap_ctrl_secret_file);
+    spec.tls_key_file = full_name(options.tls_key_file);
     spec.dhchap_hash = options.dhchap_hash;
     spec.dhchap_group = options.dhchap_group;
     auto p2pmem = parse_p2pmem(options.p2pmem);
@@ -90,6 +92,24 @@ result<export_spec> plan(const std::string& path, const export_options& options)
         return std::unexpected(p2pmem.error());
     spec.p2pmem = *p2pmem;
     return spec;
+}
+
+result<void> check_tls(const export_options& options)
+{
+    if (options.tls_key_file.empty())
+        return {};
+    if (options.at.transport != "tcp")
+        return fail(exit_code::usage, "--tls-key-file needs --transport tcp: there is no TLS for {}",
+                    options.at.transport);
+    if (options.any_host)
+        return fail(exit_code::usage,
+                    "--any-host and --tls-key-file contradict each other: a key is that of a "
+                    "host, which --host names");
+    if (!options.dhchap_secret_file.empty())
+        return fail(exit_code::usage, "{}", tls_without_dhchap);
+    if (const auto key = read_tls_key(options.tls_key_file); !key)
+        return std::unexpected(key.error());
+    return {};
 }
 
 result<void> check_options(const export_options& options)
@@ -115,6 +135,8 @@ result<void> check_options(const export_options& options)
                     "that of a host, which --host names");
     if (options.dhchap_secret_file.empty() && !options.dhchap_ctrl_secret_file.empty())
         return fail(exit_code::usage, "--dhchap-ctrl-secret-file needs --dhchap-secret-file, too");
+    if (auto good = check_tls(options); !good)
+        return good;
     if (auto secrets = read_dhchap_secrets(options.dhchap_secret_file, options.dhchap_ctrl_secret_file);
         !secrets)
         return std::unexpected(secrets.error());
@@ -165,6 +187,18 @@ result<void> serve_all(export_book& book, const nvmet& target, const std::vector
     return done;
 }
 
+/// A host has one key for discovery, with which it finds all exports.
+result<void> check_same_key(const export_book& book, const export_spec& spec)
+{
+    for (const auto& other : book.entries())
+        for (const auto& host : spec.hosts)
+            if (!spec.tls_key_file.empty() && !other.tls_key_file.empty() &&
+                other.tls_key_file != spec.tls_key_file && std::ranges::count(other.hosts, host))
+                return fail(exit_code::busy, "{} has the TLS key {} for {}: name that one", host,
+                            other.tls_key_file, other.device);
+    return {};
+}
+
 result<exit_code> run_new(const export_options& options, renderer& out)
 {
     if (auto good = check_options(options); !good)
@@ -189,6 +223,8 @@ result<exit_code> run_new(const export_options& options, renderer& out)
         auto spec = plan(path, options);
         if (!spec)
             return std::unexpected(spec.error());
+        if (auto good = check_same_key(*book, *spec); !good)
+            return std::unexpected(good.error());
         if (target->presence_of(*spec) != nvmet::presence::absent || book->find(spec->subnqn))
             return fail(exit_code::busy, "the target has a subsystem called {} already", spec->subnqn);
         spec->size = device->size();
@@ -214,7 +250,7 @@ result<void> serve_entry(export_book& book, std::size_t index)
         return std::unexpected(target.error());
     switch (target->presence_of(spec)) {
     case nvmet::presence::serving:
-        return {};
+        return nvmet::renew_tls_key(spec);
     case nvmet::presence::foreign:
         return fail(exit_code::busy, "a subsystem called {} serves something else", spec.subnqn);
     case nvmet::presence::partial:
@@ -306,6 +342,8 @@ verb add_export(CLI::App& app)
                      "Diffie-Hellman group of the authentication; null for none")
         ->check(CLI::IsMember({"null", "ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192"}))
         ->capture_default_str();
+    command->add_option("--tls-key-file", options->tls_key_file,
+                        "file with the TLS key of these hosts: they have to connect by TLS 1.3 (tcp)");
     command->add_option("--subnqn", options->subnqn, "name of the subsystem, for one device");
     command
         ->add_option("--p2pmem", options->p2pmem,
@@ -332,6 +370,8 @@ Examples:
   weftctl export /dev/nvme0n1 --address 10.0.0.1 --dhchap-secret-file /etc/weft/dhchap-secret \
       --host nqn.2014-08.org.nvmexpress:uuid:7ae4e2b7-6a2c-4d1c-9d52-8a1fbbb0a9a1
   weftctl export /dev/nvme0n1 --transport tcp --address 10.0.0.1 --any-host
+  weftctl export /dev/nvme0n1 --transport tcp --address 10.0.0.1 --port 4430 --tls-key-file /etc/weft/tls-key \
+      --host nqn.2014-08.org.nvmexpress:uuid:7ae4e2b7-6a2c-4d1c-9d52-8a1fbbb0a9a1
   weftctl export --saved --wait 60)");
     return {command, [options](renderer& out) {
                 return options->saved ? run_saved(*options, out) : run_new(*options, out);

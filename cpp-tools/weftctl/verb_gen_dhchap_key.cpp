@@ -25,9 +25,9 @@ struct key_options {
 result<exit_code> run_gen_dhchap_key(const key_options& options, renderer& out)
 {
     const auto hash = static_cast<unsigned int>(std::ranges::find(hashes, options.hash) - hashes.begin());
-    if (hash && options.length != dhchap_size(hash))
+    if (hash && options.length != hash_size(hash))
         return fail(exit_code::usage, "a secret that {} transforms has {} bytes, not {}", options.hash,
-                    dhchap_size(hash), options.length);
+                    hash_size(hash), options.length);
     std::error_code ignored;
     if (!options.force && std::filesystem::exists(options.file, ignored))
         return fail(exit_code::busy,

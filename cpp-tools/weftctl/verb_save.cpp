@@ -5,6 +5,7 @@
 #include "host.hpp"
 #include "netlink.hpp"
 #include "sysfile.hpp"
+#include "tls.hpp"
 #include "verbs.hpp"
 #include "volume_file.hpp"
 
@@ -21,6 +22,7 @@ namespace fs = std::filesystem;
 
 struct save_options {
     std::vector<std::string> names;
+    std::string tls_key_file;
     bool dry_run = false;
 };
 
@@ -118,11 +120,24 @@ result<void> check_secrets(const std::string& volume, const connection& link, co
     return {};
 }
 
+/// There is no usual file of a TLS key, because a key makes TLS a condition.
+result<void> check_tls_key(const std::string& volume, const connection& link, const std::string& key_file)
+{
+    if (!is_encrypted(link) || !key_file.empty())
+        return {};
+    return fail(exit_code::usage,
+                "volume {} cannot be saved: {} has TLS, and a boot would not find its key: 'weftctl save {} "
+                "--tls-key-file FILE' names it",
+                volume, link.controller, volume);
+}
+
 /// What the kernel does not know stays as the file has it that is replaced: which discovery services the
 /// volume follows, and which files have the secrets. Without a file, these are the usual ones.
-result<void> keep_what_was_written(volume_file& file, const std::vector<connection>& links)
+result<void> keep_what_was_written(volume_file& file, const std::vector<connection>& links,
+                                   const std::string& tls_key_file)
 {
     const auto before = load_volume_file(file.name);
+    bool encrypted = false;
     if (before)
         file.follow = before->follow;
     for (auto& path : file.paths) {
@@ -130,16 +145,28 @@ result<void> keep_what_was_written(volume_file& file, const std::vector<connecti
             if (old.at == path.at) {
                 path.options.dhchap_secret_file = old.options.dhchap_secret_file;
                 path.options.dhchap_ctrl_secret_file = old.options.dhchap_ctrl_secret_file;
+                path.options.tls_key_file = old.options.tls_key_file;
             }
-        for (const auto& link : links)
-            if (is_reached_by(link, path.at))
-                if (auto good = check_secrets(file.name, link, path.options); !good)
-                    return good;
+        for (const auto& link : links) {
+            if (!is_reached_by(link, path.at))
+                continue;
+            if (is_encrypted(link) && path.options.tls_key_file.empty())
+                path.options.tls_key_file = tls_key_file;
+            auto good = check_secrets(file.name, link, path.options);
+            if (good)
+                good = check_tls_key(file.name, link, path.options.tls_key_file);
+            if (!good)
+                return good;
+        }
+        encrypted |= !path.options.tls_key_file.empty();
     }
+    if (!encrypted && !tls_key_file.empty())
+        return fail(exit_code::usage,
+                    "no member of volume {} is connected by TLS: save it without --tls-key-file", file.name);
     return {};
 }
 
-result<volume_file> describe(netlink& kernel, const std::string& name)
+result<volume_file> describe(netlink& kernel, const std::string& name, const std::string& tls_key_file)
 {
     const auto volume = kernel.volume(name);
     if (!volume)
@@ -161,7 +188,7 @@ result<volume_file> describe(netlink& kernel, const std::string& name)
         for (const auto& path : member.paths)
             for (auto& one : paths_of(path, links))
                 file.paths.push_back(std::move(one));
-    if (auto done = keep_what_was_written(file, links); !done)
+    if (auto done = keep_what_was_written(file, links, tls_key_file); !done)
         return std::unexpected(done.error());
     return file;
 }
@@ -172,8 +199,13 @@ result<exit_code> run_save(const save_options& options, renderer& out)
     if (!kernel)
         return std::unexpected(kernel.error());
     std::vector<action> actions;
+    // A boot must not be the first to find out.
+    if (!options.tls_key_file.empty())
+        if (const auto key = read_tls_key(options.tls_key_file); !key)
+            return std::unexpected(key.error());
+    const auto tls_key_file = full_name(options.tls_key_file);
     for (const auto& name : options.names) {
-        const auto file = describe(*kernel, name);
+        const auto file = describe(*kernel, name, tls_key_file);
         if (!file)
             return std::unexpected(file.error());
         const auto path = volume_file_path(name);
@@ -204,6 +236,10 @@ verb add_save(CLI::App& app)
     auto* command =
         app.add_subcommand("save", "write how an assembled volume is made up to a file, for the next boot");
     command->add_option("NAME", options->names, "of assembled volumes")->required();
+    command->add_option(
+        "--tls-key-file", options->tls_key_file,
+        "file with the key of members that are connected by TLS; the file of the volume keeps "
+        "what it has");
     command->add_flag("--dry-run", options->dry_run, "say what would be written, and write nothing");
     command->footer(
         R"(Writes /etc/weft/volumes/NAME.toml: all paths to all members with their connect options, whether the

@@ -36,6 +36,7 @@ struct verb {
 [[nodiscard]] verb add_unexport(CLI::App& app);
 [[nodiscard]] verb add_exports(CLI::App& app);
 [[nodiscard]] verb add_gen_dhchap_key(CLI::App& app);
+[[nodiscard]] verb add_gen_tls_key(CLI::App& app);
 [[nodiscard]] verb add_discover(CLI::App& app);
 [[nodiscard]] verb add_connect(CLI::App& app);
 [[nodiscard]] verb add_disconnect(CLI::App& app);

@@ -131,9 +131,9 @@ void read_options(table_reader& in, connect_options& options)
         in.text(key, options.*value);
     // It is read at boot, in another folder.
     for (const auto& [key, file] : {std::pair{"dhchap_secret_file", &options.dhchap_secret_file},
-                                    std::pair{"dhchap_ctrl_secret_file", &options.dhchap_ctrl_secret_file}})
-        if (const auto* node = in.take(key);
-            node && !file->starts_with('/') && !file->starts_with(keyring_prefix))
+                                    std::pair{"dhchap_ctrl_secret_file", &options.dhchap_ctrl_secret_file},
+                                    std::pair{"tls_key_file", &options.tls_key_file}})
+        if (const auto* node = in.take(key); node && !is_full_name(*file))
             in.refuse(*node, fmt::format("{} is the full name of a file, or keyring:DESCRIPTION", key));
     if (!options.initiator.empty() &&
         std::ranges::find(connect_transports, options.initiator) == connect_transports.end())

@@ -85,6 +85,8 @@ prepare() { # EXAMPLE: makes what it names
 		;;
 	*gen-dhchap-key*) rm -f /etc/weft/dhchap-secret /tmp/secret-of-node17 ;;
 	*export*--dhchap*) weftctl gen-dhchap-key /etc/weft/dhchap-secret --force ;;
+	*gen-tls-key*) rm -f /etc/weft/tls-key /tmp/key-of-node17 ;;
+	*export*--tls*) weftctl gen-tls-key /etc/weft/tls-key --force ;;
 	*unexport*) weftctl export /dev/nvme0n1 --address 10.0.0.1 --any-host ;;
 	*cgroup*)
 		mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup
@@ -116,12 +118,22 @@ can_authenticate() {
 	rmdir "$host"
 	return $rc
 }
+# can_encrypt: the kernel's target has TLS.
+can_encrypt() {
+	local port=/sys/kernel/config/nvmet/ports/99 rc
+	modprobe nvmet-tcp && mkdir -p "$port" && echo tcp >"$port/addr_trtype" && test -e "$port/addr_tsas" &&
+		echo tls1.3 >"$port/addr_tsas"
+	rc=$?
+	rmdir "$port"
+	return $rc
+}
 volume_of() { weftctl examine "$1" --json | json '.members[0].volume_uuid'; }
 while IFS= read -r line; do
 	case $line in
 	*export*--dhchap*)
 		can_authenticate || { skip "example: $line" "this kernel's target has no secrets"; continue; }
 		;;
+	*export*--tls*) can_encrypt || { skip "example: $line" "this kernel's target has no TLS"; continue; } ;;
 	esac
 	prepare "$line"
 	run=$line

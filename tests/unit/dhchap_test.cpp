@@ -56,7 +56,7 @@ TEST(Dhchap, OthersAreRefusedWithTheReasonAndWithoutTheSecret)
 {
     EXPECT_EQ(why(""), "x is no secret: it is not of the form DHHC-1:NN:BASE64:");
     EXPECT_EQ(why("DHHC-1:00:"), "x is no secret: it is not of the form DHHC-1:NN:BASE64:");
-    EXPECT_EQ(why("DHHC-1:04:AAAA:"), "x is no secret: the two digits behind DHHC-1: are 00, 01, 02 or 03");
+    EXPECT_EQ(why("DHHC-1:04:AAAA:"), "x is no secret: the two digits behind DHHC-1: are 00 to 03");
     EXPECT_EQ(why("DHHC-1:00:A_AA:"), "x is no secret: its third field is not base64");
     EXPECT_EQ(why("DHHC-1:00:AAA:"), "x is no secret: its third field is not base64");
     EXPECT_EQ(why("DHHC-1:00:A===:"), "x is no secret: its third field is not base64");

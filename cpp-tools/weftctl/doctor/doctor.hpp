@@ -21,6 +21,8 @@ void diagnose_modules(diagnoses& found);
 void diagnose_host(diagnoses& found);
 /// RDMA devices: links, MTU, counters of errors.
 void diagnose_rdma(diagnoses& found);
+/// Connections whose data is not encrypted, and what those with TLS need.
+void diagnose_encryption(diagnoses& found);
 /// NVMe, RDMA, display and accelerator devices: slow links, and their place in the PCIe tree.
 void diagnose_pcie(diagnoses& found);
 /// Which devices reach other devices' memory, with a test if there is memory for it.

@@ -151,6 +151,7 @@ diagnoses diagnose()
     diagnose_modules(found);
     diagnose_host(found);
     diagnose_rdma(found);
+    diagnose_encryption(found);
     diagnose_pcie(found);
     diagnose_routes(found);
     diagnose_volumes(found);

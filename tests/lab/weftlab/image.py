@@ -141,6 +141,7 @@ SOFTWARE = {
     "podman": "podman crun",
     "prometheus": "prometheus promtool",
     "slurm": "slurmctld slurmd slurm-client munge",
+    "tls": "ktls-utils keyutils",
 }
 
 
