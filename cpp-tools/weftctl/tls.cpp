@@ -20,8 +20,6 @@ namespace
 
 constexpr std::array<std::size_t, 2> sizes{32, 48};
 constexpr secret_form form{"NVMeTLSkey-1:", "TLS key", 2, "32 or 48", sizes};
-constexpr auto keyring = ".nvme";
-
 /// A key of the keyring, and what names it: "NVMe1R01 HOSTNQN SUBNQN DIGEST".
 struct found_key {
     long number = 0;
@@ -30,6 +28,8 @@ struct found_key {
 };
 
 #ifdef WEFT_LIBNVME_TLS
+
+constexpr auto keyring = ".nvme";
 
 template <typename... Arguments>
 long keyctl(int operation, Arguments... arguments)
