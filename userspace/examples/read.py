@@ -28,10 +28,15 @@ class Completion(ctypes.Structure):
                 ("reserved", ctypes.c_uint32 * 3)]
 
 
-for name in ("weft_volume_open", "weft_memory_allocate", "weft_volume_add", "weft_engine_create", "weft_memory_data"):
+class Io(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("offset", ctypes.c_uint64), ("memory_offset", ctypes.c_uint64),
+                ("length", ctypes.c_uint64), ("token", ctypes.c_uint64), ("deadline", ctypes.c_int64)]
+
+
+for name in ("weft_open", "weft_memory_allocate", "weft_register", "weft_engine_create", "weft_memory_data"):
     getattr(lib, name).restype = ctypes.c_void_p
 lib.weft_wait.restype = ctypes.c_size_t
-READ = 1
+READ, ALLOW_STAGED = 1, 4
 
 
 def made(function, *arguments):
@@ -110,17 +115,16 @@ class Buffer:
 
 
 def read(name, offset, length):
-    volume = made(lib.weft_volume_open, name.encode(), READ)
+    target = made(lib.weft_open, name.encode(), READ)
     buffer = Buffer(length)
-    registration = made(lib.weft_volume_add, volume, buffer.memory, 0)
-    engine = made(lib.weft_engine_create, 8)
-    lib.weft_read(engine, volume, registration, ctypes.c_uint64(offset), ctypes.c_uint64(0), ctypes.c_uint32(length),
-                  ctypes.c_uint64(0))
+    registration = made(lib.weft_register, target, buffer.memory, ALLOW_STAGED)
+    engine = made(lib.weft_engine_create, None)
+    lib.weft_read(engine, target, registration, ctypes.byref(Io(ctypes.sizeof(Io), offset, 0, length)), None)
     completion = Completion()
-    lib.weft_wait(engine, ctypes.byref(completion), ctypes.c_size_t(1))
+    lib.weft_wait(engine, ctypes.byref(completion), ctypes.c_size_t(1), ctypes.c_int64(-1))
     lib.weft_engine_destroy(engine)
-    lib.weft_registration_end(registration)
-    lib.weft_volume_close(volume)
+    lib.weft_unregister(registration)
+    lib.weft_close(target)
     if completion.result < 0:
         raise OSError(-completion.result, f"{length} bytes at {offset} of {name}")
     return buffer, completion.result

@@ -48,10 +48,15 @@ struct engine_data {
 
 /* State of an open file of a job. */
 struct engine_file {
-	struct weft_volume *volume;
-	struct weft_file *file;	/* on that volume, NULL: the volume itself */
+	struct weft_target *volume;
+	struct weft_target *file;	/* on that volume, NULL: the volume itself */
 	struct weft_registration *registration;
 };
+
+static const struct weft_target *target_of(const struct engine_file *file)
+{
+	return file->file ? file->file : file->volume;
+}
 
 static struct fio_option engine_option_list[] = {
 	{
@@ -188,6 +193,7 @@ static int engine_init(struct thread_data *td)
 	int policy = read_allow(options->allow);
 	const char *wrong = policy < 0 ? "weft_allow takes some of vmap, bounce and staged, separated by commas" :
 					 not_there(td);
+	struct weft_engine_options engine = { .size = sizeof(engine), .entries = td->o.iodepth };
 	struct engine_data *data;
 	struct weft_error error;
 
@@ -205,7 +211,7 @@ static int engine_init(struct thread_data *td)
 		engine_cleanup(td);
 		return give_up(td, ENOMEM, td->o.name, "there is no memory");
 	}
-	data->engine = weft_engine_create(td->o.iodepth, &error);
+	data->engine = weft_engine_create(&engine, &error);
 	if (!data->engine) {
 		engine_cleanup(td);
 		return give_up(td, error.code, td->o.name, error.text);
@@ -267,15 +273,14 @@ static void forget(struct fio_file *f)
 {
 	struct engine_file *file = FILE_ENG_DATA(f);
 
-	weft_registration_end(file->registration);
-	weft_file_close(file->file);
-	weft_volume_close(file->volume);
+	weft_unregister(file->registration);
+	weft_close(file->file);
+	weft_close(file->volume);
 	free(file);
 	FILE_SET_ENG_DATA(f, NULL);
 }
 
 static const char *const memory_names[] = { "host memory", "a udmabuf", "GPU memory" };
-static const char *const route_names[] = { "direct", "vmap", "bounce", "staged", "cached" };
 
 /* Report the route and its reason, once for a group of equal jobs, and again when the route differs. */
 static void tell_route(struct thread_data *td, struct fio_file *f)
@@ -289,7 +294,7 @@ static void tell_route(struct thread_data *td, struct fio_file *f)
 	if (td->subjob_number || data->told == (int)route)
 		return;
 	data->told = route;
-	log_err("weft: %s: %s, %s%s%s\n", f->file_name, memory_names[options->memory], route_names[route],
+	log_err("weft: %s: %s, %s%s%s\n", f->file_name, memory_names[options->memory], weft_route_name(route),
 		*reason ? ": " : "", reason);
 }
 
@@ -330,7 +335,7 @@ static int engine_open_file(struct thread_data *td, struct fio_file *f)
 	struct engine_options *options = td->eo;
 	struct engine_data *data = td->io_ops_data;
 	/* Jobs share a device; fio itself refuses to write to a mounted one. */
-	enum weft_access access = td_write(td) ? WEFT_READ_WRITE | WEFT_SHARED : WEFT_READ;
+	unsigned int access = td_write(td) ? WEFT_READ_WRITE | WEFT_SHARED : WEFT_READ;
 	char name[PATH_MAX];
 	struct weft_geometry geometry;
 	struct weft_error error = { 0 };
@@ -350,21 +355,19 @@ static int engine_open_file(struct thread_data *td, struct fio_file *f)
 	file->volume = weft_volume_open(options->volume ? options->volume : name, access, &error);
 	if (!file->volume)
 		goto refuse;
-	weft_volume_geometry(file->volume, &geometry);
 	if (options->volume) {
 		file->file = weft_file_open(file->volume, name, !(data->policy & WEFT_ALLOW_STAGED), &error);
 		if (!file->file)
 			goto refuse;
-		weft_file_geometry(file->file, &geometry);
 	}
+	weft_target_geometry(target_of(file), &geometry);
 	if (td_min_bs(td) % geometry.block_size || td_max_bs(td) % geometry.block_size) {
 		error.code = EINVAL;
 		snprintf(error.text, sizeof(error.text), "I/O is in multiples of %u bytes there (bs=)",
 			 geometry.block_size);
 		goto refuse;
 	}
-	file->registration = file->file ? weft_file_add(file->file, data->memory, data->policy, &error) :
-					  weft_volume_add(file->volume, data->memory, data->policy, &error);
+	file->registration = weft_register(target_of(file), data->memory, data->policy, &error);
 	if (!file->registration)
 		goto refuse;
 	if (!file->file)
@@ -404,7 +407,7 @@ static int engine_close_file(struct thread_data *td, struct fio_file *f)
 static int engine_get_file_size(struct thread_data *td, struct fio_file *f)
 {
 	struct weft_geometry geometry;
-	struct weft_volume *volume;
+	struct weft_target *volume;
 	struct weft_error error;
 	char name[PATH_MAX];
 
@@ -417,8 +420,8 @@ static int engine_get_file_size(struct thread_data *td, struct fio_file *f)
 	volume = weft_volume_open(name, WEFT_READ, &error);
 	if (!volume)
 		return give_up(td, error.code, f->file_name, error.text);
-	weft_volume_geometry(volume, &geometry);
-	weft_volume_close(volume);
+	weft_target_geometry(volume, &geometry);
+	weft_close(volume);
 	f->real_file_size = geometry.size;
 	fio_file_set_size_known(f);
 	return 0;
@@ -434,28 +437,30 @@ static enum fio_q_status engine_queue(struct thread_data *td, struct io_u *io_u)
 {
 	struct engine_file *file = FILE_ENG_DATA(io_u->file);
 	struct engine_data *data = td->io_ops_data;
-	uint64_t at = (char *)io_u->xfer_buf - td->orig_buffer;
-	uint64_t token = (uintptr_t)io_u;
-	uint32_t length = io_u->xfer_buflen;
+	struct weft_io io = {
+		.size = sizeof(io),
+		.offset = io_u->offset,
+		.memory_offset = (char *)io_u->xfer_buf - td->orig_buffer,
+		.length = io_u->xfer_buflen,
+		.token = (uintptr_t)io_u,
+	};
 	int ret;
 
 	fio_ro_check(td, io_u);
 	switch (io_u->ddir) {
 	case DDIR_READ:
-		ret = file->file ?
-			weft_read_file(data->engine, file->file, file->registration, io_u->offset, at, length, token) :
-			weft_read(data->engine, file->volume, file->registration, io_u->offset, at, length, token);
+		ret = weft_read(data->engine, target_of(file), file->registration, &io, NULL);
 		break;
 	case DDIR_WRITE:
-		if (data->copies && weft_memory_copy_in(data->memory, at, io_u->xfer_buf, length)) {
+		if (data->copies && weft_memory_copy_in(data->memory, io.memory_offset, io_u->xfer_buf, io.length)) {
 			io_u->error = EIO;
 			return FIO_Q_COMPLETED;
 		}
-		ret = weft_write(data->engine, file->volume, file->registration, io_u->offset, at, length, token);
+		ret = weft_write(data->engine, file->volume, file->registration, &io, NULL);
 		break;
 	case DDIR_SYNC:
 	case DDIR_DATASYNC:
-		ret = weft_flush(data->engine, file->volume, token);
+		ret = weft_flush(data->engine, file->volume, io.token);
 		break;
 	default:
 		io_u->error = EOPNOTSUPP;
@@ -502,8 +507,10 @@ static int engine_getevents(struct thread_data *td, unsigned int min, unsigned i
 	unsigned int count = 0;
 
 	do {
-		count += (count < min ? weft_wait : weft_poll)(data->engine, data->completions + count,
-							       max - count);
+		struct weft_completion *free_ones = data->completions + count;
+
+		count += count < min ? weft_wait(data->engine, free_ones, max - count, -1) :
+				       weft_poll(data->engine, free_ones, max - count);
 	} while (count < min);
 	return count;
 }

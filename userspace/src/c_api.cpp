@@ -1,21 +1,34 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /// weft.h, implemented with the C++ classes. No exception leaves these functions.
-#include <weft/engine.hpp>
+#include <weft/gather.hpp>
+#include <weft/stream.hpp>
 #include <weft/weft.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <new>
+#include <variant>
 
 // The layout of the interface that the soname stands for.
-static_assert(sizeof(weft_error) == 516 && sizeof(weft_geometry) == 64 && sizeof(weft_completion) == 32);
+static_assert(sizeof(void*) != 8 ||
+              (sizeof(weft_error) == 516 && sizeof(weft_geometry) == 64 && sizeof(weft_completion) == 32 &&
+               sizeof(weft_engine_options) == 32 && sizeof(weft_io) == 48 && sizeof(weft_ticket) == 8 &&
+               sizeof(weft_extent) == 24 && sizeof(weft_gather_options) == 24 &&
+               sizeof(weft_gathered) == 32 && sizeof(weft_stream_options) == 32 && sizeof(weft_piece) == 24));
+// What is passed on without a copy.
+static_assert(sizeof(weft_extent) == sizeof(weft::Extent) &&
+              offsetof(weft_extent, memory_offset) == offsetof(weft::Extent, memory_offset) &&
+              offsetof(weft_extent, length) == offsetof(weft::Extent, length) &&
+              offsetof(weft_extent, order) == offsetof(weft::Extent, order));
 
-struct weft_volume {
-    weft::Volume volume;
-};
-struct weft_file {
-    weft::File file;
+struct weft_target {
+    std::variant<weft::Volume, weft::File> object;
+    [[nodiscard]] const weft::Target& get() const
+    {
+        return std::visit([](const auto& one) -> const weft::Target& { return one; }, object);
+    }
 };
 struct weft_memory {
     weft::Memory memory;
@@ -25,6 +38,15 @@ struct weft_registration {
 };
 struct weft_engine {
     weft::Engine engine;
+};
+struct weft_gather {
+    weft::Gather gather;
+};
+struct weft_read_stream {
+    weft::ReadStream stream;
+};
+struct weft_write_stream {
+    weft::WriteStream stream;
 };
 
 namespace
@@ -54,6 +76,24 @@ Object* made(weft_error* error, Make make) noexcept
     return nullptr;
 }
 
+/// The same for a call that makes nothing: 0 or a negative errno, and what it gives for `take`.
+template <typename Call, typename Take>
+int done(weft_error* error, Call call, Take take) noexcept
+{
+    try {
+        auto result = call();
+        if (result) {
+            take(result);
+            return 0;
+        }
+        explain(error, result.error().code, result.error().text.c_str());
+        return -result.error().code;
+    } catch (const std::bad_alloc&) {
+        explain(error, ENOMEM, "there is no memory");
+        return -ENOMEM;
+    }
+}
+
 weft::Result<weft::Policy> policy_of(unsigned int policy)
 {
     constexpr unsigned int known =
@@ -69,38 +109,153 @@ weft::Result<weft::Policy> policy_of(unsigned int policy)
                         .persistent = (policy & WEFT_PERSISTENT) != 0};
 }
 
-weft::Result<weft::Registration> registered(const weft::Target& target, const weft_memory* memory,
-                                            unsigned int policy)
+/// A struct of options as this libweft knows it, from one of another size. A size below that of its first
+/// field is a caller's mistake.
+template <typename Options>
+int known_part(const Options* given, Options& known) noexcept
 {
-    const auto known = policy_of(policy);
+    known = {};
+    if (!given)
+        return 0;
+    if (given->size < 2 * sizeof(given->size))
+        return -EINVAL;
+    const auto* bytes = reinterpret_cast<const unsigned char*>(given);
+    for (auto i = sizeof(known); i < given->size; i++)
+        if (bytes[i])
+            return -E2BIG;
+    std::memcpy(&known, given, std::min(given->size, sizeof(known)));
+    return 0;
+}
+
+template <typename Options>
+weft::Result<Options> options_of(const Options* given)
+{
+    Options known;
+    switch (known_part(given, known)) {
+    case 0:
+        return known;
+    case -E2BIG:
+        return std::unexpected(weft::Error{E2BIG, "the options have " + std::to_string(given->size) +
+                                                      " bytes, and this libweft knows " +
+                                                      std::to_string(sizeof(Options)) + " of them"});
+    default:
+        return std::unexpected(weft::Error{EINVAL, "the field size of the options is not set"});
+    }
+}
+
+template <typename Number>
+void set_unless_zero(Number& option, std::uint64_t given)
+{
+    if (given)
+        option = static_cast<Number>(given);
+}
+
+weft::Result<weft::EngineOptions> engine_options(const weft_engine_options* given)
+{
+    const auto known = options_of(given);
     if (!known)
         return std::unexpected(known.error());
-    return target.add(memory->memory, *known);
+    constexpr std::uint32_t flags =
+        WEFT_ENGINE_SQPOLL | WEFT_ENGINE_IOPOLL | WEFT_ENGINE_ANY_THREAD | WEFT_ENGINE_NO_STAGING;
+    if (known->flags & ~flags)
+        return std::unexpected(weft::Error{EINVAL, "engine flags " + std::to_string(known->flags) +
+                                                       " have bits beyond " + std::to_string(flags) +
+                                                       ": this libweft knows no more of them"});
+    weft::EngineOptions options;
+    set_unless_zero(options.entries, known->entries);
+    options.sqpoll = known->flags & WEFT_ENGINE_SQPOLL;
+    options.iopoll = known->flags & WEFT_ENGINE_IOPOLL;
+    options.any_thread = known->flags & WEFT_ENGINE_ANY_THREAD;
+    set_unless_zero(options.staging_slots, known->staging_slots);
+    if (known->flags & WEFT_ENGINE_NO_STAGING)
+        options.staging_slots = 0;
+    set_unless_zero(options.staging_bytes, known->staging_bytes);
+    options.stream = known->stream;
+    return options;
 }
 
-void show(const weft::Geometry& from, weft_geometry* to)
+weft::Result<weft::StreamOptions> stream_options(const weft_stream_options* given)
 {
-    *to = {from.size, from.block_size, from.alignment, from.chunk_size, from.member_count, {}};
+    const auto known = options_of(given);
+    if (!known)
+        return std::unexpected(known.error());
+    weft::StreamOptions options;
+    options.offset = known->offset;
+    options.length = known->length;
+    set_unless_zero(options.window, known->window);
+    options.piece = known->piece;
+    return options;
 }
 
-int begun(const std::optional<weft::Ticket>& ticket)
+weft::Result<weft_target> opened(const char* name, unsigned int access, bool find)
 {
+    const auto claim = access & WEFT_SHARED ? weft::Claim::shared : weft::Claim::exclusive;
+    // Map unknown bits to an invalid access, which open() refuses.
+    const auto known = static_cast<weft::Access>(access > 7 ? 0 : access & 3);
+    if (find && known == weft::Access::read && weft::File::is_file(name)) {
+        auto file = weft::File::open(name);
+        if (!file)
+            return std::unexpected(std::move(file.error()));
+        return weft_target{std::move(*file)};
+    }
+    auto volume = weft::Volume::open(name, known, claim);
+    if (!volume)
+        return std::unexpected(std::move(volume.error()));
+    return weft_target{std::move(*volume)};
+}
+
+void show(const weft::Piece& from, weft_piece* to)
+{
+    *to = {from.offset, from.memory_offset, from.length, 0};
+}
+
+int begun(const std::optional<weft::Ticket>& ticket, weft_ticket* to)
+{
+    if (ticket && to)
+        *to = {ticket->slot, ticket->generation};
     return ticket ? 0 : -EBUSY;
 }
 
-size_t delivered(weft_engine* engine, weft_completion* completions, size_t count, bool wait) noexcept
+template <typename Method>
+int begin(Method method, weft_engine* engine, const weft_target* target, const weft_registration* memory,
+          const weft_io* io, weft_ticket* ticket) noexcept
 {
+    weft_io known;
+    if (!io)
+        return -EINVAL;
+    if (const int wrong = known_part(io, known))
+        return wrong;
+    weft::Io range{known.offset, known.memory_offset, known.length};
+    // One that has passed already ends with ETIME, as a negative one does.
+    if (known.deadline)
+        range.deadline = std::chrono::nanoseconds(known.deadline);
+    return begun((engine->engine.*method)(target->get(), memory->registration, range, known.token, nullptr),
+                 ticket);
+}
+
+size_t delivered(weft_engine* engine, weft_completion* completions, size_t count, bool wait,
+                 std::int64_t timeout) noexcept
+{
+    using clock = std::chrono::steady_clock;
     weft::Completion some[64];
     size_t total = 0;
+    std::optional<std::chrono::nanoseconds> left;
+    if (wait && timeout >= 0)
+        left = std::chrono::nanoseconds(timeout);
+    constexpr std::chrono::nanoseconds most = std::chrono::years(100);
+    const auto until = clock::now() + std::min(left.value_or(most), most);
     while (total < count) {
-        const std::span<weft::Completion> room(some, std::min(count - total, std::size(some)));
+        const weft::Span<weft::Completion> room(some, std::min(count - total, std::size(some)));
         const bool first = wait && !total;
-        const auto got = first ? engine->engine.wait(room) : engine->engine.poll(room);
+        const auto got = first ? engine->engine.wait(room, left) : engine->engine.poll(room);
         for (size_t i = 0; i < got; i++)
             completions[total++] = {
                 some[i].token, some[i].result, static_cast<weft_route>(some[i].route), {}};
+        if (left)
+            left = until - clock::now();
         // A step that completes no I/O does not count: wait again.
-        if (got < room.size() && !(first && !got && engine->engine.in_flight()))
+        const bool again = first && !got && engine->engine.in_flight() && (!left || left->count() > 0);
+        if (got < room.size() && !again)
             break;
     }
     return total;
@@ -112,38 +267,50 @@ size_t delivered(weft_engine* engine, weft_completion* completions, size_t count
 
 extern "C" {
 
-weft_volume* weft_volume_open(const char* name, weft_access access, weft_error* error)
+const char* weft_route_name(weft_route route)
 {
-    const auto bits = static_cast<unsigned>(access);
-    const auto claim = bits & WEFT_SHARED ? weft::Claim::shared : weft::Claim::exclusive;
-    // Map unknown bits to an invalid access, which open() refuses.
-    const auto known = static_cast<weft::Access>(bits > 7 ? 0 : bits & 3);
-    return made<weft_volume>(error, [&] { return weft::Volume::open(name, known, claim); });
+    return weft::name_of(static_cast<weft::Route>(route));
 }
 
-void weft_volume_close(weft_volume* volume)
+weft_target* weft_open(const char* name, unsigned int access, weft_error* error)
 {
-    delete volume;
+    return made<weft_target>(error, [&] { return opened(name, access, true); });
 }
 
-void weft_volume_geometry(const weft_volume* volume, weft_geometry* geometry)
+weft_target* weft_volume_open(const char* name, unsigned int access, weft_error* error)
 {
-    show(volume->volume.geometry(), geometry);
+    return made<weft_target>(error, [&] { return opened(name, access, false); });
 }
 
-weft_file* weft_file_open(const weft_volume* volume, const char* path, int strict, weft_error* error)
+weft_target* weft_file_open(const weft_target* volume, const char* path, int strict, weft_error* error)
 {
-    return made<weft_file>(error, [&] { return weft::File::open(volume->volume, path, strict != 0); });
+    return made<weft_target>(error, [&]() -> weft::Result<weft_target> {
+        const auto* of = std::get_if<weft::Volume>(&volume->object);
+        if (!of)
+            return std::unexpected(
+                weft::Error{EINVAL, volume->get().path() + " is a file: files are opened on a volume"});
+        auto file = weft::File::open(*of, path, strict != 0);
+        if (!file)
+            return std::unexpected(std::move(file.error()));
+        return weft_target{std::move(*file)};
+    });
 }
 
-void weft_file_close(weft_file* file)
+void weft_close(weft_target* target)
 {
-    delete file;
+    delete target;
 }
 
-void weft_file_geometry(const weft_file* file, weft_geometry* geometry)
+void weft_target_geometry(const weft_target* target, weft_geometry* geometry)
 {
-    show(file->file.geometry(), geometry);
+    const auto& from = target->get().geometry();
+    *geometry = {from.size, from.block_size, from.alignment, from.chunk_size, from.member_count, {}};
+}
+
+const char* weft_target_reason(const weft_target* target)
+{
+    const auto* file = std::get_if<weft::File>(&target->object);
+    return file ? file->reason().c_str() : "";
 }
 
 weft_memory* weft_memory_allocate(size_t bytes, weft_error* error)
@@ -186,6 +353,11 @@ void* weft_memory_data(const weft_memory* memory)
     return memory->memory.data();
 }
 
+uint64_t weft_memory_device_pointer(const weft_memory* memory)
+{
+    return memory->memory.device_pointer();
+}
+
 size_t weft_memory_size(const weft_memory* memory)
 {
     return memory->memory.size();
@@ -201,19 +373,18 @@ int weft_memory_copy_out(const weft_memory* memory, size_t offset, void* to, siz
     return -memory->memory.copy_out(offset, to, bytes);
 }
 
-weft_registration* weft_volume_add(const weft_volume* volume, const weft_memory* memory, unsigned int policy,
-                                   weft_error* error)
-{
-    return made<weft_registration>(error, [&] { return registered(volume->volume, memory, policy); });
-}
-
-weft_registration* weft_file_add(const weft_file* file, const weft_memory* memory, unsigned int policy,
+weft_registration* weft_register(const weft_target* target, const weft_memory* memory, unsigned int policy,
                                  weft_error* error)
 {
-    return made<weft_registration>(error, [&] { return registered(file->file, memory, policy); });
+    return made<weft_registration>(error, [&]() -> weft::Result<weft::Registration> {
+        const auto known = policy_of(policy);
+        if (!known)
+            return std::unexpected(known.error());
+        return target->get().add(memory->memory, *known);
+    });
 }
 
-void weft_registration_end(weft_registration* registration)
+void weft_unregister(weft_registration* registration)
 {
     delete registration;
 }
@@ -228,24 +399,33 @@ const char* weft_registration_reason(const weft_registration* registration)
     return registration->registration.reason().c_str();
 }
 
-weft_engine* weft_engine_create(unsigned int entries, weft_error* error)
+weft_engine* weft_engine_create(const weft_engine_options* options, weft_error* error)
 {
-    return made<weft_engine>(error, [&] { return weft::Engine::create({.entries = entries}); });
+    return made<weft_engine>(error, [&]() -> weft::Result<weft::Engine> {
+        const auto known = engine_options(options);
+        if (!known)
+            return std::unexpected(known.error());
+        return weft::Engine::create(*known);
+    });
 }
 
-int weft_engine_attach(weft_engine* engine, const weft_volume* volume)
+int weft_engine_attach(weft_engine* engine, const weft_target* target)
 {
-    try {
-        const auto attached = engine->engine.attach(volume->volume);
-        return attached ? 0 : -attached.error().code;
-    } catch (const std::bad_alloc&) {
-        return -ENOMEM;
-    }
+    return done(
+        nullptr, [&] { return engine->engine.attach(target->get()); }, [](const auto&) {});
 }
 
-void weft_engine_detach(weft_engine* engine, const weft_volume* volume)
+void weft_engine_detach(weft_engine* engine, const weft_target* target)
 {
-    engine->engine.detach(volume->volume);
+    engine->engine.detach(target->get());
+}
+
+int weft_engine_event_fd(weft_engine* engine)
+{
+    int fd = -1;
+    const int wrong = done(
+        nullptr, [&] { return engine->engine.event_fd(); }, [&](const auto& got) { fd = *got; });
+    return wrong ? wrong : fd;
 }
 
 void weft_engine_destroy(weft_engine* engine)
@@ -253,30 +433,26 @@ void weft_engine_destroy(weft_engine* engine)
     delete engine;
 }
 
-int weft_read(weft_engine* engine, const weft_volume* volume, const weft_registration* memory,
-              uint64_t offset, uint64_t memory_offset, uint32_t length, uint64_t token)
+int weft_read(weft_engine* engine, const weft_target* target, const weft_registration* memory,
+              const weft_io* io, weft_ticket* ticket)
 {
-    return begun(
-        engine->engine.read(volume->volume, memory->registration, {offset, memory_offset, length}, token));
+    return begin(&weft::Engine::read, engine, target, memory, io, ticket);
 }
 
-int weft_write(weft_engine* engine, const weft_volume* volume, const weft_registration* memory,
-               uint64_t offset, uint64_t memory_offset, uint32_t length, uint64_t token)
+int weft_write(weft_engine* engine, const weft_target* target, const weft_registration* memory,
+               const weft_io* io, weft_ticket* ticket)
 {
-    return begun(
-        engine->engine.write(volume->volume, memory->registration, {offset, memory_offset, length}, token));
+    return begin(&weft::Engine::write, engine, target, memory, io, ticket);
 }
 
-int weft_read_file(weft_engine* engine, const weft_file* file, const weft_registration* memory,
-                   uint64_t offset, uint64_t memory_offset, uint32_t length, uint64_t token)
+int weft_flush(weft_engine* engine, const weft_target* target, uint64_t token)
 {
-    return begun(
-        engine->engine.read(file->file, memory->registration, {offset, memory_offset, length}, token));
+    return begun(engine->engine.flush(target->get(), token), nullptr);
 }
 
-int weft_flush(weft_engine* engine, const weft_volume* volume, uint64_t token)
+void weft_cancel(weft_engine* engine, weft_ticket ticket)
 {
-    return begun(engine->engine.flush(volume->volume, token));
+    engine->engine.cancel({ticket.slot, ticket.generation});
 }
 
 int weft_submit(weft_engine* engine)
@@ -286,12 +462,106 @@ int weft_submit(weft_engine* engine)
 
 size_t weft_poll(weft_engine* engine, weft_completion* completions, size_t count)
 {
-    return delivered(engine, completions, count, false);
+    return delivered(engine, completions, count, false, 0);
 }
 
-size_t weft_wait(weft_engine* engine, weft_completion* completions, size_t count)
+size_t weft_wait(weft_engine* engine, weft_completion* completions, size_t count, int64_t timeout)
 {
-    return delivered(engine, completions, count, true);
+    return delivered(engine, completions, count, true, timeout);
+}
+
+weft_gather* weft_gather_create(weft_engine* engine, const weft_gather_options* options, weft_error* error)
+{
+    return made<weft_gather>(error, [&]() -> weft::Result<weft::Gather> {
+        const auto known = options_of(options);
+        if (!known)
+            return std::unexpected(known.error());
+        weft::GatherOptions wanted;
+        set_unless_zero(wanted.capacity, known->capacity);
+        set_unless_zero(wanted.depth, known->depth);
+        set_unless_zero(wanted.largest, known->largest);
+        return weft::Gather::create(engine->engine, wanted);
+    });
+}
+
+int weft_gather_run(weft_gather* gather, const weft_target* target, const weft_registration* memory,
+                    const weft_extent* extents, size_t count, int32_t* results, weft_gathered* gathered,
+                    weft_error* error)
+{
+    return done(
+        error,
+        [&] {
+            return gather->gather.run(target->get(), memory->registration,
+                                      {reinterpret_cast<const weft::Extent*>(extents), count},
+                                      {results, count});
+        },
+        [&](const auto& got) {
+            if (gathered)
+                *gathered = {got->bytes, got->failed, got->reads, static_cast<weft_route>(got->route), {}};
+        });
+}
+
+void weft_gather_destroy(weft_gather* gather)
+{
+    delete gather;
+}
+
+weft_read_stream* weft_read_stream_create(weft_engine* engine, const weft_target* target,
+                                          const weft_registration* memory, const weft_stream_options* options,
+                                          weft_error* error)
+{
+    return made<weft_read_stream>(error, [&]() -> weft::Result<weft::ReadStream> {
+        const auto known = stream_options(options);
+        if (!known)
+            return std::unexpected(known.error());
+        return weft::ReadStream::create(engine->engine, target->get(), memory->registration, *known);
+    });
+}
+
+int weft_read_stream_next(weft_read_stream* stream, weft_piece* piece, weft_error* error)
+{
+    return done(
+        error, [&] { return stream->stream.next(); }, [&](const auto& got) { show(*got, piece); });
+}
+
+void weft_read_stream_end(weft_read_stream* stream)
+{
+    delete stream;
+}
+
+weft_write_stream* weft_write_stream_create(weft_engine* engine, const weft_target* target,
+                                            const weft_registration* memory,
+                                            const weft_stream_options* options, weft_error* error)
+{
+    return made<weft_write_stream>(error, [&]() -> weft::Result<weft::WriteStream> {
+        const auto known = stream_options(options);
+        if (!known)
+            return std::unexpected(known.error());
+        return weft::WriteStream::create(engine->engine, target->get(), memory->registration, *known);
+    });
+}
+
+int weft_write_stream_next(weft_write_stream* stream, weft_piece* piece, weft_error* error)
+{
+    return done(
+        error, [&] { return stream->stream.next(); }, [&](const auto& got) { show(*got, piece); });
+}
+
+int weft_write_stream_put(weft_write_stream* stream, uint32_t length, weft_error* error)
+{
+    return done(
+        error, [&] { return stream->stream.put(length); }, [](const auto&) {});
+}
+
+int weft_write_stream_finish(weft_write_stream* stream, weft_error* error)
+{
+    return done(
+        error, [&] { return stream->stream.finish(); }, [](const auto&) {});
+}
+
+void weft_write_stream_end(weft_write_stream* stream)
+{
+    delete stream;
 }
 
 } // extern "C"

@@ -68,7 +68,8 @@ void wait_for_io(const Registration::State& memory) noexcept
             const std::lock_guard held(engines().lock);
             for (auto* engine : engines().all)
                 if (engine->names(memory) && engine->has_user())
-                    (engine->user == std::this_thread::get_id() ? own : other) = engine;
+                    (engine->options.any_thread || engine->user == std::this_thread::get_id() ? own : other) =
+                        engine;
         }
         if (!own && !other)
             return;
@@ -135,7 +136,7 @@ int Engine::Impl::start()
     params.cq_entries = options.entries * 4;
     if (options.sqpoll)
         params.flags |= IORING_SETUP_SQPOLL;
-    else
+    else if (!options.any_thread)
         params.flags |= IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_R_DISABLED;
     if (options.iopoll)
         params.flags |= IORING_SETUP_IOPOLL;
@@ -247,7 +248,9 @@ io_uring_sqe* Engine::Impl::next_sqe(unsigned wanted) noexcept
 
 void Engine::Impl::prepare(io_uring_sqe* sqe, const FilePiece& piece, const Way& way) noexcept
 {
-    const auto length = faults::shorten(piece.length);
+    // The kernel moves less than 2 GiB at a time.
+    constexpr std::uint64_t most = 1 << 30;
+    const auto length = faults::shorten(static_cast<std::uint32_t>(std::min(piece.length, most)));
     const int stalled = faults::stalled();
     const int index = stalled >= 0 ? -1 : file_index(way.number);
     const int fd = stalled >= 0 ? stalled : index >= 0 ? index : way.fd;
@@ -265,9 +268,10 @@ void Engine::Impl::prepare_mem(io_uring_sqe* sqe, const Op& op) noexcept
     command.target = op.way.target;
     if (op.kind != Kind::flush) {
         command.memory = op.way.memory_id;
-        command.offset = op.io.offset;
-        command.memory_offset = op.io.memory_offset;
-        command.length = op.io.length;
+        command.offset = op.io.offset + op.done;
+        command.memory_offset = op.io.memory_offset + op.done;
+        command.length = static_cast<std::uint32_t>(
+            std::min<std::uint64_t>(op.io.length - op.done, WEFT_MEM_CMD_BYTES_MAX));
     }
     io_uring_prep_rw(IORING_OP_URING_CMD, sqe, op.way.mem, nullptr, 0, 0);
     sqe->cmd_op = op.kind == Kind::read    ? WEFT_MEM_CMD_READ
@@ -322,7 +326,10 @@ void Engine::Impl::cancel(std::uint64_t data) noexcept
 
 Way Engine::Impl::way_of(const Target& target, const Registration* memory) noexcept
 {
-    Way way{.number = target.number_, .size = target.size(), .fd = target.fd_};
+    Way way{.number = target.number_,
+            .size = target.size(),
+            .block = target.geometry().block_size,
+            .fd = target.fd_};
     const auto* state = memory ? memory->state_.get() : nullptr;
     if (state) {
         way.route = state->route;
@@ -338,7 +345,20 @@ Way Engine::Impl::way_of(const Target& target, const Registration* memory) noexc
     return way;
 }
 
-int Engine::Impl::check(const Op& op, const Target& target, const Registration* memory) noexcept
+/// Is it what the target and the devices take? If nothing may be staged, the kernel decides about memory.
+bool Engine::Impl::is_whole(const Op& op, const Target& target, const Registration::State& state) noexcept
+{
+    const auto& geometry = target.geometry();
+    if (op.io.length % geometry.block_size || op.io.offset % geometry.block_size)
+        return false;
+    if (op.io.memory_offset % geometry.alignment == 0)
+        return true;
+    if (op.way.mem < 0)
+        return op.way.route != Route::direct;
+    return !state.may_stage || (op.way.route == Route::direct && op.way.memory->dmabuf);
+}
+
+int Engine::Impl::check(Op& op, const Target& target, const Registration* memory) noexcept
 {
     if (op.kind == Kind::flush)
         return 0;
@@ -355,13 +375,22 @@ int Engine::Impl::check(const Op& op, const Target& target, const Registration* 
     // The kernel says the same of what is registered there.
     if (op.kind == Kind::read && state.read_only)
         return -EACCES;
-    if (!io.length || io.length % geometry.block_size || io.offset % geometry.block_size ||
-        io.length > INT32_MAX)
+    if (!io.length)
         return -EINVAL;
     if (io.memory_offset > size || io.length > size - io.memory_offset)
         return -ERANGE;
-    if (op.way.route == Route::direct && op.way.mem < 0 && io.memory_offset % geometry.alignment)
-        return -EINVAL;
+    if (!is_whole(op, target, state)) {
+        const bool reachable = op.way.memory->data || op.way.memory->device_pointer;
+        const bool blocks = io.length % geometry.block_size == 0 && io.offset % geometry.block_size == 0;
+        // A write of other bytes would have to read what is around them.
+        if ((op.kind == Kind::write && !blocks) || !state.may_stage || !reachable)
+            return -EINVAL;
+        op.way.route = Route::staged;
+        op.way.mem = -1;
+        op.way.gpu = nullptr;
+    }
+    if (io.length > INT64_MAX || io.offset > INT64_MAX - io.length)
+        return -ERANGE;
     if (op.kind == Kind::read && io.offset >= geometry.size)
         return -ERANGE;
     if (io.deadline && io.deadline->count() <= 0)
@@ -448,15 +477,17 @@ void Engine::Impl::advance(std::uint32_t index, std::int64_t result) noexcept
             finish(index, -EBUSY);
         return;
     }
-    if (result < 0 || !by_file) {
+    if (result < 0 || op.kind == Kind::flush) {
         finish(index, result);
         return;
     }
-    op.done += static_cast<std::uint32_t>(result);
+    op.done += static_cast<std::uint64_t>(result);
     const auto at = op.io.offset + op.done;
-    // Continue a short read or write, except at the target's end.
-    if (op.done >= op.io.length || (op.kind == Kind::read && (!result || at >= op.way.size)))
-        finish(index, op.done);
+    // Continue what was split, and a short read or write, except at the target's end. A command is not short
+    // elsewhere.
+    const bool is_last = at >= op.way.size || (by_file ? !result : result < WEFT_MEM_CMD_BYTES_MAX);
+    if (op.done >= op.io.length || (is_last && (op.kind == Kind::read || !by_file)))
+        finish(index, static_cast<std::int64_t>(op.done));
     else if (op.cancelled)
         finish(index, -ECANCELED);
     else if (!result)
@@ -510,7 +541,7 @@ void Engine::Impl::flush_gpus(unsigned count) noexcept
 bool Engine::Impl::is_due() const noexcept
 {
     return !failed.empty() || ready_count || told_count || (waiting && has_room()) ||
-           (staged_count && staging.has_room(next_piece(ops[first_staged])));
+           (staged_count && staging.has_room(next_piece(ops[first_staged]).whole));
 }
 
 void Engine::Impl::tell() const noexcept
@@ -619,7 +650,7 @@ void Engine::Impl::progress(bool wait, std::optional<std::chrono::nanoseconds> t
     }
 }
 
-std::size_t Engine::Impl::deliver(std::span<Completion> completions) noexcept
+std::size_t Engine::Impl::deliver(Span<Completion> completions) noexcept
 {
     const auto count = std::min<std::size_t>(completions.size(), ready_count);
     for (std::size_t i = 0; i < count; i++) {
@@ -631,7 +662,7 @@ std::size_t Engine::Impl::deliver(std::span<Completion> completions) noexcept
     return count;
 }
 
-std::size_t Engine::Impl::wait(std::span<Completion> completions,
+std::size_t Engine::Impl::wait(Span<Completion> completions,
                                std::optional<std::chrono::nanoseconds> timeout) noexcept
 {
     if (!ready_count || completions.empty())
@@ -674,9 +705,11 @@ Result<Engine> Engine::create(const EngineOptions& options)
     if (!options.entries || options.entries > 32768)
         return failure(EINVAL,
                        std::to_string(options.entries) + " entries: an engine has from 1 to 32768 of them");
-    if (options.staging_slots && (!options.staging_bytes || options.staging_bytes % 4096))
+    constexpr std::size_t most = 1 << 30;
+    if (options.staging_slots &&
+        (!options.staging_bytes || options.staging_bytes % 4096 || options.staging_bytes > most))
         return failure(EINVAL, "a staging slot of " + std::to_string(options.staging_bytes) +
-                                   " bytes is not a multiple of 4096");
+                                   " bytes is not a multiple of 4096, or more than 1 GiB");
     auto impl = std::make_shared<Impl>(options);
     const int result = impl->start();
     if (result < 0) {
@@ -709,14 +742,14 @@ int Engine::submit() noexcept
     return impl_->submit();
 }
 
-std::size_t Engine::poll(std::span<Completion> completions) noexcept
+std::size_t Engine::poll(Span<Completion> completions) noexcept
 {
     if (impl_->ready_count < completions.size() || completions.empty())
         impl_->progress(false, std::nullopt);
     return impl_->deliver(completions);
 }
 
-std::size_t Engine::wait(std::span<Completion> completions,
+std::size_t Engine::wait(Span<Completion> completions,
                          std::optional<std::chrono::nanoseconds> timeout) noexcept
 {
     return impl_->wait(completions, timeout);

@@ -74,6 +74,7 @@ inline void signal_event(int fd) noexcept
 struct Way {
     std::uint64_t number = 0; ///< of the target
     std::uint64_t size = 0;   ///< of the target
+    std::uint32_t block = 1;  ///< of the target
     int fd = -1;              ///< the target's descriptor, for I/O by file
     int mem = -1;             ///< /dev/weft/NAME.mem, if it is used
     std::uint32_t target = 0; ///< id there
@@ -86,7 +87,7 @@ struct Way {
 /// The range of one submission by file.
 struct FilePiece {
     std::byte* data;
-    std::uint32_t length;
+    std::uint64_t length;
     std::uint64_t offset;
     bool write;
 };
@@ -100,8 +101,8 @@ struct Op {
     Sink* sink = nullptr;
     std::uint64_t token = 0;
     Io io{};
-    std::uint32_t done = 0;     ///< bytes
-    std::uint32_t assigned = 0; ///< bytes given to staging slots
+    std::uint64_t done = 0;     ///< bytes
+    std::uint64_t assigned = 0; ///< bytes given to staging slots
     std::uint32_t slots = 0;    ///< number of slots that it has now
     std::int64_t result = 0;    ///< the first error
     __kernel_timespec until{};  ///< its deadline, on the monotonic clock
@@ -127,8 +128,10 @@ struct Told {
 struct Slot {
     enum class State : std::uint8_t { free, io, copying, inside } state = State::free;
     std::uint32_t op = 0;
-    std::uint32_t at = 0;     ///< offset in the operation
+    std::uint64_t at = 0;     ///< offset in the operation
     std::uint32_t length = 0; ///< length of the piece
+    std::uint32_t skip = 0;   ///< bytes before it, to the beginning of its first block
+    std::uint32_t whole = 0;  ///< bytes of I/O: from there to the end of its last block
     std::uint32_t done = 0;   ///< bytes done by I/O
     std::uint32_t units = 0;
     std::byte* data = nullptr;
@@ -191,9 +194,10 @@ struct Engine::Impl {
     void link_deadline(io_uring_sqe* sqe, Op& op) noexcept;
     void cancel(std::uint64_t data) noexcept;
     void prepare(io_uring_sqe* sqe, const FilePiece& piece, const Way& way) noexcept;
-    void prepare_mem(io_uring_sqe* sqe, const Op& op) noexcept;
+    static void prepare_mem(io_uring_sqe* sqe, const Op& op) noexcept;
     bool send(std::uint32_t index) noexcept;
-    static int check(const Op& op, const Target& target, const Registration* memory) noexcept;
+    static bool is_whole(const Op& op, const Target& target, const Registration::State& state) noexcept;
+    static int check(Op& op, const Target& target, const Registration* memory) noexcept;
     static Way way_of(const Target& target, const Registration* memory) noexcept;
     std::optional<Ticket> begin(Kind kind, const Target& target, const Registration* memory, const Io& io,
                                 std::uint64_t token, Sink* sink) noexcept;
@@ -208,8 +212,8 @@ struct Engine::Impl {
     [[nodiscard]] bool has_room() const noexcept { return free_ops.size() > ready_count + told_count; }
     bool begin_waiting() noexcept;
     void progress(bool wait, std::optional<std::chrono::nanoseconds> timeout) noexcept;
-    std::size_t deliver(std::span<Completion> completions) noexcept;
-    std::size_t wait(std::span<Completion> completions,
+    std::size_t deliver(Span<Completion> completions) noexcept;
+    std::size_t wait(Span<Completion> completions,
                      std::optional<std::chrono::nanoseconds> timeout = std::nullopt) noexcept;
     int submit() noexcept;
     void drain() noexcept;
@@ -222,7 +226,8 @@ struct Engine::Impl {
 
     // Staged operations: staging.cpp.
     void pump() noexcept;
-    [[nodiscard]] std::uint32_t next_piece(const Op& op) const noexcept;
+    [[nodiscard]] Slot next_piece(const Op& op) const noexcept;
+    [[nodiscard]] static std::uint32_t useful(const Op& op, const Slot& slot) noexcept;
     bool fill_slot(Slot& slot, std::uint32_t index) noexcept;
     void queue(std::uint32_t index) noexcept;
     bool unqueue(std::uint32_t index) noexcept;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <span>
 #include <vector>
 
 namespace weft
@@ -165,6 +166,7 @@ void Gather::Impl::settle(std::uint32_t index, std::int64_t result) noexcept
 
 void Gather::Impl::complete(std::uint64_t token, const Completion& completion) noexcept
 {
+    done.route = std::max(done.route, completion.route);
     left--;
     if (token & alone_mark) {
         alone_in_flight--;
@@ -207,8 +209,8 @@ Result<Gather> Gather::create(Engine& engine, const GatherOptions& options)
     return Gather(std::move(impl));
 }
 
-Result<Gathered> Gather::run(const Target& target, const Registration& memory,
-                             std::span<const Extent> extents, std::span<std::int32_t> results) noexcept
+Result<Gathered> Gather::run(const Target& target, const Registration& memory, Span<const Extent> extents,
+                             Span<std::int32_t> results) noexcept
 {
     auto& impl = *impl_;
     if (impl.running)
@@ -218,6 +220,10 @@ Result<Gathered> Gather::run(const Target& target, const Registration& memory,
                                   std::to_string(impl.options.capacity));
     if (results.size() < extents.size())
         return failure(EINVAL, "there is no room for the result of each extent");
+    for (const auto& extent : extents)
+        if (extent.length > INT32_MAX)
+            return failure(EINVAL, "an extent of " + std::to_string(extent.length) +
+                                       " bytes is longer than the 2 GiB that a result can say");
     impl.size = target.size();
     impl.alone.clear();
     impl.extents = extents;

@@ -40,14 +40,17 @@ struct Memory::Impl {
 
 /// The state of a registration. Its address is constant when the Registration is moved.
 struct Registration::State {
-    State(std::shared_ptr<Memory::Impl> memory_in, Route route_in, std::uint64_t home_in, bool read_only_in)
-        : memory(std::move(memory_in)), route(route_in), home(home_in), read_only(read_only_in)
+    State(std::shared_ptr<Memory::Impl> memory_in, Route route_in, std::uint64_t home_in,
+          const Policy& policy)
+        : memory(std::move(memory_in)), route(route_in), home(home_in), read_only(policy.read_only),
+          may_stage(policy.staged)
     {
     }
     Memory memory;
     Route route;
     std::uint64_t home;                 ///< Target::home_ of its target
     bool read_only;                     ///< I/O must not change the memory
+    bool may_stage;                     ///< reads may be staged
     std::shared_ptr<const OwnedFd> mem; ///< /dev/weft/NAME.mem, if it is registered there
     std::uint32_t id = 0;               ///< id there; 0 if it is not registered
     std::string reason;

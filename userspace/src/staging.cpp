@@ -160,9 +160,28 @@ void Staging::give_back_all() noexcept
     free_units_ = slots.size();
 }
 
-std::uint32_t Engine::Impl::next_piece(const Op& op) const noexcept
+/// The next piece of an operation: its place, and its I/O in whole blocks. All but the last end with a block.
+/// Its length is 0 if a slot has no room for a block.
+Slot Engine::Impl::next_piece(const Op& op) const noexcept
 {
-    return static_cast<std::uint32_t>(std::min<std::size_t>(staging.piece_bytes, op.io.length - op.assigned));
+    Slot slot;
+    const std::uint64_t block = op.way.block;
+    const auto most = staging.piece_bytes / block * block;
+    if (!most)
+        return slot;
+    slot.at = op.assigned;
+    slot.skip = static_cast<std::uint32_t>((op.io.offset + slot.at) % block);
+    slot.length =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(most - slot.skip, op.io.length - op.assigned));
+    slot.whole = static_cast<std::uint32_t>((slot.skip + slot.length + block - 1) / block * block);
+    return slot;
+}
+
+/// Bytes of the piece that its I/O has moved so far, without what is around it in its blocks.
+std::uint32_t Engine::Impl::useful(const Op& op, const Slot& slot) noexcept
+{
+    return op.kind == Kind::write ? slot.done
+                                  : std::min(slot.done - std::min(slot.done, slot.skip), slot.length);
 }
 
 /// Appends an operation to those that wait for slots.
@@ -213,7 +232,12 @@ void Engine::Impl::pump() noexcept
             withdraw(index, wrong);
             continue;
         }
-        auto* slot = staging.take(next_piece(op));
+        const auto piece = next_piece(op);
+        if (!piece.length) {
+            withdraw(index, -ENOBUFS);
+            continue;
+        }
+        auto* slot = staging.take(piece.whole);
         if (!slot)
             break;
         if (!fill_slot(*slot, index)) {
@@ -242,9 +266,12 @@ void Engine::Impl::withdraw(std::uint32_t index, std::int64_t error) noexcept
 bool Engine::Impl::fill_slot(Slot& slot, std::uint32_t index) noexcept
 {
     auto& op = ops[index];
+    const auto piece = next_piece(op);
     slot.op = index;
-    slot.at = op.assigned;
-    slot.length = next_piece(op);
+    slot.at = piece.at;
+    slot.length = piece.length;
+    slot.skip = piece.skip;
+    slot.whole = piece.whole;
     slot.done = 0;
     if (op.kind == Kind::read && !send_slot(slot))
         return false;
@@ -263,7 +290,7 @@ bool Engine::Impl::send_slot(Slot& slot) noexcept
     if (!sqe)
         return false;
     prepare(sqe,
-            {slot.data + slot.done, slot.length - slot.done, op.io.offset + slot.at + slot.done,
+            {slot.data + slot.done, slot.whole - slot.done, op.io.offset + slot.at - slot.skip + slot.done,
              op.kind == Kind::write},
             op.way);
     io_uring_sqe_set_data64(sqe, slot_mark | static_cast<std::uint64_t>(&slot - staging.slots.data()));
@@ -282,8 +309,8 @@ void Engine::Impl::slot_done(std::uint32_t number, std::int64_t result) noexcept
         return;
     }
     slot.done += again ? 0 : static_cast<std::uint32_t>(result);
-    const bool ended = !again && (!result || op.io.offset + slot.at + slot.done >= op.way.size);
-    if (slot.done < slot.length && !ended && !op.cancelled) {
+    const bool ended = !again && (!result || op.io.offset + slot.at - slot.skip + slot.done >= op.way.size);
+    if (slot.done < slot.whole && !ended && !op.cancelled) {
         if (!send_slot(slot))
             release(slot, -EBUSY);
         return;
@@ -293,7 +320,7 @@ void Engine::Impl::slot_done(std::uint32_t number, std::int64_t result) noexcept
         return;
     }
     if (op.kind == Kind::write)
-        release(slot, slot.done == slot.length ? 0 : -EIO);
+        release(slot, slot.done == slot.whole ? 0 : -EIO);
     else if (const int wrong = copy(slot))
         release(slot, wrong);
 }
@@ -304,12 +331,13 @@ int Engine::Impl::copy(Slot& slot) noexcept
     auto& op = ops[slot.op];
     const auto& memory = *op.way.memory;
     const auto at = op.io.memory_offset + slot.at;
-    const auto length = op.kind == Kind::read ? slot.done : slot.length;
+    const auto length = op.kind == Kind::read ? useful(op, slot) : slot.length;
+    auto* const data = slot.data + slot.skip;
     slot.state = Slot::State::copying;
     staging.copying++;
     if (!memory.device_pointer) {
-        if (const int wrong = op.kind == Kind::read ? memory.copy_in_now(at, slot.data, length)
-                                                    : memory.copy_out_now(at, slot.data, length)) {
+        if (const int wrong = op.kind == Kind::read ? memory.copy_in_now(at, data, length)
+                                                    : memory.copy_out_now(at, data, length)) {
             staging.copying--;
             return -wrong;
         }
@@ -318,11 +346,10 @@ int Engine::Impl::copy(Slot& slot) noexcept
     }
     const auto* cuda = shim::cuda();
     const shim::CurrentContext current(*cuda, memory.context);
-    const auto result =
-        !current ? -1
-        : op.kind == Kind::read
-            ? cuda->copy_to_device(memory.device_pointer + at, slot.data, length, staging.stream)
-            : cuda->copy_to_host(slot.data, memory.device_pointer + at, length, staging.stream);
+    const auto result = !current ? -1
+                        : op.kind == Kind::read
+                            ? cuda->copy_to_device(memory.device_pointer + at, data, length, staging.stream)
+                            : cuda->copy_to_host(data, memory.device_pointer + at, length, staging.stream);
     if (result || cuda->event_record(slot.event, staging.stream)) {
         // Wait for a copy that may have been started, before the slot is used again.
         cuda->stream_synchronize(staging.stream);
@@ -405,10 +432,10 @@ void Engine::Impl::release(Slot& slot, std::int64_t error) noexcept
     if (error)
         withdraw(index, error);
     else
-        op.done += slot.done;
+        op.done += useful(op, slot);
     op.slots--;
     if (!op.slots && op.assigned == op.io.length)
-        finish(index, op.result ? op.result : op.done);
+        finish(index, op.result ? op.result : static_cast<std::int64_t>(op.done));
 }
 
 /// Waits for all copies. With a timeout, which CUDA does not support, polls until one copy is done, I/O has

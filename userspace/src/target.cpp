@@ -58,14 +58,11 @@ std::string number_of(dev_t device)
 
 /// Finds /dev/weft/NAME.mem of a weft volume by the number of its block device, so that a link to the volume
 /// works, and a file with such a name beside another device is ignored. Empty if there is none.
-OwnedFd open_mem(const struct stat& status)
+OwnedFd open_mem(dev_t device)
 {
-    if (!S_ISBLK(status.st_mode))
-        return {};
     std::error_code failed;
-    const auto disk = std::filesystem::read_symlink("/sys/dev/block/" + number_of(status.st_rdev), failed)
-                          .filename()
-                          .string();
+    const auto disk =
+        std::filesystem::read_symlink("/sys/dev/block/" + number_of(device), failed).filename().string();
     constexpr std::string_view prefix = "weft!";
     if (failed || !disk.starts_with(prefix))
         return {};
@@ -205,7 +202,7 @@ Result<Registration> Target::add(const Memory& memory, const Policy& policy) con
     const auto& impl = *memory.impl_;
     std::string reason = impl.reason;
     const auto made = [&](Route route) {
-        return std::make_unique<Registration::State>(memory.impl_, route, home_, policy.read_only);
+        return std::make_unique<Registration::State>(memory.impl_, route, home_, policy);
     };
     // CPU memory without a dma-buf is registered as the caller's own pages.
     const bool pages = impl.data && !impl.dmabuf && !impl.device_pointer;
@@ -241,7 +238,7 @@ Result<Registration> Target::add(const Memory& memory, const Policy& policy) con
             return Registration(std::move(state));
         }
         // No other route helps with these errors of the caller.
-        if (!policy.staged || code == EACCES || code == ENOMEM || code == EINTR)
+        if (!policy.staged || code == EACCES || code == EINTR)
             return failure(code, reason);
     }
     if (policy.persistent && !policy.staged)
@@ -279,7 +276,7 @@ Result<Volume> Volume::open(std::string_view name, Access access, Claim claim)
     };
     if (::stat(volume.path_.c_str(), &status))
         return failure_of(volume.path_);
-    OwnedFd mem = open_mem(status);
+    OwnedFd mem = S_ISBLK(status.st_mode) ? open_mem(status.st_rdev) : OwnedFd();
     // O_EXCL claims a device. For a weft volume, its target for writing claims it.
     const bool claimed =
         !mem && S_ISBLK(status.st_mode) && access != Access::read && claim == Claim::exclusive;
@@ -306,7 +303,8 @@ Result<Volume> Volume::open(std::string_view name, Access access, Claim claim)
     return volume;
 }
 
-Result<File> File::open(const Volume& volume, const std::string& path, bool strict)
+/// Opens a file to be read through its filesystem.
+Result<File> File::open_plain(const std::string& path)
 {
     File file;
     file.path_ = path;
@@ -321,27 +319,72 @@ Result<File> File::open(const Volume& volume, const std::string& path, bool stri
     watch_forks();
     file.forks_ = fork_count;
     file.number_ = file.home_ = next_number();
-    if (!volume.mem_) {
-        file.reason_ = volume.path() + " is not a weft volume";
-        if (strict)
-            return failure(EOPNOTSUPP, file.reason_);
-    } else {
-        std::uint64_t size = 0;
-        auto id = add_target(volume.mem_->get(), opened->fd.get(), WEFT_MEM_MAY_READ, &size);
-        if (id) {
-            const auto& whole = volume.geometry();
-            file.geometry_ = {size, whole.block_size, whole.alignment, whole.chunk_size, whole.member_count};
-            file.id_ = *id;
-            file.mem_ = volume.mem_;
-            file.home_ = volume.home_;
-        } else if (strict) {
-            return std::unexpected(std::move(id.error()));
-        } else {
-            file.reason_ = std::move(id.error().text);
-        }
-    }
     file.fd_ = opened->fd.release();
     return file;
+}
+
+/// Makes it a target of the volume that has this .mem device and geometry, or takes down why it is none.
+Result<void> File::join(std::shared_ptr<const OwnedFd> mem, const Geometry& whole, bool strict)
+{
+    std::uint64_t size = 0;
+    auto id = add_target(mem->get(), fd_, WEFT_MEM_MAY_READ, &size);
+    if (!id && strict)
+        return std::unexpected(std::move(id.error()));
+    if (!id) {
+        reason_ = std::move(id.error().text);
+        return {};
+    }
+    geometry_ = {size, whole.block_size, whole.alignment, whole.chunk_size, whole.member_count};
+    id_ = *id;
+    mem_ = std::move(mem);
+    return {};
+}
+
+Result<File> File::open(const Volume& volume, const std::string& path, bool strict)
+{
+    auto file = open_plain(path);
+    if (!file)
+        return file;
+    if (!volume.mem_) {
+        file->reason_ = volume.path() + " is not a weft volume";
+        if (strict)
+            return failure(EOPNOTSUPP, file->reason_);
+        return file;
+    }
+    if (auto joined = file->join(volume.mem_, volume.geometry(), strict); !joined)
+        return std::unexpected(std::move(joined.error()));
+    if (file->id_)
+        file->home_ = volume.home_;
+    return file;
+}
+
+Result<File> File::open(const std::string& path, bool strict)
+{
+    auto file = open_plain(path);
+    if (!file)
+        return file;
+    struct stat status {
+    };
+    if (::fstat(file->fd_, &status))
+        return failure_of(path);
+    auto mem = open_mem(status.st_dev);
+    Geometry whole;
+    if (!mem || !read_geometry(mem.get(), whole)) {
+        file->reason_ = path + " is not on a weft volume";
+        if (strict)
+            return failure(EOPNOTSUPP, file->reason_);
+        return file;
+    }
+    if (auto joined = file->join(std::make_shared<const OwnedFd>(std::move(mem)), whole, strict); !joined)
+        return std::unexpected(std::move(joined.error()));
+    return file;
+}
+
+bool File::is_file(const std::string& path) noexcept
+{
+    struct stat status {
+    };
+    return path.find('/') != std::string::npos && !::stat(path.c_str(), &status) && S_ISREG(status.st_mode);
 }
 
 void File::close() noexcept

@@ -134,12 +134,84 @@ TEST_F(EngineTest, WrongArgumentsAreToldOf)
     EXPECT_EQ(result({0, 64 * kib, 4096}), -ERANGE);
     EXPECT_EQ(result({0, ~std::uint64_t{0} - 10, 4096}), -ERANGE);
     EXPECT_EQ(result({64 * kib, 0, 4096}), -ERANGE);
-    EXPECT_EQ(result({0, 0, 0x80000000U}), -EINVAL);
+    EXPECT_EQ(result({0, 0, 0x80000000U}), -ERANGE);
+    EXPECT_EQ(result({0, 0, ~std::uint64_t{4095}}), -ERANGE);
     EXPECT_EQ(result({0, 0, 4096, std::chrono::nanoseconds(0)}), -ETIME);
     if (volume.is_direct())
         EXPECT_EQ(result({1, 0, 4096}), -EINVAL);
     EXPECT_EQ(result({0, 0, 4096, std::chrono::seconds(10)}), 4096);
     EXPECT_EQ(engine.in_flight(), 0U);
+}
+
+TEST_F(EngineTest, AnyBytesAreReadWhereStagingIsAllowed)
+{
+    constexpr std::size_t size = mib + 1234;
+    const OpenFile opened(size, 2 * mib, Access::read, {.staged = true});
+    const auto& [file, volume, memory, registration] = opened;
+    auto engine = must(Engine::create({.staging_slots = 3, .staging_bytes = 64 * kib}));
+    const auto read = [&](const Io& io) {
+        std::memset(memory.data(), 0x55, memory.size());
+        EXPECT_TRUE(engine.read(volume, registration, io, 0));
+        return one(engine);
+    };
+    std::mt19937 random(7);
+    for (int i = 0; i < 200; i++) {
+        const std::uint64_t offset = random() % size, memory_offset = random() % (512 * kib);
+        const std::uint64_t length = 1 + random() % (i % 2 ? 9000 : 700 * kib);
+        const auto wanted = std::min<std::uint64_t>(length, size - offset);
+        const auto completion = read({offset, memory_offset, length});
+        ASSERT_EQ(completion.result, static_cast<std::int64_t>(wanted)) << offset << " " << length;
+        EXPECT_TRUE(same(memory, memory_offset, file.data(), offset, wanted));
+        EXPECT_EQ(memory.data()[memory_offset + wanted], std::byte{0x55}) << "bytes behind the read";
+        if (memory_offset)
+            EXPECT_EQ(memory.data()[memory_offset - 1], std::byte{0x55}) << "bytes before the read";
+    }
+    if (!volume.is_direct())
+        return;
+    EXPECT_EQ(read({1, 0, 4096}).route, Route::staged);
+    EXPECT_EQ(read({0, 1, 4096}).route, Route::staged);
+    EXPECT_EQ(read({0, 0, 4096}).route, Route::direct);
+    // Short reads are continued within blocks, too.
+    faults.longest = 4096;
+    EXPECT_EQ(read({4095, 3, 20000}).result, 20000);
+    EXPECT_TRUE(same(memory, 3, file.data(), 4095, 20000));
+}
+
+TEST_F(EngineTest, NothingIsWrittenBesidesWholeBlocks)
+{
+    const OpenFile opened(64 * kib, 64 * kib, Access::read_write, {.staged = true});
+    const auto& [file, volume, memory, registration] = opened;
+    if (!volume.is_direct())
+        GTEST_SKIP() << "this filesystem takes any bytes";
+    auto engine = must(Engine::create());
+    for (const Io& io : {Io{1, 0, 4096}, Io{0, 0, 100}, Io{1, 1, 4095}}) {
+        ASSERT_TRUE(engine.write(volume, registration, io, 0));
+        EXPECT_EQ(one(engine).result, -EINVAL);
+    }
+    EXPECT_EQ(file.read(), file.data());
+    std::memset(memory.data(), 0x44, memory.size());
+    ASSERT_TRUE(engine.write(volume, registration, {4096, 1, 4096}, 0));
+    const auto completion = one(engine);
+    EXPECT_EQ(completion.result, 4096);
+    EXPECT_EQ(completion.route, Route::staged) << "memory that begins anywhere";
+    const auto now = file.read();
+    EXPECT_EQ(now[4095], file.data()[4095]);
+    EXPECT_EQ(now[4096], std::byte{0x44});
+    EXPECT_EQ(now[8191], std::byte{0x44});
+    EXPECT_EQ(now[8192], file.data()[8192]);
+}
+
+TEST_F(EngineTest, AnEngineForAnyThread)
+{
+    const OpenFile opened(256 * kib, 256 * kib);
+    const auto& [file, volume, memory, registration] = opened;
+    auto engine = must(Engine::create({.any_thread = true}));
+    for (std::size_t i = 0; i < 4; i++)
+        std::thread([&] {
+            ASSERT_TRUE(engine.read(volume, registration, {i * 64 * kib, i * 64 * kib, 64 * kib}, i));
+            EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(64 * kib));
+        }).join();
+    EXPECT_TRUE(same(memory, 0, file.data(), 0, 256 * kib));
 }
 
 TEST_F(EngineTest, NoMoreThanItsEntriesAreInFlight)

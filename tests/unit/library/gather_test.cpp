@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <weft/gather.hpp>
 #include <weft/stream.hpp>
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "support.hpp"
 
+#include <weft/weft.h>
+
 #include <cstring>
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <weft/weft.h>
 
 namespace weft::test
 {
@@ -56,10 +57,9 @@ TEST_F(TargetTest, ADeviceThatIsWrittenIsClaimed)
         weft_error error{};
         EXPECT_EQ(weft_volume_open(loop->path().c_str(), WEFT_WRITE, &error), nullptr);
         EXPECT_EQ(error.code, EBUSY);
-        auto* shared = weft_volume_open(loop->path().c_str(),
-                                        static_cast<weft_access>(WEFT_WRITE | WEFT_SHARED), &error);
+        auto* shared = weft_volume_open(loop->path().c_str(), WEFT_WRITE | WEFT_SHARED, &error);
         EXPECT_NE(shared, nullptr) << error.text;
-        weft_volume_close(shared);
+        weft_close(shared);
     }
     const auto volume = must(Volume::open(loop->path(), Access::read_write));
     EXPECT_LT(::open(loop->path().c_str(), O_RDONLY | O_EXCL | O_CLOEXEC), 0) << "nobody mounts it meanwhile";
@@ -82,11 +82,6 @@ TEST_F(TargetTest, AFileBesideItIsLeftAlone)
 TEST_F(TargetTest, AnAccessThatIsNone)
 {
     const TemporaryFile file(mib);
-    for (const unsigned access : {0U, 4U}) {
-        weft_error error{};
-        EXPECT_EQ(weft_volume_open(file.path().c_str(), static_cast<weft_access>(access), &error), nullptr);
-        EXPECT_EQ(error.code, EINVAL) << access;
-    }
     EXPECT_EQ(Volume::open(file.path(), static_cast<Access>(0)).error().code, EINVAL);
 }
 
@@ -142,42 +137,20 @@ TEST_F(TargetTest, NothingIsRegisteredForGoodWithAFile)
     }
 }
 
-TEST_F(TargetTest, ByC)
+TEST_F(TargetTest, AFileFindsItsVolumeOrNone)
 {
     const TemporaryFile file(64 * kib);
-    weft_error error{};
-    EXPECT_EQ(weft_volume_open("no-such-volume", WEFT_READ, &error), nullptr);
-    EXPECT_EQ(error.code, ENOENT);
-    EXPECT_EQ(weft_volume_open("no-such-volume", WEFT_READ, nullptr), nullptr);
-    auto* volume = weft_volume_open(file.path().c_str(), WEFT_READ_WRITE, &error);
-    ASSERT_NE(volume, nullptr) << error.text;
-    weft_geometry geometry{};
-    std::memset(&geometry, 0xff, sizeof(geometry));
-    weft_volume_geometry(volume, &geometry);
-    EXPECT_EQ(geometry.size, 64 * kib);
-    EXPECT_EQ(geometry.reserved[4], 0U) << "for what later versions tell there";
-    auto* memory = weft_memory_allocate(64 * kib, &error);
-    EXPECT_EQ(weft_volume_add(volume, memory, 32, &error), nullptr);
-    EXPECT_EQ(error.code, EINVAL);
-    EXPECT_NE(std::strstr(error.text, "policy 32"), nullptr) << error.text;
-    auto* registration = weft_volume_add(volume, memory, 0, &error);
-    ASSERT_NE(registration, nullptr) << error.text;
-    auto* engine = weft_engine_create(8, &error);
-    ASSERT_EQ(weft_read(engine, volume, registration, 0, 0, 64 * kib, 5), 0);
-    weft_completion completion{};
-    ASSERT_EQ(weft_wait(engine, &completion, 1), 1U);
-    EXPECT_EQ(completion.token, 5U);
-    EXPECT_EQ(completion.result, static_cast<std::int64_t>(64 * kib));
-    EXPECT_EQ(std::memcmp(weft_memory_data(memory), file.data().data(), 64 * kib), 0);
-    ASSERT_EQ(weft_write(engine, volume, registration, 0, 0, 4096, 6), 0);
-    ASSERT_EQ(weft_wait(engine, &completion, 1), 1U);
-    ASSERT_EQ(weft_flush(engine, volume, 7), 0);
-    ASSERT_EQ(weft_wait(engine, &completion, 1), 1U);
-    EXPECT_EQ(completion.result, 0);
-    weft_engine_destroy(engine);
-    weft_registration_end(registration);
-    weft_memory_free(memory);
-    weft_volume_close(volume);
+    const auto opened = must(File::open(file.path()));
+    EXPECT_EQ(opened.size(), 64 * kib);
+    EXPECT_FALSE(opened.is_weft());
+    EXPECT_EQ(opened.reason(), file.path() + " is not on a weft volume");
+    const auto strict = File::open(file.path(), true);
+    ASSERT_FALSE(strict);
+    EXPECT_EQ(strict.error().code, EOPNOTSUPP);
+    EXPECT_EQ(File::open("/nix/nix").error().code, ENOENT);
+    EXPECT_TRUE(File::is_file(file.path()));
+    EXPECT_FALSE(File::is_file("/dev/null"));
+    EXPECT_FALSE(File::is_file("data"));
 }
 
 } // namespace

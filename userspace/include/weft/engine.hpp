@@ -7,20 +7,23 @@
 #include "target.hpp"
 
 #include <chrono>
+#ifdef __cpp_impl_coroutine
 #include <coroutine>
+#endif
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 
 namespace weft
 {
 
-/// The range of one I/O. Offset and length are in bytes, in whole blocks of the target.
+/// The range of one I/O, in bytes. A length beyond what one command of the kernel moves is split. With a
+/// registration that allows the route staged, a read may be of any bytes, and host memory may begin anywhere:
+/// what is not in whole blocks of the target, or not aligned, is staged. A write is in whole blocks.
 struct Io {
     std::uint64_t offset = 0;        ///< in the target
     std::uint64_t memory_offset = 0; ///< in the memory
-    std::uint32_t length = 0;
+    std::uint64_t length = 0;
     /// Measured from the call of read() or write(); unset means no limit. At the deadline the I/O is
     /// cancelled and fails with ETIME. If the kernel cannot cancel it, the engine waits for its end. In both
     /// cases nothing accesses the memory after the completion.
@@ -38,6 +41,9 @@ struct Completion {
 struct EngineOptions {
     unsigned entries = 256; ///< largest number of I/Os in flight
     bool sqpoll = false;    ///< a kernel thread submits
+    /// Any thread may use the engine, or end a registration that its I/O uses, one at a time: the caller sees
+    /// to that. It costs some instructions an I/O.
+    bool any_thread = false;
     /// Poll for completions. This works only for I/O with O_DIRECT that does not go through a .mem device.
     /// I/O in flight then cannot be cancelled, also not by its deadline, and flush() is done when it returns.
     bool iopoll = false;
@@ -67,8 +73,9 @@ protected:
 };
 
 /// An io_uring for one thread: the first one that begins or polls I/O. It has no locks. I/O that another
-/// thread begins fails with EEXIST. In a child of fork(), new I/O and I/O in flight fail with ECHILD, and the
-/// parent's I/O continues. If the ring itself fails, all I/O ends with its error.
+/// thread begins fails with EEXIST, unless EngineOptions::any_thread is set. In a child of fork(), new I/O
+/// and I/O in flight fail with ECHILD, and the parent's I/O continues. If the ring itself fails, all I/O ends
+/// with its error.
 ///
 /// It allocates nothing after create(). All CUDA memory that it stages has to be of one context, which has to
 /// outlive the engine. It may be moved while I/O is in flight and while gathers, streams and coroutines use
@@ -104,9 +111,9 @@ public:
     int submit() noexcept;
     /// Submits, and returns the completions that are available. Sinks get theirs directly; these do not
     /// count.
-    std::size_t poll(std::span<Completion> completions) noexcept;
+    std::size_t poll(Span<Completion> completions) noexcept;
     /// Like poll(), but waits first: for any completion, also a sink's, or until the timeout.
-    std::size_t wait(std::span<Completion> completions,
+    std::size_t wait(Span<Completion> completions,
                      std::optional<std::chrono::nanoseconds> timeout = std::nullopt) noexcept;
     /// A descriptor, owned by the engine, that is readable from when poll() has work until poll() is called.
     [[nodiscard]] Result<int> event_fd();
@@ -122,8 +129,10 @@ public:
     /// `co_await engine.co_read(...)` gives the completion; resumed in poll() or wait() of this engine. Await
     /// it in the expression that makes it: it refers to its arguments, and cannot be copied or moved.
     class Awaitable;
+#ifdef __cpp_impl_coroutine
     [[nodiscard]] Awaitable co_read(const Target& target, const Registration& memory, const Io& io) noexcept;
     [[nodiscard]] Awaitable co_write(const Target& target, const Registration& memory, const Io& io) noexcept;
+#endif
 
     struct WEFT_HIDDEN Impl;
 
@@ -135,6 +144,7 @@ private:
     friend class WriteStream;
 };
 
+#ifdef __cpp_impl_coroutine
 class WEFT_API Engine::Awaitable final : public Sink
 {
 public:
@@ -162,5 +172,6 @@ private:
     std::coroutine_handle<> handle_;
     Awaitable* next_ = nullptr; ///< in the list of those that wait for room
 };
+#endif
 
 } // namespace weft

@@ -6,16 +6,15 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 
 namespace weft
 {
 
 /// A range of the target and its destination.
 struct Extent {
-    std::uint64_t offset = 0;        ///< in the target, in whole blocks
+    std::uint64_t offset = 0;        ///< in the target
     std::uint64_t memory_offset = 0; ///< in the memory
-    std::uint32_t length = 0;        ///< in whole blocks
+    std::uint32_t length = 0;        ///< below 2 GiB
     std::uint32_t order = 0;         ///< extents with a lower order are begun first
 };
 
@@ -28,9 +27,9 @@ struct GatherOptions {
 /// The result of a run.
 struct Gathered {
     std::uint64_t bytes = 0;
-    std::uint32_t failed = 0; ///< number of extents that failed
-    std::uint32_t reads = 0;  ///< number of reads sent; fewer than extents if some were joined
-    Route route = Route::direct;
+    std::uint32_t failed = 0;    ///< number of extents that failed
+    std::uint32_t reads = 0;     ///< number of reads sent; fewer than extents if some were joined
+    Route route = Route::direct; ///< that with the most copies
 };
 
 /// Reads thousands of extents with one engine, and keeps the queues of all members equally full. Use it in
@@ -49,8 +48,7 @@ public:
     /// read. E2BIG: more extents than the capacity. Other completions of the engine stay for its poll().
     /// EBUSY: such completions fill the engine, or a sink called this during a run() of the same gather.
     [[nodiscard]] Result<Gathered> run(const Target& target, const Registration& memory,
-                                       std::span<const Extent> extents,
-                                       std::span<std::int32_t> results) noexcept;
+                                       Span<const Extent> extents, Span<std::int32_t> results) noexcept;
 
 private:
     struct WEFT_HIDDEN Impl;

@@ -105,6 +105,11 @@ public:
     /// If the kernel refuses direct reads of the file, this fails with the kernel's sentence if `strict` is
     /// set. Otherwise the file is read through the filesystem, and reason() is that sentence.
     [[nodiscard]] static Result<File> open(const Volume& volume, const std::string& path, bool strict);
+    /// The same for a file on whichever volume it is, or on none. The caller needs no access to the volume
+    /// itself. A registration for one file is not one for another.
+    [[nodiscard]] static Result<File> open(const std::string& path, bool strict = false);
+    /// Is it a regular file?
+    [[nodiscard]] static bool is_file(const std::string& path) noexcept;
     File(File&& other) noexcept = default;
     File& operator=(File&& other) noexcept;
     ~File();
@@ -113,6 +118,8 @@ public:
 
 private:
     File() = default;
+    static Result<File> open_plain(const std::string& path);
+    Result<void> join(std::shared_ptr<const OwnedFd> mem, const Geometry& whole, bool strict);
     void close() noexcept;
     std::string reason_;
     unsigned forks_ = 0; ///< a child of fork() must not end its parent's target
