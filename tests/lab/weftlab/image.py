@@ -142,6 +142,7 @@ SOFTWARE = {
     "prometheus": "prometheus promtool",
     "slurm": "slurmctld slurmd slurm-client munge",
     "tls": "ktls-utils keyutils",
+    "torch": "python3-torch python3-numpy python3-safetensors",
 }
 
 

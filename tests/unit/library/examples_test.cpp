@@ -158,6 +158,11 @@ assert not read.lent
         run(sanitizer + "LD_LIBRARY_PATH=" EXAMPLES " python3 -B " + file.path() + ".py " + file.path());
     EXPECT_EQ(lent.status, 0) << lent.text;
     std::filesystem::remove(file.path() + ".py");
+    // The package, with its own tests.
+    const auto package = run(sanitizer + "LD_LIBRARY_PATH=" EXAMPLES " PYTHONPATH=" PYTHON
+                                         " python3 -B " PYTHON_TESTS "/test_weft.py -v 2>&1");
+    EXPECT_EQ(package.status, 0) << package.text;
+    EXPECT_NE(package.text.find("OK"), std::string::npos) << package.text;
 }
 #endif
 

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""weft.torch, its checkpoints, and weft.safetensors, beside PyTorch's and safetensors' own. FOLDER of the environment is where
+the files are; the current folder without it."""
+import multiprocessing
+import os
+import pickle
+import random
+import signal
+import tempfile
+import time
+import unittest
+
+import torch
+import torch.distributed
+from safetensors.torch import load_file, save_file
+from torch.distributed import checkpoint
+from torch.utils.data import DataLoader, default_collate
+
+import weft
+import weft.safetensors
+import weft.torch
+from weft.torch.checkpoint import WeftReader, WeftWriter, checkpoints, remove
+
+
+class TorchTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(dir=os.environ.get("FOLDER", "."))
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        torch.manual_seed(1)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+
+class Tensors(TorchTest):
+    def test_reading_and_writing(self):
+        source = torch.randn(1000, 333)
+        with weft.create(self.path("data"), source.nbytes) as file:
+            file.write_from(source)
+        with weft.open(self.path("data")) as file:
+            copy = torch.empty_like(source)
+            self.assertEqual(file.read_into(copy).bytes, source.nbytes)
+            self.assertTrue(torch.equal(copy, source))
+            wanted = torch.empty(333, dtype=torch.float32, requires_grad=True)
+            file.read_into(wanted.detach(), offset=333 * 4 * 7)
+            self.assertTrue(torch.equal(wanted.detach(), source[7]))
+            with self.assertRaisesRegex(ValueError, "not contiguous"):
+                file.read_into(copy.T)
+            with self.assertRaisesRegex(ValueError, "on device meta"):
+                file.read_into(torch.empty(5, device="meta"))
+            lent = torch.frombuffer(file.read(0, 4096).view, dtype=torch.float32)
+            self.assertTrue(torch.equal(lent, source.flatten()[:1024]))
+            with self.assertRaisesRegex(ValueError, "values are not its bytes"):
+                file.read_into(torch.randn(4, dtype=torch.complex64).conj())
+            self.assertEqual(file.read_into(source.numpy()[:2], 0).bytes, 2 * 333 * 4)
+
+
+class Samples(TorchTest):
+    RECORD, COUNT = 1000, 2000
+
+    def setUp(self):
+        super().setUp()
+        self.all = torch.randint(0, 256, (self.COUNT, self.RECORD), dtype=torch.uint8)
+        with open(self.path("samples"), "wb") as file:
+            file.write(bytes(10) + self.all.numpy().tobytes())
+        self.dataset = weft.torch.Dataset(self.path("samples"), self.RECORD, offset=10)
+
+    def test_records(self):
+        self.assertEqual(len(self.dataset), self.COUNT)
+        self.assertTrue(torch.equal(self.dataset[5], self.all[5]))
+        self.assertTrue(torch.equal(self.dataset[-1], self.all[-1]))
+        choose = random.Random(1).sample(range(self.COUNT), 500)
+        self.assertTrue(torch.equal(torch.stack(self.dataset.__getitems__(choose)), self.all[choose]))
+        with self.assertRaises(IndexError):
+            self.dataset[self.COUNT]
+
+    def test_a_loader_with_workers(self):
+        for context in (None, "fork", "spawn"):
+            loader = DataLoader(self.dataset, batch_size=64, shuffle=True, num_workers=2 if context else 0,
+                                multiprocessing_context=context, collate_fn=default_collate)
+            rows = torch.cat(list(loader))
+            self.assertEqual(sorted(map(bytes, rows.numpy())), sorted(map(bytes, self.all.numpy())), context)
+
+    def test_extents(self):
+        extents = [(10, 8), (1010, 400), (10, 0), (2010, 12)]
+        dataset = weft.torch.Dataset(self.path("samples"), extents=extents, dtype=torch.int32)
+        for sample, (offset, length) in zip(dataset.__getitems__(range(4)), extents):
+            self.assertEqual(sample.numpy().tobytes(), self.all.numpy().tobytes()[offset - 10:offset - 10 + length])
+
+    def test_what_is_none(self):
+        for wrong in ({"record": 0}, {"record": 3, "dtype": torch.int16}, {}, {"record": 8, "extents": [(0, 8)]},
+                      {"record": 8, "count": 1 << 40}):
+            with self.assertRaises(ValueError):
+                weft.torch.Dataset(self.path("samples"), **wrong)
+
+    def test_a_file_that_became_shorter(self):
+        os.truncate(self.path("samples"), 10 + 5 * self.RECORD)
+        self.dataset[4]
+        with self.assertRaisesRegex(OSError, "samples"):
+            self.dataset[1999]
+
+
+class Safetensors(TorchTest):
+    def test_the_same_dictionary(self):
+        tensors = {"a": torch.randn(3, 5), "b.c": torch.randint(0, 9, (7,), dtype=torch.int8), "empty": torch.empty(0, 4),
+                   "scalar": torch.tensor(1.5, dtype=torch.float64), "half": torch.randn(33, 2).to(torch.bfloat16),
+                   "flag": torch.tensor([True, False, True]), "big": torch.randn(1 << 20)}
+        save_file(tensors, self.path("model"), metadata={"format": "pt"})
+        stock, ours = load_file(self.path("model")), weft.safetensors.load_file(self.path("model"), strict=True)
+        self.assertEqual(set(ours), set(stock))
+        for name, tensor in stock.items():
+            self.assertEqual((ours[name].dtype, ours[name].shape), (tensor.dtype, tensor.shape))
+            self.assertTrue(torch.equal(ours[name], tensor), name)
+
+    def test_files_that_are_none(self):
+        save_file({"a": torch.randn(100)}, self.path("model"))
+        with open(self.path("model"), "rb") as file:
+            good = file.read()
+        for bad in (b"", good[:4], good[:-1], good + b"x", b"\xff" * 8 + good[8:], good[:8] + b"[" + good[9:],
+                    good.replace(b"F32", b"F99"), good.replace(b"[0,400]", b"[4,400]")):
+            with open(self.path("bad"), "wb") as file:
+                file.write(bad)
+            with self.assertRaises(ValueError):
+                weft.safetensors.load_file(self.path("bad"))
+
+
+def as_ranks(count, work, *arguments):
+    """Runs work(rank, *arguments) in so many processes of one group."""
+    rendezvous = tempfile.mktemp(dir=os.environ.get("FOLDER", "."))
+    context = multiprocessing.get_context("fork")
+    ranks = [context.Process(target=_rank, args=(rank, count, rendezvous, work, arguments)) for rank in range(count)]
+    for rank in ranks:
+        rank.start()
+    for rank in ranks:
+        rank.join()
+    if os.path.exists(rendezvous):
+        os.unlink(rendezvous)
+    return [rank.exitcode for rank in ranks]
+
+
+def _rank(rank, count, rendezvous, work, arguments):
+    torch.distributed.init_process_group("gloo", init_method=f"file://{os.path.abspath(rendezvous)}", rank=rank, world_size=count)
+    work(rank, *arguments)
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+def whole(step):
+    """The state of all ranks at a step."""
+    generator = torch.Generator().manual_seed(step)
+    return {"weight": torch.randn(96, 64, generator=generator), "bias": torch.randn(96, generator=generator)}
+
+
+def sharded(state):
+    """A shard of each tensor, by rows, as FSDP has it."""
+    from torch.distributed._tensor import DeviceMesh, Shard, distribute_tensor
+    mesh = DeviceMesh("cpu", list(range(torch.distributed.get_world_size())))
+    return {name: distribute_tensor(tensor, mesh, [Shard(0)]) for name, tensor in state.items()}
+
+
+def save_step(_rank_number, path, step):
+    checkpoint.save({"model": sharded(whole(step)), "step": step}, storage_writer=WeftWriter(path))
+
+
+def load_step(_rank_number, path, step):
+    state = {"model": sharded({name: torch.zeros_like(one) for name, one in whole(step).items()}), "step": 0}
+    checkpoint.load(state, storage_reader=WeftReader(path))
+    assert state["step"] == step
+    for name, tensor in whole(step).items():
+        assert torch.equal(state["model"][name].full_tensor(), tensor), name
+
+
+def save_apart(path, step):
+    """Two ranks in a process group of Unix of their own."""
+    os.setsid()
+    as_ranks(2, save_step, path, step)
+
+
+class Checkpoints(TorchTest):
+    def test_one_process(self):
+        state = {"a": torch.randn(1000, 7), "b": {"c": torch.arange(5), "step": 17, "name": "x"}, "t": torch.randn(6, 5).T,
+                 "scalar": torch.tensor(3)}
+        checkpoint.save(state, storage_writer=WeftWriter(self.path("one")))
+        empty = {"a": torch.zeros(1000, 7), "b": {"c": torch.zeros(5, dtype=torch.int64), "step": 0, "name": ""},
+                 "t": torch.zeros(5, 6), "scalar": torch.tensor(0)}
+        checkpoint.load(empty, storage_reader=WeftReader(self.path("one")))
+        self.assertTrue(torch.equal(empty["a"], state["a"]) and torch.equal(empty["b"]["c"], state["b"]["c"]))
+        self.assertTrue(torch.equal(empty["t"], state["t"]) and torch.equal(empty["scalar"], state["scalar"]))
+        self.assertEqual((empty["b"]["step"], empty["b"]["name"]), (17, "x"))
+        with self.assertRaises(checkpoint.api.CheckpointException):
+            checkpoint.save(state, storage_writer=WeftWriter(self.path("one")))
+        checkpoint.save(state, storage_writer=WeftWriter(self.path("one"), overwrite=True))
+
+    def test_async(self):
+        state = {"a": torch.randn(100000)}
+        store = os.path.abspath(self.path("store"))
+        torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=0, world_size=1)
+        try:
+            checkpoint.async_save(state, storage_writer=WeftWriter(self.path("async"))).result()
+        finally:
+            torch.distributed.destroy_process_group()
+        empty = {"a": torch.zeros(100000)}
+        checkpoint.load(empty, storage_reader=WeftReader(self.path("async")))
+        self.assertTrue(torch.equal(empty["a"], state["a"]))
+
+    def test_other_numbers_of_ranks(self):
+        self.assertEqual(as_ranks(4, save_step, self.path("four"), 1), [0] * 4)
+        for count in (2, 4, 8, 1):
+            self.assertEqual(as_ranks(count, load_step, self.path("four"), 1), [0] * count)
+
+    def test_killed_ranks(self):
+        """What is listed is whole, whenever a rank is killed."""
+        kills, complete = int(os.environ.get("KILLS", "6")), 0
+        choose = random.Random(5)
+        begun = time.monotonic()
+        as_ranks(2, save_step, self.path("step-999"), 999)
+        usual = time.monotonic() - begun
+        remove(self.path("step-999"))
+        for step in range(kills):
+            saver = multiprocessing.get_context("fork").Process(target=save_apart, args=(self.path(f"step-{step:03}"), step))
+            saver.start()
+            time.sleep(choose.uniform(0, usual))
+            with open(f"/proc/{saver.pid}/task/{saver.pid}/children", encoding="ascii") as file:
+                ranks = [int(pid) for pid in file.read().split()]
+            if ranks:
+                os.kill(choose.choice(ranks), signal.SIGKILL)
+            time.sleep(0.05)
+            # The others wait for it.
+            try:
+                os.killpg(saver.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                saver.kill()
+            saver.join()
+            listed = checkpoints(self.folder)
+            complete += self.path(f"step-{step:03}") in listed
+            if listed:
+                newest = int(listed[-1][-3:])
+                state = {"model": {name: torch.zeros_like(one) for name, one in whole(newest).items()}, "step": 0}
+                checkpoint.load(state, storage_reader=WeftReader(listed[-1]))
+                self.assertEqual(state["step"], newest)
+                for name, tensor in whole(newest).items():
+                    self.assertTrue(torch.equal(state["model"][name], tensor))
+        print(f"{complete} of {kills} were complete before the kill")
+
+    def test_what_is_none(self):
+        with self.assertRaises(checkpoint.api.CheckpointException):
+            checkpoint.load({"a": torch.zeros(1)}, storage_reader=WeftReader(self.folder))
+        checkpoint.save({"a": torch.randn(5000)}, storage_writer=WeftWriter(self.path("one")))
+        os.truncate(self.path("one/0.weft"), 4096)
+        with self.assertRaises(checkpoint.api.CheckpointException):
+            checkpoint.load({"a": torch.zeros(5000)}, storage_reader=WeftReader(self.path("one")))
+        remove(self.path("one"))
+        self.assertEqual(checkpoints(self.folder), [])
+        os.mkdir(self.path("evil"))
+        dotted = b"\x80\x04\x8c\x25torch.distributed.checkpoint.metadata\x8c\x09os.system\x93."
+        for text in (pickle.dumps(os.system), dotted):
+            with open(self.path("evil/.metadata"), "wb") as file:
+                file.write(text)
+            with self.assertRaisesRegex(checkpoint.api.CheckpointException, "not part of a checkpoint"):
+                checkpoint.load({"a": torch.zeros(1)}, storage_reader=WeftReader(self.path("evil")))
+
+    def test_files_of_others_stay(self):
+        os.mkdir(self.path("mixed"))
+        for name in ("model.weft", ".7.weft-abc", "notes"):
+            with open(self.path(f"mixed/{name}"), "wb"):
+                pass
+        with open(self.path("mixed/.0.weft-abcd1234"), "wb"):
+            pass
+        checkpoint.save({"a": torch.randn(5)}, storage_writer=WeftWriter(self.path("mixed")))
+        self.assertEqual(sorted(os.listdir(self.path("mixed"))), [".7.weft-abc", ".metadata", "0.weft", "model.weft", "notes"])
+
+
+if __name__ == "__main__":
+    unittest.main()

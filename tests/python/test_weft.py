@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The package weft: targets, memory, threads, forks, errors."""
+import ctypes
+import errno
+import gc
+import os
+import random
+import signal
+import tempfile
+import threading
+import unittest
+
+import weft
+
+
+class WeftTest(unittest.TestCase):
+    """A file of random bytes, whose size is in no blocks."""
+
+    SIZE = (3 << 20) + 777
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(dir=".")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.path = os.path.join(self.folder, "data")
+        self.data = random.Random(1).randbytes(self.SIZE)
+        with open(self.path, "wb") as file:
+            file.write(self.data)
+
+
+class Reading(WeftTest):
+    def test_any_bytes_into_what_has_the_buffer_protocol(self):
+        with weft.open(self.path) as file:
+            self.assertEqual(file.size, self.SIZE)
+            self.assertTrue(file.reason)
+            choose = random.Random(2)
+            for _ in range(50):
+                offset, length = choose.randrange(self.SIZE), choose.randrange(1, 300000)
+                memory = bytearray(length)
+                wanted = self.data[offset:offset + length]
+                result = file.read_into(memory, offset)
+                self.assertEqual((result.bytes, bytes(memory[:len(wanted)])), (len(wanted), wanted))
+                self.assertEqual(bytes(memory[len(wanted):]), bytes(length - len(wanted)))
+
+    def test_parts_of_memory(self):
+        memory = bytearray(b"x" * 100)
+        with weft.open(self.path) as file:
+            self.assertEqual(file.read_into(memory, 10, 20, 30).bytes, 20)
+        self.assertEqual(bytes(memory), b"x" * 30 + self.data[10:30] + b"x" * 50)
+
+    def test_a_buffer(self):
+        with weft.open(self.path) as file:
+            whole = file.read()
+            self.assertEqual(bytes(whole), self.data)
+            self.assertEqual(bytes(file.read(5, 7)), self.data[5:12])
+            self.assertEqual(len(file.read(self.SIZE)), 0)
+            # It is registered once, and read into again.
+            self.assertEqual(file.read_into(whole, 4096, 4096).bytes, 4096)
+            self.assertEqual(bytes(whole)[:4096], self.data[4096:8192])
+
+    def test_the_route_is_told_and_copies_are_refused(self):
+        buffer = weft.empty(8192)
+        with weft.open(self.path) as file:
+            if file.block_size == 1:
+                self.skipTest("this filesystem has no O_DIRECT")
+            self.assertEqual(file.read_into(buffer, 0, 4096).route, "direct")
+            odd = file.read_into(buffer, 1, 4096)
+            self.assertEqual(odd.route, "staged")
+            self.assertIn("whole blocks", odd.reason)
+        with weft.open(self.path, strict=True) as file:
+            self.assertEqual(file.read_into(buffer, 4096, 4096).route, "direct")
+            with self.assertRaisesRegex(OSError, "4096 bytes at 1 of .*multiples of") as caught:
+                file.read_into(buffer, 1, 4096)
+            self.assertEqual(caught.exception.errno, errno.EINVAL)
+
+    def test_many_ranges_at_once(self):
+        choose = random.Random(3)
+        extents = [(choose.randrange(self.SIZE - 5000), choose.randrange(1, 5000)) for _ in range(5000)]
+        memory = bytearray(sum(length for _, length in extents))
+        with weft.open(self.path) as file:
+            self.assertEqual(file.gather(memory, extents).bytes, len(memory))
+            self.assertEqual(bytes(memory), b"".join(self.data[offset:offset + length] for offset, length in extents))
+            self.assertEqual(file.gather(memory, [(0, 10, 100)]).bytes, 10)
+            self.assertEqual(bytes(memory[100:110]), self.data[:10])
+            self.assertEqual(file.gather(memory, []).bytes, 0)
+            with self.assertRaisesRegex(OSError, f"100 bytes at {self.SIZE - 10}"):
+                file.gather(memory, [(0, 10), (self.SIZE - 10, 100)])
+
+    def test_registered_memory(self):
+        memory = bytearray(8192)
+        with weft.open(self.path) as file, file.register(memory) as registered:
+            self.assertIn(registered.route, ("direct", "cached", "staged"))
+            for offset in (0, 8192, 16384):
+                file.read_into(registered, offset)
+                self.assertEqual(bytes(memory), self.data[offset:offset + 8192])
+            with weft.open(self.path) as other, self.assertRaisesRegex(ValueError, "another target"):
+                other.read_into(registered)
+        with self.assertRaisesRegex(ValueError, "closed|ended"):
+            file.read_into(registered)
+
+
+class Memory(WeftTest):
+    def test_memory_by_dlpack(self):
+        """By a capsule that is made here."""
+        from weft import _dlpack
+        storage = bytearray(4096)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(storage))
+        managed, ended = _dlpack._Managed(), []
+        shape = (ctypes.c_int64 * 2)(4, 1024)
+        managed.tensor = _dlpack._Tensor(address, 1, 0, 2, 1, 8, 1, shape, None, 0)
+        managed.deleter = _dlpack._DELETER(ended.append)
+
+        class Lender:
+            def __dlpack__(self):
+                new = ctypes.pythonapi.PyCapsule_New
+                new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+                return new(ctypes.addressof(managed), b"dltensor", None)
+        with weft.open(self.path) as file:
+            self.assertEqual(file.read_into(Lender()).bytes, 4096)
+            self.assertEqual((bytes(storage), len(ended)), (self.data[:4096], 1))
+            managed.tensor.strides = (ctypes.c_int64 * 2)(1, 4)
+            with self.assertRaisesRegex(ValueError, "not contiguous"):
+                file.read_into(Lender())
+        self.assertEqual(len(ended), 2)
+
+    def test_a_view_keeps_the_buffer(self):
+        with weft.open(self.path) as file:
+            view = file.read(0, 4096).view
+        gc.collect()
+        self.assertEqual(bytes(view), self.data[:4096])
+        view[:4] = b"abcd"
+        self.assertEqual(bytes(view[:5]), b"abcd" + self.data[4:5])
+
+    def test_what_is_no_memory(self):
+        with weft.open(self.path) as file:
+            for wrong, kind, text in ((7, TypeError, "int has no memory"), (b"read-only", BufferError, "not writable"),
+                                      (memoryview(bytearray(100))[::2], BufferError, "contiguous")):
+                with self.assertRaisesRegex(kind, text):
+                    file.read_into(wrong)
+            self.assertEqual(file.read_into(bytearray()).bytes, 0)
+
+
+class Writing(WeftTest):
+    def test_whole_blocks(self):
+        source = os.urandom(8192)
+        with weft.open(self.path, "r+") as file:
+            self.assertEqual(file.write_from(source, 4096).bytes, 8192)
+            file.flush()
+            if file.block_size > 1:
+                with self.assertRaisesRegex(OSError, "multiples of"):
+                    file.write_from(source, 1)
+        with open(self.path, "rb") as file:
+            self.assertEqual(file.read(), self.data[:4096] + source + self.data[12288:])
+        with weft.open(self.path) as file, self.assertRaises(OSError):
+            file.write_from(source)
+
+    def test_a_file_appears_whole(self):
+        path = os.path.join(self.folder, "new")
+        parts = [os.urandom(length) for length in (10, 5000, 4096, 100000, 1, 3)]
+        with weft.create(path, sum(map(len, parts))) as file:
+            at = 0
+            for part in parts:
+                file.write_from(part, at)
+                at += len(part)
+            self.assertFalse(os.path.exists(path))
+        with open(path, "rb") as file:
+            self.assertEqual(file.read(), b"".join(parts))
+        self.assertEqual(sorted(os.listdir(self.folder)), ["data", "new"])
+        umask = os.umask(0o27)
+        os.umask(umask)
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o666 & ~umask)
+
+    def test_or_not_at_all(self):
+        path = os.path.join(self.folder, "data")
+        with self.assertRaises(KeyError), weft.create(path, 8192) as file:
+            file.write_from(bytes(4096))
+            raise KeyError("a mistake of the program's")
+        with self.assertRaisesRegex(ValueError, "not within a file of 10 bytes"), weft.create(path, 10) as file:
+            file.write_from(bytes(11))
+        with self.assertRaises(OSError), weft.create(path, 1 << 60):
+            pass
+        with self.assertRaises(FileNotFoundError):
+            weft.create(os.path.join(self.folder, "no", "file"), 1)
+        self.assertEqual(os.listdir(self.folder), ["data"])
+        with open(path, "rb") as file:
+            self.assertEqual(file.read(), self.data)
+
+
+class Sharing(WeftTest):
+    def test_threads(self):
+        wrong = []
+
+        def work(seed):
+            choose = random.Random(seed)
+            memory = bytearray(50000)
+            for _ in range(20):
+                offset = choose.randrange(self.SIZE - len(memory))
+                file.read_into(memory, offset)
+                if bytes(memory) != self.data[offset:offset + len(memory)]:
+                    wrong.append(offset)
+        with weft.open(self.path) as file:
+            threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(wrong, [])
+
+    def test_a_child_goes_on_with_its_parents_file(self):
+        with weft.open(self.path) as file:
+            buffer = weft.empty(4096)
+            file.read_into(buffer)
+            memory = bytearray(4096)
+            registered = file.register(memory)
+            child = os.fork()
+            if not child:
+                status = 1
+                try:
+                    file.read_into(buffer, 4096)
+                    status = 2 if bytes(buffer) != self.data[4096:8192] else 0
+                    try:
+                        file.read_into(registered)
+                        status = 3
+                    except OSError as refusal:
+                        status = status or (0 if refusal.errno == errno.ECHILD else 4)
+                finally:
+                    os._exit(status)
+            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+            file.read_into(buffer, 8192)
+            self.assertEqual(bytes(buffer), self.data[8192:12288])
+            registered.end()
+
+
+class Signals(WeftTest):
+    def test_a_handler_that_reads_as_well(self):
+        """While the thread is in a call."""
+        inner = []
+
+        def handler(*_):
+            memory = bytearray(10000)
+            file.read_into(memory, 12345)
+            inner.append(bytes(memory) == self.data[12345:22345])
+            # Not while this runs: on a slow machine nothing else would.
+            signal.setitimer(signal.ITIMER_REAL, 0.001)
+        before = signal.signal(signal.SIGALRM, handler)
+        memory = bytearray(self.SIZE)
+        try:
+            with weft.open(self.path) as file:
+                signal.setitimer(signal.ITIMER_REAL, 0.001)
+                for _ in range(30):
+                    self.assertEqual(file.read_into(memory).bytes, self.SIZE)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        self.assertEqual(bytes(memory), self.data)
+        self.assertTrue(inner and all(inner))
+
+    def test_an_exception_leaves_nothing_in_flight(self):
+        def handler(*_):
+            raise KeyboardInterrupt
+        before = signal.signal(signal.SIGALRM, handler)
+        buffer, caught = weft.empty(self.SIZE), 0
+        try:
+            with weft.open(self.path) as file:
+                for number in range(100):
+                    try:
+                        signal.setitimer(signal.ITIMER_REAL, 0.0001 + number * 0.00002)
+                        file.read_into(buffer)
+                        signal.setitimer(signal.ITIMER_REAL, 0)
+                    except KeyboardInterrupt:
+                        caught += 1
+                    self.assertEqual(weft._engine.engine()._done, {})
+                self.assertEqual(file.read_into(buffer).bytes, self.SIZE)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        self.assertEqual(bytes(buffer), self.data)
+        self.assertTrue(caught)
+
+
+class Errors(WeftTest):
+    def test_what_cannot_be_opened(self):
+        with self.assertRaisesRegex(FileNotFoundError, "/dev/weft/no-such-volume"):
+            weft.open("no-such-volume")
+        with self.assertRaisesRegex(ValueError, "neither 'r' nor"):
+            weft.open(self.path, "w")
+        with self.assertRaises(PermissionError if os.geteuid() else OSError):
+            weft.open("/proc/self/mem/x")
+
+    def test_what_is_closed(self):
+        file = weft.open(self.path)
+        file.close()
+        file.close()
+        with self.assertRaisesRegex(ValueError, "is closed"):
+            file.read_into(bytearray(10))
+
+    def test_ranges_that_are_none(self):
+        memory = bytearray(100)
+        with weft.open(self.path) as file:
+            for arguments in ((-1,), (0, -1), (0, 101), (0, 50, 51), (1 << 64,)):
+                with self.assertRaises(ValueError):
+                    file.read_into(memory, *arguments)
+            for extents in ([(0, 101)], [(0, 50), (0, 51)], [(0, 10, 91)], [(0, 5 << 30)], [(1 << 63, 1)]):
+                with self.assertRaises(ValueError):
+                    file.gather(memory, extents)
+            with self.assertRaises(ValueError):
+                file.gather(bytearray(), [(0, 10)])
+            with self.assertRaises(TypeError):
+                file.read_into(memory, 1.5)
+            self.assertEqual(file.read_into(memory, self.SIZE + 5).bytes, 0)
+            self.assertEqual(file.read_into(memory, self.SIZE - 5).bytes, 5)
+
+    def test_a_file_that_became_shorter(self):
+        with weft.open(self.path) as file:
+            os.truncate(self.path, 4096)
+            memory = bytearray(16384)
+            self.assertEqual(file.read_into(memory).bytes, 4096)
+            with self.assertRaisesRegex(OSError, "before its size"):
+                file.read(0, 8192)
+            with self.assertRaises(OSError):
+                file.gather(memory, [(8192, 10)])
+
+
+if __name__ == "__main__":
+    assert ctypes.sizeof(weft._library.Io) == 48
+    unittest.main()

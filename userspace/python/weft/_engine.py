@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The engine of each thread, and of each process after a fork."""
+import ctypes
+import errno
+import os
+import threading
+import time
+
+from . import _library as lib
+
+# I/Os in flight. With pieces of 4 MiB, they stay below what the kernel copies at a time (WEFT_MEM_BOUNCE_MAX).
+ENTRIES = 32
+# Tries, 1 ms apart, of a piece for which the kernel has no room, because others use it.
+_TRIES = 10000
+
+
+class Engine:
+    """An io_uring of this thread's. It is destroyed with the thread.
+
+    A signal's handler may use it while the thread is in a call of it: each call waits for its own I/O, and stores what it
+    gets of others.
+    """
+
+    def __init__(self):
+        self._handle = lib.engine_create(ctypes.byref(lib.sized(lib.EngineOptions, entries=8 * ENTRIES)))
+        self._process = os.getpid()
+        self._gathers = {}
+        self._token = 0
+        self._done, self._arrays = {}, []
+
+    def __del__(self):
+        # A child leaves its parent's ring alone.
+        if getattr(self, "_handle", None) and self._process == os.getpid():
+            for gather in self._gathers.values():
+                lib.gather_destroy(gather)
+            lib.engine_destroy(self._handle)
+
+    def _collect(self):
+        """Stores what has completed. A signal's handler may raise between any two lines, so what a call of the library has
+        filled in stays in a list until it is stored."""
+        for array in self._arrays:
+            for one in array:
+                if one.token:
+                    self._done[one.token] = one.result, one.route
+                    one.token = 0
+
+    def _wait(self, flying):
+        """Waits for some of the I/O in flight: (token, bytes or negative errno, route) for each. None: nothing is in flight."""
+        while True:
+            self._collect()
+            ended = [token for token in flying if token in self._done]
+            if ended:
+                return [(token, *self._done.pop(token)) for token in ended]
+            array = (lib.Completion * ENTRIES)()
+            self._arrays.append(array)
+            count = lib.wait(self._handle, array, ENTRIES, -1)
+            self._collect()
+            self._arrays.remove(array)
+            if not count:
+                return None
+
+    def _drain(self, flying):
+        """Waits for I/O whose results nobody wants any more, through further interrupts: the memory is in use until then."""
+        while flying:
+            try:
+                ended = self._wait(flying)
+                if ended is None:
+                    break
+                for token, *_ in ended:
+                    del flying[token]
+            except KeyboardInterrupt:
+                continue
+        self._arrays.clear()
+
+    def move(self, function, target, registration, ranges):
+        """Reads or writes all ranges (offset, memory offset, length). Returns when no I/O is in flight any more: the bytes,
+        the route with the most copies (None: nothing was moved), and the first error as (errno, offset) or None."""
+        moved, route, failed, tries = 0, None, None, 0
+        left, again, flying = iter(ranges), [], {}
+        try:
+            pending = next(left, None)
+            while flying or (pending and not failed):
+                while pending and not failed and len(flying) < ENTRIES:
+                    offset, memory_offset, length = pending
+                    self._token += 1
+                    token = self._token
+                    io = lib.sized(lib.Io, offset=offset, memory_offset=memory_offset, length=length, token=token)
+                    flying[token] = pending
+                    wrong = function(self._handle, target, registration, ctypes.byref(io), None)
+                    if wrong:
+                        del flying[token]
+                        if wrong != -errno.EBUSY or not flying:
+                            failed = -wrong, offset
+                        break
+                    pending = again.pop() if again else next(left, None)
+                if not flying:
+                    break
+                for token, result, how in self._wait(flying) or ():
+                    piece = flying.pop(token)
+                    if result == -errno.EBUSY and tries < _TRIES:
+                        # Others use what the kernel has for copies.
+                        tries += 1
+                        if not flying:
+                            time.sleep(0.001)
+                        if pending:
+                            again.append(piece)
+                        else:
+                            pending = piece
+                    elif result < 0:
+                        failed = failed or (-result, piece[0])
+                    else:
+                        moved += result
+                        route = how if route is None else max(route, how)
+        except BaseException:
+            self._drain(flying)
+            raise
+        return moved, route, failed
+
+    def flush(self, target):
+        """Returns 0 or an errno."""
+        self._token += 1
+        flying = {self._token: None}
+        wrong = lib.flush(self._handle, target, self._token)
+        if wrong:
+            return -wrong
+        try:
+            return -self._wait(flying)[0][1]
+        except BaseException:
+            self._drain(flying)
+            raise
+
+    def gather(self, target, registration, extents, results):
+        """Reads an array of extents; (bytes, failed extents, route). "results" gets the bytes of each, or a negative errno."""
+        capacity = 1 << max(12, (len(extents) - 1).bit_length())
+        if capacity not in self._gathers:
+            options = lib.sized(lib.GatherOptions, capacity=capacity)
+            self._gathers[capacity] = lib.gather_create(self._handle, ctypes.byref(options))
+        done, error = lib.Gathered(), lib.Error()
+        wrong = lib.gather_run(self._gathers[capacity], target, registration, extents, len(extents), results,
+                               ctypes.byref(done), ctypes.byref(error))
+        if wrong:
+            raise OSError(-wrong, error.text.decode(errors="replace"))
+        return done.bytes, done.failed, done.route
+
+
+_local = threading.local()
+
+
+def engine():
+    """This thread's."""
+    if getattr(_local, "process", None) != os.getpid():
+        _local.engine, _local.process = Engine(), os.getpid()
+    return _local.engine

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Memory that I/O goes to and comes from."""
+import ctypes
+import operator
+import sys
+from ctypes import Structure, c_char_p, c_int, c_ssize_t, c_void_p, py_object
+
+from . import _dlpack
+from . import _library as lib
+
+_WRITABLE, _SIMPLE = 1, 0
+_HOST = (_dlpack.CPU, _dlpack.CUDA_HOST)
+_GPU = (_dlpack.CUDA, _dlpack.CUDA_MANAGED)
+
+
+class _Buffer(Structure):
+    """Py_buffer."""
+    _fields_ = [("buf", c_void_p), ("obj", c_void_p), ("len", c_ssize_t), ("itemsize", c_ssize_t), ("readonly", c_int),
+                ("ndim", c_int), ("format", c_char_p), ("shape", c_void_p), ("strides", c_void_p), ("suboffsets", c_void_p),
+                ("internal", c_void_p)]
+
+
+_get_buffer = ctypes.PYFUNCTYPE(c_int, py_object, ctypes.POINTER(_Buffer), c_int)(("PyObject_GetBuffer", ctypes.pythonapi))
+_release_buffer = ctypes.PYFUNCTYPE(None, ctypes.POINTER(_Buffer))(("PyBuffer_Release", ctypes.pythonapi))
+
+
+class _View:
+    """The memory of an object with the buffer protocol. Its owner cannot resize it meanwhile."""
+
+    def __init__(self, owner, writable):
+        self._view = _Buffer()
+        # Raises what the object has to say: that it is read-only, or not contiguous.
+        _get_buffer(owner, ctypes.byref(self._view), _WRITABLE if writable else _SIMPLE)
+        self._held = True
+        self.address, self.length, self.device = self._view.buf or 0, self._view.len, (_dlpack.CPU, 0)
+
+    def end(self):
+        if self._held:
+            self._held = False
+            _release_buffer(ctypes.byref(self._view))
+
+    def __del__(self):
+        if getattr(self, "_held", False):
+            self.end()
+
+
+class _Tensor:
+    """A tensor of PyTorch. Its storage stays as long as this."""
+
+    def __init__(self, tensor):
+        if not tensor.is_contiguous():
+            raise ValueError("the tensor is not contiguous: .contiguous() makes a copy that is")
+        kind = tensor.device.type
+        if tensor.is_conj() or tensor.is_neg():
+            raise ValueError("the tensor's values are not its bytes: .resolve_conj().resolve_neg() makes them so")
+        if kind not in ("cpu", "cuda"):
+            raise ValueError(f"the tensor is on device {kind}: weft reads and writes memory of the CPU and of CUDA")
+        self._tensor = tensor
+        self.address, self.length = tensor.data_ptr(), tensor.numel() * tensor.element_size()
+        self.device = (_dlpack.CPU, 0) if kind == "cpu" else (_dlpack.CUDA, tensor.device.index or 0)
+
+    def end(self):
+        self._tensor = None
+
+
+def borrow(owner, writable):
+    """The memory of any object: its address, length and device, until its end()."""
+    # Of PyTorch without importing it. Its __dlpack__() refuses tensors that need a gradient, and waits for a stream.
+    if hasattr(owner, "data_ptr") and hasattr(owner, "is_contiguous") and hasattr(owner, "element_size"):
+        return _Tensor(owner)
+    try:
+        memoryview(owner).release()
+    except TypeError:
+        if hasattr(owner, "__dlpack__"):
+            borrowed = _dlpack.Borrowed(owner)
+            if borrowed.device[0] not in _HOST + _GPU:
+                device = borrowed.device[0]
+                borrowed.end()
+                raise ValueError(f"its memory is on DLPack device {device}: weft reads and writes memory of the CPU and "
+                                 "of CUDA") from None
+            return borrowed
+        raise TypeError(f"{type(owner).__name__} has no memory that weft can use: it takes tensors, arrays, and what has the "
+                        "buffer protocol or DLPack") from None
+    return _View(owner, writable)
+
+
+class Memory:
+    """A memory of libweft's for one that was borrowed, or of its own."""
+
+    def __init__(self, handle, length, device, borrowed=None):
+        self.handle, self.length, self.device, self._borrowed = handle, length, device, borrowed
+
+    def wait_for_gpu(self):
+        """What PyTorch has begun with the memory is done before devices beside the GPU use it. Other libraries' users wait
+        themselves."""
+        torch = sys.modules.get("torch")
+        if self.device[0] in _GPU and torch and torch.cuda.is_initialized():
+            torch.cuda.current_stream(self.device[1]).synchronize()
+
+    @classmethod
+    def of(cls, owner, writable):
+        borrowed = borrow(owner, writable)
+        if not borrowed.length:
+            return cls(None, 0, borrowed.device, borrowed)
+        make = lib.memory_from_cuda if borrowed.device[0] in _GPU else lib.memory_of
+        return cls(make(borrowed.address, borrowed.length), borrowed.length, borrowed.device, borrowed)
+
+    def end(self):
+        handle, self.handle = self.handle, None
+        if handle:
+            lib.memory_free(handle)
+        if self._borrowed:
+            self._borrowed.end()
+            self._borrowed = None
+
+    def __del__(self):
+        self.end()
+
+
+class Buffer:
+    """Bytes that libweft has allocated: pages of the host, or memory of a GPU.
+
+    Other libraries use them without a copy: host memory by `view`, as numpy.frombuffer(buffer.view) and
+    torch.frombuffer(buffer.view, dtype=...), and a GPU's by __cuda_array_interface__, as torch.as_tensor(buffer, device="cuda").
+    """
+
+    def __init__(self, length, gpu=None):
+        if length < 0:
+            raise ValueError(f"a buffer of {length} bytes")
+        handle = lib.memory_allocate(max(length, 1)) if gpu is None else lib.memory_allocate_cuda(gpu, max(length, 1))
+        device = (_dlpack.CPU, 0) if gpu is None else (_dlpack.CUDA, gpu)
+        self.memory = Memory(handle, length, device)
+        self.address = lib.memory_data(handle) if gpu is None else lib.memory_device_pointer(handle)
+
+    def __len__(self):
+        return self.memory.length
+
+    @property
+    def view(self):
+        """A memoryview of the bytes, which keeps the buffer."""
+        if self.memory.device[0] != _dlpack.CPU:
+            raise BufferError("the CPU does not reach memory of a GPU: bytes() copies it")
+        array = (ctypes.c_ubyte * len(self)).from_address(self.address)
+        array.owner = self
+        return memoryview(array).cast("B")
+
+    @property
+    def __cuda_array_interface__(self):
+        if self.memory.device[0] != _dlpack.CUDA:
+            raise AttributeError("this is memory of the host")
+        return {"shape": (len(self),), "typestr": "|u1", "data": (self.address, False), "version": 3}
+
+    def __bytes__(self):
+        data = ctypes.create_string_buffer(len(self))
+        wrong = lib.memory_copy_out(self.memory.handle, 0, data, len(self)) if len(self) else 0
+        if wrong:
+            raise OSError(-wrong, "the buffer cannot be copied to the host")
+        return data.raw
+
+
+def empty(length, gpu=None):
+    """A new Buffer of so many bytes: of the host, or of that GPU by its number in CUDA. Host pages are zero."""
+    return Buffer(operator.index(length), gpu)

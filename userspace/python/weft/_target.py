@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Volumes, files and block devices, and I/O on them."""
+import ctypes
+import errno
+import operator
+import os
+import weakref
+from typing import NamedTuple
+
+from . import _library as lib
+from ._engine import engine
+from ._memory import Buffer, Memory
+
+_ACCESS = {"r": lib.READ, "r+": lib.READ_WRITE}
+_ANY_ROUTE = lib.ALLOW_VMAP | lib.ALLOW_BOUNCE | lib.ALLOW_STAGED
+# A long range goes in pieces of this size, several at a time.
+_PIECE_BYTES = 4 << 20
+
+
+class Result(NamedTuple):
+    """What an I/O has done."""
+    bytes: int      # fewer than asked for at the end of the target only
+    route: str      # "direct", "vmap", "bounce", "staged" or "cached"; with several, the one with the most copies
+    reason: str     # why it is not "direct"; empty if it is, or for "cached"
+
+
+class Registration:
+    """A memory that is registered with a target, for many I/Os. A context manager."""
+
+    def __init__(self, target, memory, writable, persistent, staged=True, own=False):
+        self.target, self.memory, self.writable = target, memory, writable
+        self._own, self._handle, self._process = own, None, os.getpid()
+        policy = (_ANY_ROUTE if staged else 0) | (0 if writable else lib.READ_ONLY) | (lib.PERSISTENT if persistent else 0)
+        if memory.length:
+            try:
+                self._handle = lib.register(target.handle, memory.handle, policy)
+            except BaseException:
+                self.end()
+                raise
+
+    @property
+    def handle(self):
+        if self._process != os.getpid():
+            raise OSError(errno.ECHILD, "this memory was registered before the fork: register it again here")
+        if self._handle is None and self.memory.length:
+            raise ValueError("this registration has ended")
+        return self._handle
+
+    @property
+    def route(self):
+        return lib.route_name(lib.registration_route(self.handle)).decode() if self.memory.length else "direct"
+
+    @property
+    def reason(self):
+        return lib.registration_reason(self.handle).decode(errors="replace") if self.memory.length else ""
+
+    def end(self):
+        """Waits for the I/O on it. The memory is its owner's alone afterwards."""
+        handle, self._handle = self._handle, None
+        if handle and self._process == os.getpid():
+            lib.unregister(handle)
+        if self._own:
+            self.memory.end()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+    def __del__(self):
+        if hasattr(self, "_own"):
+            self.end()
+
+
+class _Lent:
+    """The registration of some object, for one I/O."""
+
+    def __init__(self, target, owner, writable):
+        self._own = False
+        if isinstance(owner, Registration):
+            if owner.target is not target:
+                raise ValueError("the memory is registered with another target")
+            if writable and not owner.writable:
+                raise ValueError("the memory is registered for reading only")
+            self.registration = owner
+        elif isinstance(owner, Buffer):
+            self.registration = target.of_buffer(owner)
+        else:
+            self.registration, self._own = target.register(owner, writable=writable), True
+        self.memory = self.registration.memory
+        self.memory.wait_for_gpu()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self._own:
+            self.registration.end()
+
+
+def _number(value):
+    """An offset or a length that the kernel takes, of any kind of integer."""
+    value = operator.index(value)
+    if not 0 <= value < 1 << 63:
+        raise ValueError(f"{value} is no offset or length: these are from 0 to 2^63 - 1")
+    return value
+
+
+class Target:
+    """An open volume, file or block device. Threads may share it. A context manager."""
+
+    def __init__(self, name, access, strict):
+        self.name, self.strict = name, strict
+        self._handle = lib.open_target(os.fsencode(name), access)
+        self._buffers = weakref.WeakKeyDictionary()
+        self._process = os.getpid()
+        geometry = lib.Geometry()
+        lib.target_geometry(self._handle, ctypes.byref(geometry))
+        self.size, self.block_size, self.alignment = geometry.size, geometry.block_size, geometry.alignment
+        self.chunk_size, self.member_count = geometry.chunk_size, geometry.member_count
+        # Why a file is read through its filesystem; empty for all else.
+        self.reason = lib.target_reason(self._handle).decode(errors="replace")
+
+    @property
+    def handle(self):
+        """Of the library."""
+        if not self._handle:
+            raise ValueError(f"{self.name} is closed")
+        return self._handle
+
+    def register(self, memory, *, writable=True, persistent=False):
+        """A Registration of it. persistent: with all targets of the volume, once, and not for each I/O."""
+        own = not isinstance(memory, Buffer)
+        memory = Memory.of(memory, writable) if own else memory.memory
+        return Registration(self, memory, writable, persistent, not self.strict, own)
+
+    def of_buffer(self, buffer):
+        """The registration of a Buffer, which stays until one of the two ends."""
+        known = self._buffers.get(buffer)
+        # A child registers again: the volume has its parent's pages.
+        if known is None or self._process != os.getpid():
+            if self._process != os.getpid():
+                self._buffers, self._process = weakref.WeakKeyDictionary(), os.getpid()
+            known = self._buffers[buffer] = Registration(self, buffer.memory, True, False, not self.strict)
+        return known
+
+    def read_into(self, memory, offset=0, length=None, memory_offset=0):
+        """Reads bytes from there into the memory, by default as many as fit. Returns a Result; it has fewer bytes at the end
+        of the target."""
+        offset, memory_offset = _number(offset), _number(memory_offset)
+        with _Lent(self, memory, True) as lent:
+            rest = max(self.size - offset, 0)
+            if length is None:
+                length = max(min(lent.memory.length - memory_offset, rest), 0)
+            self._check(lent.memory, memory_offset, _number(length))
+            # A block is read whole where that is what was asked for, beyond the end of a file, too.
+            length = min(length, -(-rest // self.block_size) * self.block_size)
+            return self._move(lib.read, lent, offset, length, memory_offset)
+
+    def read(self, offset=0, length=None):
+        """The bytes from there as a Buffer of the host; to the end without a length. What is not in whole blocks is staged."""
+        offset = _number(offset)
+        rest = max(self.size - offset, 0)
+        buffer = Buffer(rest if length is None else min(_number(length), rest))
+        if not len(buffer):
+            return buffer
+        with Registration(self, buffer.memory, True, False) as registration:
+            got = self.read_into(registration, offset).bytes
+        if got < len(buffer):
+            raise OSError(errno.EIO, f"{self.name} ends {len(buffer) - got} bytes before its size")
+        return buffer
+
+    def write_from(self, memory, offset=0, length=None, memory_offset=0):
+        """Writes bytes of the memory there, by default all. Offset and length are in whole blocks. Returns a Result."""
+        offset, memory_offset = _number(offset), _number(memory_offset)
+        with _Lent(self, memory, False) as lent:
+            length = max(lent.memory.length - memory_offset, 0) if length is None else _number(length)
+            self._check(lent.memory, memory_offset, length)
+            result = self._move(lib.write, lent, offset, length, memory_offset)
+            if result.bytes < length:
+                raise OSError(errno.ENOSPC, f"{self.name} took {result.bytes} of {length} bytes at {offset}")
+            self.size = max(self.size, offset + length)
+            return result
+
+    def flush(self):
+        """Returns when all that was written is on the medium."""
+        wrong = engine().flush(self.handle)
+        if wrong:
+            raise OSError(wrong, f"{self.name}: the data may not be on the medium: {os.strerror(wrong)}")
+
+    def gather(self, memory, extents):
+        """Reads many ranges at once: (offset, length) each, one behind the other into the memory, or (offset, length,
+        memory offset). Returns a Result; raises for the first range that fails or ends short."""
+        with _Lent(self, memory, True) as lent:
+            array = (lib.Extent * len(extents))()
+            at = count = 0
+            for offset, length, *to in extents:
+                offset, length, begin = _number(offset), _number(length), _number(to[0]) if to else at
+                at = begin + length
+                if length >= 1 << 31:
+                    raise ValueError(f"a range of {length} bytes is not below 2 GiB: read_into() takes it")
+                self._check(lent.memory, begin, length)
+                # One without bytes is nothing to read.
+                if length:
+                    one = array[count]
+                    one.offset, one.length, one.memory_offset = offset, length, begin
+                    count += 1
+            return self._gather(lent, (lib.Extent * count).from_buffer(array) if count else None)
+
+    def _gather(self, lent, array):
+        if array is None:
+            return Result(0, "direct", "")
+        results = (ctypes.c_int32 * len(array))()
+        moved, failed, route = engine().gather(self.handle, lent.registration.handle, array, results)
+        for result, extent in zip(results, array) if failed or moved < sum(one.length for one in array) else ():
+            if result != extent.length:
+                raise self._error(-result if result < 0 else errno.EIO, extent.offset, extent.length)
+        return self._result(moved, route, lent)
+
+    def close(self):
+        """Ends it, with what is registered with it."""
+        handle, self._handle = self._handle, None
+        if not handle:
+            return
+        for registration in list(self._buffers.values()):
+            registration.end()
+        lib.close(handle)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __del__(self):
+        if getattr(self, "_handle", None):
+            self.close()
+
+    @staticmethod
+    def _check(memory, memory_offset, length):
+        if memory_offset + length > memory.length:
+            raise ValueError(f"the memory has {memory.length} bytes, and {length} at {memory_offset} were asked for")
+
+    def _move(self, function, lent, offset, length, memory_offset):
+        pieces = ((offset + at, memory_offset + at, min(_PIECE_BYTES, length - at)) for at in range(0, length, _PIECE_BYTES))
+        moved, route, failed = engine().move(function, self.handle, lent.registration.handle, pieces)
+        if failed:
+            raise self._error(*failed, length)
+        return self._result(moved, route, lent)
+
+    def _result(self, moved, route, lent):
+        route = "direct" if route is None else lib.route_name(route).decode()
+        reason = ""
+        if route not in ("direct", "cached"):
+            reason = lent.registration.reason or f"it is not in whole blocks of {self.block_size} bytes, or the memory does " \
+                                                 f"not begin at a multiple of {self.alignment}"
+        return Result(moved, route, reason)
+
+    def _error(self, number, offset, length):
+        text = os.strerror(number)
+        if number == errno.EINVAL:
+            text = f"offset and length have to be multiples of {self.block_size}, and the memory's address of {self.alignment}"
+        return OSError(number, f"{length} bytes at {offset} of {self.name}: {text}")
+
+
+def open(name, mode="r", *, strict=False, shared=False):  # pylint: disable=redefined-builtin
+    """Opens a weft volume by its name, or a file or block device by a path with a slash. A sealed file on a weft volume is read
+    without its filesystem; the volume is found by itself.
+
+    mode: "r", or "r+" to write as well. strict: only the direct route; an I/O that would be copied fails with the reason.
+    shared: do not claim a block device that is opened for writing.
+    """
+    if mode not in _ACCESS:
+        raise ValueError(f"mode '{mode}' is neither 'r' nor 'r+'")
+    return Target(os.fspath(name), _ACCESS[mode] | (lib.SHARED if shared else 0), strict)

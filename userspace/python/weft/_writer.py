@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A file that appears whole or not at all."""
+import builtins
+import ctypes
+import os
+import tempfile
+
+from . import _library as lib
+from ._memory import Buffer, Memory
+from ._target import open as open_target
+
+# What is not in whole pages goes through the page cache; the rest goes past it, and the two do not meet in a page.
+_PAGE = 4096
+
+
+def _umask():
+    """Of this process. To ask for it by umask() would change it, for other threads as well."""
+    with builtins.open("/proc/self/status", encoding="ascii") as status:
+        return next(int(line.split()[1], 8) for line in status if line.startswith("Umask:"))
+
+
+class Writer:
+    """A new file of a known size. write_from() may come in any order. It has its name when the "with" block ends without an
+    exception, and its data is on the medium then; otherwise nothing is left of it."""
+
+    def __init__(self, path, size):
+        if size < 0:
+            raise ValueError(f"a file of {size} bytes")
+        self.path, self.size = os.path.abspath(os.fspath(path)), size
+        self._folder, name = os.path.split(self.path)
+        number, self._draft = tempfile.mkstemp(prefix=f".{name}-", dir=self._folder)
+        self._file = builtins.open(number, "r+b", buffering=0)
+        self._target = None
+        try:
+            # Blocks of its own for each byte: a full volume is seen now, and a sealed file needs them.
+            if size:
+                os.posix_fallocate(number, 0, size)
+            os.fchmod(number, 0o666 & ~_umask())
+            self._target = open_target(self._draft, "r+")
+            self._page = max(_PAGE, self._target.block_size)
+        except BaseException:
+            self.abandon()
+            raise
+
+    def write_from(self, memory, offset=0):
+        """Writes all of the memory there. Any offset and length is possible: what is not in whole pages is copied."""
+        if isinstance(memory, Buffer):
+            return self._write(memory, memory.memory, offset)
+        lent = Memory.of(memory, False)
+        try:
+            return self._write(memory, lent, offset)
+        finally:
+            lent.end()
+
+    def _write(self, owner, memory, offset):
+        memory.wait_for_gpu()
+        end = offset + memory.length
+        if offset < 0 or end > self.size:
+            raise ValueError(f"{memory.length} bytes at {offset} are not within a file of {self.size} bytes")
+        begin = min(-(-offset // self._page) * self._page, end)
+        whole = max(end // self._page * self._page, begin)
+        if whole > begin:
+            self._target.write_from(owner, begin, whole - begin, begin - offset)
+        for first, last in ((offset, begin), (whole, end)):
+            if last > first:
+                self._copy(memory, first - offset, last - first, first)
+
+    def _copy(self, memory, memory_offset, length, offset):
+        data = ctypes.create_string_buffer(length)
+        wrong = lib.memory_copy_out(memory.handle, memory_offset, data, length)
+        if wrong:
+            raise OSError(-wrong, f"{length} bytes of the memory cannot be copied: {os.strerror(-wrong)}")
+        done = 0
+        while done < length:
+            done += os.pwrite(self._file.fileno(), data.raw[done:], offset + done)
+
+    def finish(self):
+        """Puts the data on the medium, and gives the file its name."""
+        os.fsync(self._file.fileno())
+        self._close()
+        os.replace(self._draft, self.path)
+        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def abandon(self):
+        """Leaves nothing of it."""
+        self._close()
+        try:
+            os.unlink(self._draft)
+        except FileNotFoundError:
+            pass
+
+    def _close(self):
+        target, self._target = self._target, None
+        if target:
+            target.close()
+        self._file.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is None:
+            try:
+                self.finish()
+            except BaseException:
+                self.abandon()
+                raise
+        else:
+            self.abandon()
+
+
+def create(path, size):
+    """A Writer of a new file of so many bytes. A file that has the name is replaced when this one is whole."""
+    return Writer(path, size)

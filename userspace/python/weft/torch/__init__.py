@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Samples of a weft volume or file for PyTorch's DataLoader: a batch is one gather.
+
+    dataset = weft.torch.Dataset("/mnt/data/tokens.bin", record=4096 * 2, dtype=torch.uint16)
+    loader = torch.utils.data.DataLoader(dataset, batch_size=256, shuffle=True, num_workers=4)
+
+Workers may be started by fork or spawn. Each has an engine of its own, and opens the file when it reads first.
+"""
+import os
+
+import torch as _torch
+
+from .._target import open as open_target
+
+
+class Dataset(_torch.utils.data.Dataset):
+    """Records of one size, or extents of several sizes.
+
+    name: of a volume, or the path of a file or block device.
+    record: bytes of each sample, which begin at `offset`, one behind the other, `count` of them (to the end without it).
+    extents: instead of that, a sequence of (offset, length) for each sample.
+    dtype: of the tensors, which have one dimension. The samples of a batch are views of one tensor.
+    device: where the bytes are read to. A GPU's is for loaders without workers, or with spawn.
+    strict: only the direct route.
+    """
+
+    def __init__(self, name, record=None, *, offset=0, count=None, extents=None, dtype=_torch.uint8, device="cpu", strict=False):
+        if (record is None) == (extents is None):
+            raise ValueError("either record says how long all samples are, or extents where each is")
+        self._name, self._strict, self._device, self._dtype = os.fspath(name), strict, device, dtype
+        self._record, self._offset, self._extents = record, offset, extents
+        self._target, self._process = None, None
+        if extents is not None:
+            self._count = len(extents)
+            return
+        if record <= 0 or record % dtype.itemsize or offset < 0:
+            raise ValueError(f"records of {record} bytes at {offset} are no whole elements of {dtype}")
+        have = max(0, self._open().size - offset) // record
+        if count is not None and count > have:
+            raise ValueError(f"{self._name} has {have} records of {record} bytes from {offset} on, and {count} were asked for")
+        self._count = have if count is None else count
+
+    def _open(self):
+        # A child of fork() opens it for itself: its parent may close its own.
+        if self._target is None or self._process != os.getpid():
+            self._target, self._process = open_target(self._name, strict=self._strict), os.getpid()
+        return self._target
+
+    def __getstate__(self):
+        return {**self.__dict__, "_target": None}
+
+    def __len__(self):
+        return self._count
+
+    def _place(self, index):
+        if index < -self._count or index >= self._count:
+            raise IndexError(f"sample {index} of {self._count}")
+        index %= self._count
+        if self._extents is None:
+            return self._offset + index * self._record, self._record
+        offset, length = self._extents[index]
+        if length % self._dtype.itemsize:
+            raise ValueError(f"sample {index} has {length} bytes, which are no whole elements of {self._dtype}")
+        return int(offset), int(length)
+
+    def __getitem__(self, index):
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices):
+        """The samples of a batch, read at once into one allocation."""
+        places = [self._place(index) for index in indices]
+        # Each begins at a multiple of the elements' size, because the lengths are.
+        data = _torch.empty(sum(length for _, length in places), dtype=_torch.uint8, device=self._device)
+        if data.numel():
+            self._open().gather(data, places)
+        samples, at = [], 0
+        for _, length in places:
+            samples.append(data[at:at + length].view(self._dtype))
+            at += length
+        return samples
+
+    def close(self):
+        """Closes the file in this process. The next read opens it again."""
+        target, self._target = self._target, None
+        if target and self._process == os.getpid():
+            target.close()

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Storage of torch.distributed.checkpoint on a filesystem of a weft volume, or any other.
+
+    from torch.distributed import checkpoint
+    from weft.torch.checkpoint import WeftReader, WeftWriter
+
+    checkpoint.save(state, storage_writer=WeftWriter("/mnt/data/step-1000"))
+    checkpoint.load(state, storage_reader=WeftReader("/mnt/data/step-1000"))
+
+A checkpoint is a folder. Each rank writes one file, of raw tensors that begin at whole pages. The file .metadata is written
+last, when the files of all ranks are on the medium: a folder without it is no checkpoint. A rank that is killed leaves the
+checkpoints before whole, and a draft that the next save into the folder removes.
+
+Load only checkpoints that you trust: PyTorch itself unpickles objects that are no tensors.
+
+A load reads from each file what this rank needs, straight into its tensors where they have the same layout.
+"""
+import dataclasses
+import io
+import os
+import pickle
+import re
+import shutil
+import uuid
+
+import torch
+from torch.distributed.checkpoint import StorageReader, StorageWriter
+from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
+from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, LoadPlanner, SavePlan, SavePlanner, WriteItemType
+from torch.distributed.checkpoint.storage import WriteResult
+from torch.futures import Future
+
+from .. import _writer
+from .._target import open as open_target
+
+_METADATA, _PAGE = ".metadata", 4096
+# What a save makes in a folder: the files of ranks, and drafts of these and of the metadata.
+_OWN_FILE = re.compile(r"\d+\.weft|\.(\d+\.weft|\.metadata)-[a-z0-9_]{8}")
+
+
+@dataclasses.dataclass
+class Place:
+    """Where an item of a checkpoint is."""
+    file: str
+    offset: int
+    length: int
+
+
+@dataclasses.dataclass
+class _Rank:
+    """What prepare_global_plan() gives each rank: the name of its file."""
+    file: str
+
+
+def _done(value):
+    future = Future()
+    future.set_result(value)
+    return future
+
+
+def _item(planner, item):
+    """What is to be written of an item: a tensor, or bytes."""
+    data = planner.resolve_data(item)
+    return data.getbuffer() if item.type == WriteItemType.BYTE_IO else data.detach()
+
+
+def _plain(data):
+    """The same in one piece, whose bytes are its values."""
+    return data.resolve_conj().resolve_neg().contiguous() if isinstance(data, torch.Tensor) else data
+
+
+def _length(data):
+    return data.numel() * data.element_size() if isinstance(data, torch.Tensor) else len(data)
+
+
+class WeftWriter(StorageWriter):
+    """Writes a checkpoint into the folder `path`, which is made if it is not there.
+
+    For save() and async_save(). FileExistsError: the folder has a complete checkpoint already, unless `overwrite` is set.
+    """
+
+    def __init__(self, path, *, overwrite=False):
+        super().__init__()
+        self.path, self._overwrite, self._id = os.fspath(path), overwrite, str(uuid.uuid4())
+
+    def reset(self, checkpoint_id=None):
+        if checkpoint_id:
+            self.path = os.fspath(checkpoint_id)
+        self._id = str(uuid.uuid4())
+
+    def set_up_storage_writer(self, is_coordinator, *_args, **_options):
+        """The coordinator prepares the folder, before the others write."""
+        if not is_coordinator:
+            return
+        os.makedirs(self.path, exist_ok=True)
+        metadata = os.path.join(self.path, _METADATA)
+        if os.path.exists(metadata):
+            if not self._overwrite:
+                raise FileExistsError(f"{self.path} is a complete checkpoint already")
+            # From here on it is none: its files are replaced one by one.
+            os.unlink(metadata)
+            _sync(self.path)
+        for name in os.listdir(self.path):
+            if _OWN_FILE.fullmatch(name):
+                os.unlink(os.path.join(self.path, name))
+        _sync(os.path.dirname(os.path.abspath(self.path)))
+
+    def prepare_local_plan(self, plan: SavePlan):
+        return plan
+
+    def prepare_global_plan(self, plans):
+        return [dataclasses.replace(plan, storage_data=_Rank(f"{number}.weft")) for number, plan in enumerate(plans)]
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner):
+        """Writes the items of this rank. When it returns, they are on the medium."""
+        name = plan.storage_data.file
+        items = [(item, _item(planner, item)) for item in plan.items]
+        at, results, places = 0, [], []
+        for item, data in items:
+            places.append(at)
+            place = Place(name, at, _length(data))
+            results.append(WriteResult(index=item.index, size_in_bytes=place.length, storage_data=place))
+            at = -(-(at + _length(data)) // _PAGE) * _PAGE
+        with _writer.create(os.path.join(self.path, name), at) as file:
+            for (_, data), place in zip(items, places):
+                if _length(data):
+                    file.write_from(_plain(data), place)
+        return _done(results)
+
+    def finish(self, metadata: Metadata, results):
+        """The coordinator lists all items. With this file the checkpoint is complete."""
+        metadata.storage_data = {one.index: one.storage_data for rank in results for one in rank}
+        if hasattr(metadata, "storage_meta"):
+            metadata.storage_meta = self.storage_meta()
+        text = pickle.dumps(metadata)
+        with _writer.create(os.path.join(self.path, _METADATA), len(text)) as file:
+            file.write_from(text)
+
+    def storage_meta(self):
+        return StorageMeta(checkpoint_id=self.path, save_id=self._id)
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id):
+        return isinstance(checkpoint_id, (str, os.PathLike))
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads what finish() has written, and calls nothing else."""
+    NAMES = {("collections", "OrderedDict"), ("torch", "Size"), ("torch", "device"), ("torch.serialization", "_get_layout"),
+             (__name__, "Place"),
+             *(("torch.distributed.checkpoint.metadata", name) for name in (
+                 "BytesStorageMetadata", "ChunkStorageMetadata", "Metadata", "MetadataIndex", "StorageMeta", "TensorProperties",
+                 "TensorStorageMetadata", "_MEM_FORMAT_ENCODING"))}
+
+    def find_class(self, module, name):
+        is_kind = module == "torch" and isinstance(getattr(torch, name, None), (torch.dtype, torch.memory_format, torch.layout))
+        if (module, name) in self.NAMES or is_kind:
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"{module}.{name} is not part of a checkpoint")
+
+
+class WeftReader(StorageReader):
+    """Reads a checkpoint of WeftWriter's, also into another number of ranks."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.path, self._metadata = os.fspath(path), None
+
+    def reset(self, checkpoint_id=None):
+        if checkpoint_id:
+            self.path = os.fspath(checkpoint_id)
+        self._metadata = None
+
+    def read_metadata(self):
+        try:
+            with open(os.path.join(self.path, _METADATA), "rb") as file:
+                return _Unpickler(file).load()
+        except FileNotFoundError:
+            raise FileNotFoundError(f"{self.path} has no {_METADATA}: it is no complete checkpoint") from None
+
+    def set_up_storage_reader(self, metadata, is_coordinator, *_args, **_options):
+        self._metadata = metadata
+
+    def prepare_local_plan(self, plan: LoadPlan):
+        return plan
+
+    def prepare_global_plan(self, plans):
+        return plans
+
+    def read_data(self, plan: LoadPlan, planner: LoadPlanner):
+        """Reads the items of this rank, one file after another."""
+        by_file = {}
+        for item in plan.items:
+            place = self._metadata.storage_data[item.storage_index]
+            if not re.fullmatch(r"\d+\.weft", place.file):
+                raise ValueError(f"{self.path}: '{place.file}' is not the name of a rank's file")
+            by_file.setdefault(place.file, []).append((place, item))
+        for name, items in by_file.items():
+            with open_target(os.path.join(self.path, name)) as target:
+                for place, item in sorted(items, key=lambda one: one[0].offset):
+                    if item.type == LoadItemType.BYTE_IO:
+                        data = bytes(target.read(place.offset, place.length))
+                        if len(data) != place.length:
+                            raise OSError(f"{target.name} ends within an item: it is not the file that was written")
+                        planner.load_bytes(item, io.BytesIO(data))
+                    else:
+                        self._read_tensor(target, place, item, planner)
+        return _done(None)
+
+    def _read_tensor(self, target, place, item, planner):
+        known = self._metadata.state_dict_metadata[item.storage_index.fqn]
+        chunk = next((one for one in known.chunks if one.offsets == (item.storage_index.offset or one.offsets)), None)
+        if not chunk:
+            raise ValueError(f"{item.storage_index.fqn} has no part at {item.storage_index.offset}")
+        to = planner.resolve_tensor(item).detach()
+        dtype, sizes = known.properties.dtype, list(chunk.sizes)
+        if list(to.size()) != list(item.lengths):
+            raise ValueError(f"{item.storage_index.fqn}: {list(item.lengths)} elements are for a tensor of {list(to.size())}")
+        # Rows of the first dimension are in one piece.
+        is_rows = not sizes or (list(item.storage_offsets[1:]) == [0] * (len(sizes) - 1) and list(item.lengths[1:]) == sizes[1:])
+        first, count = 0, place.length
+        if is_rows and sizes:
+            row = dtype.itemsize
+            for size in sizes[1:]:
+                row *= size
+            first, count = item.storage_offsets[0] * row, item.lengths[0] * row
+        if is_rows and to.is_contiguous() and to.dtype == dtype:
+            self._read(target, to, place, first, count)
+        else:
+            data = torch.empty(count // dtype.itemsize, dtype=dtype, device=to.device)
+            self._read(target, data, place, first, count)
+            data = data.view(list(item.lengths) if is_rows else sizes)
+            for dimension in range(len(sizes) if not is_rows else 0):
+                data = data.narrow(dimension, item.storage_offsets[dimension], item.lengths[dimension])
+            to.copy_(data)
+        planner.commit_tensor(item, to)
+
+    @staticmethod
+    def _read(target, to, place, first, count):
+        if first + count > place.length:
+            raise ValueError(f"{target.name} has {place.length} bytes of this tensor, and {first + count} were asked for")
+        if count and target.read_into(to, place.offset + first, count).bytes != count:
+            raise OSError(f"{target.name} ends within a tensor: it is not the file that was written")
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id):
+        return isinstance(checkpoint_id, (str, os.PathLike)) and os.path.isdir(checkpoint_id)
+
+
+def _sync(folder):
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def checkpoints(folder):
+    """The complete checkpoints in a folder, the oldest first, by the time at which they became complete."""
+    found = []
+    for entry in os.scandir(folder):
+        try:
+            found.append((os.stat(os.path.join(entry.path, _METADATA)).st_mtime_ns, entry.path))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+    return [path for _, path in sorted(found)]
+
+
+def remove(path):
+    """Removes a checkpoint: it is none from the first moment on."""
+    metadata = os.path.join(path, _METADATA)
+    if os.path.exists(metadata):
+        os.unlink(metadata)
+        _sync(path)
+    shutil.rmtree(path)
+
+
+__all__ = ["Place", "WeftReader", "WeftWriter", "checkpoints", "remove"]
