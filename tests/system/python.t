@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # The Python package on a volume of NVMe/RDMA members: its own tests, those with Debian's PyTorch and safetensors,
 # sealed files, and the volume itself.
-# lab-kernel: uml
+# lab-kernel: none
 # lab-needs: software:torch
-# lab-not: lab debian12
+# lab-not: lab debian12 debian13 previous backports
 . "${0%/*}/lib.sh"
 
 load_weft 500
