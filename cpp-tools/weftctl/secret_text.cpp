@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "secret_text.hpp"
 
+#include "keyctl.hpp"
 #include "sysfile.hpp"
 #include <fd.hpp>
 
@@ -12,7 +13,6 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <isa-l/crc.h>
-#include <linux/keyctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -38,12 +38,6 @@ result<void> check_owner(const std::string& name, uid_t owner)
 
 /// Bits of a key's permissions (keyctl_setperm(3)).
 constexpr unsigned int others_may_read = 0x0202;
-
-template <typename... Arguments>
-long keyctl(int operation, Arguments... arguments)
-{
-    return ::syscall(SYS_keyctl, operation, arguments...);
-}
 
 /// Finds a key of the type "user", and makes it this process's to read: a service has a session keyring of
 /// its own, in which the user's keyring is not.

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "tls.hpp"
 
+#include "keyctl.hpp"
+
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <libnvme.h>
-#include <linux/keyctl.h>
 #include <mutex>
 #include <sstream>
-#include <sys/syscall.h>
-#include <unistd.h>
 #include <utility>
 
 namespace weft
@@ -30,12 +29,6 @@ struct found_key {
 #ifdef WEFT_LIBNVME_TLS
 
 constexpr auto keyring = ".nvme";
-
-template <typename... Arguments>
-long keyctl(int operation, Arguments... arguments)
-{
-    return ::syscall(SYS_keyctl, operation, arguments...);
-}
 
 /// One change at a time: each looks first.
 std::mutex lock;

@@ -120,7 +120,7 @@ result<void> check_secrets(const std::string& volume, const connection& link, co
     return {};
 }
 
-/// There is no usual file of a TLS key, because a key makes TLS a condition.
+/// A key makes TLS a condition, so the user names it: no file is taken by itself.
 result<void> check_tls_key(const std::string& volume, const connection& link, const std::string& key_file)
 {
     if (!is_encrypted(link) || !key_file.empty())

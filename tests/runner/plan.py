@@ -297,8 +297,13 @@ _GUEST_INPUTS = ("CMakeLists.txt", "VERSION", "Kbuild", "Makefile", "dkms.conf",
                  "uapi/*", "userspace/*")
 
 
+def _with_contents(files):
+    """Parts of a key: the files' names and contents."""
+    return [part for name in files for part in (name, Path(name))]
+
+
 def _known_by(job, patterns):
-    return memory.key("job", job.name, *[part for name in host.tracked(*patterns) for part in (name, Path(name))])
+    return memory.key("job", job.name, *_with_contents(host.tracked(*patterns)))
 
 
 # What no guest and no tree of a release sees. A guest's job depends on all else, and of tests/system/*.t on its own.
@@ -310,16 +315,14 @@ _OTHER = ("tests/system/*.t", "tests/unit/*", "tests/fuzz/*", "tests/runner/*", 
 
 def ended_by():
     """A function: the key of all that a job depends on, its arguments and the files that it sees, as they are now."""
-    def digest(names_of):
-        return memory.key(*[part for name in names_of for part in (name, Path(name))])
-    every = digest(host.tracked("*"))
-    guest = digest(host.tracked("*", *[f":!{pattern}" for pattern in _OTHER]))
+    every = memory.key(*_with_contents(host.tracked("*")))
+    guest = memory.key(*_with_contents(host.tracked("*", *[f":!{pattern}" for pattern in _OTHER])))
 
     def known_by(job):
         if job.run not in (guests.guest, guests.tree):
             return memory.key("ended", job.name, repr(job.arguments), every)
         own = [f"tests/system/{word}" for word in re.findall(r"[a-z0-9-]+\.t\b", repr(job.arguments))]
-        return memory.key("ended", job.name, repr(job.arguments), guest, digest(own))
+        return memory.key("ended", job.name, repr(job.arguments), guest, *_with_contents(own))
     return known_by
 
 

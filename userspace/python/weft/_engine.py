@@ -60,7 +60,7 @@ class Engine:
                 return None
 
     def _drain(self, flying):
-        """Waits for I/O whose results nobody wants any more, through further interrupts: the memory is in use until then."""
+        """Waits until the I/O has left the memory, through further interrupts. Its results are dropped."""
         while flying:
             try:
                 ended = self._wait(flying)

@@ -103,7 +103,7 @@ def _number(value):
     """An offset or a length that the kernel takes, of any kind of integer."""
     value = operator.index(value)
     if not 0 <= value < 1 << 63:
-        raise ValueError(f"{value} is no offset or length: these are from 0 to 2^63 - 1")
+        raise ValueError(f"{value} cannot be an offset or a length: they are from 0 to 2^63 - 1")
     return value
 
 

@@ -6,7 +6,6 @@ import os
 import tempfile
 
 from . import _library as lib
-from ._memory import Buffer, Memory
 from ._target import open as open_target
 
 # What is not in whole pages goes through the page cache; the rest goes past it, and the two do not meet in a page.
@@ -17,6 +16,15 @@ def _umask():
     """Of this process. To ask for it by umask() would change it, for other threads as well."""
     with builtins.open("/proc/self/status", encoding="ascii") as status:
         return next(int(line.split()[1], 8) for line in status if line.startswith("Umask:"))
+
+
+def sync_folder(folder):
+    """Returns when the names in it are on the medium."""
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 class Writer:
@@ -44,15 +52,11 @@ class Writer:
 
     def write_from(self, memory, offset=0):
         """Writes all of the memory there. Any offset and length is possible: what is not in whole pages is copied."""
-        if isinstance(memory, Buffer):
-            return self._write(memory, memory.memory, offset)
-        lent = Memory.of(memory, False)
-        try:
-            return self._write(memory, lent, offset)
-        finally:
-            lent.end()
+        with self._target.register(memory, writable=False) as registration:
+            self._write(registration, offset)
 
-    def _write(self, owner, memory, offset):
+    def _write(self, registration, offset):
+        memory = registration.memory
         memory.wait_for_gpu()
         end = offset + memory.length
         if offset < 0 or end > self.size:
@@ -60,7 +64,7 @@ class Writer:
         begin = min(-(-offset // self._page) * self._page, end)
         whole = max(end // self._page * self._page, begin)
         if whole > begin:
-            self._target.write_from(owner, begin, whole - begin, begin - offset)
+            self._target.write_from(registration, begin, whole - begin, begin - offset)
         for first, last in ((offset, begin), (whole, end)):
             if last > first:
                 self._copy(memory, first - offset, last - first, first)
@@ -79,11 +83,7 @@ class Writer:
         os.fsync(self._file.fileno())
         self._close()
         os.replace(self._draft, self.path)
-        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(self._folder)
 
     def abandon(self):
         """Leaves nothing of it."""

@@ -15,17 +15,17 @@ _TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat1
 def _header(target):
     """Names, types, shapes and places of the tensors, and where their data begins."""
     if target.size < 8:
-        raise ValueError(f"{target.name} is no file of safetensors: it has {target.size} bytes")
+        raise ValueError(f"{target.name} is not a file of safetensors: it has {target.size} bytes")
     length = struct.unpack("<Q", bytes(target.read(0, 8)))[0]
     if length > min(_HEADER_BYTES_MAX, target.size - 8):
-        raise ValueError(f"{target.name} is no file of safetensors: its header has {length} bytes")
+        raise ValueError(f"{target.name} is not a file of safetensors: its header has {length} bytes")
     try:
         header = json.loads(bytes(target.read(8, length)))
         header.pop("__metadata__", None)
         tensors = [(name, one["dtype"], [int(size) for size in one["shape"]], *map(int, one["data_offsets"]))
                    for name, one in header.items()]
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as problem:
-        raise ValueError(f"{target.name} is no file of safetensors: {problem}") from None
+        raise ValueError(f"{target.name} is not a file of safetensors: {problem}") from None
     return tensors, 8 + length
 
 

@@ -8,7 +8,7 @@
     checkpoint.load(state, storage_reader=WeftReader("/mnt/data/step-1000"))
 
 A checkpoint is a folder. Each rank writes one file, of raw tensors that begin at whole pages. The file .metadata is written
-last, when the files of all ranks are on the medium: a folder without it is no checkpoint. A rank that is killed leaves the
+last, when the files of all ranks are on the medium. It makes a folder a checkpoint. A rank that is killed leaves the
 checkpoints before whole, and a draft that the next save into the folder removes.
 
 Load only checkpoints that you trust: PyTorch itself unpickles objects that are no tensors.
@@ -44,12 +44,6 @@ class Place:
     file: str
     offset: int
     length: int
-
-
-@dataclasses.dataclass
-class _Rank:
-    """What prepare_global_plan() gives each rank: the name of its file."""
-    file: str
 
 
 def _done(value):
@@ -97,23 +91,24 @@ class WeftWriter(StorageWriter):
         if os.path.exists(metadata):
             if not self._overwrite:
                 raise FileExistsError(f"{self.path} is a complete checkpoint already")
-            # From here on it is none: its files are replaced one by one.
+            # The checkpoint ends here: its files are replaced one by one.
             os.unlink(metadata)
-            _sync(self.path)
+            _writer.sync_folder(self.path)
         for name in os.listdir(self.path):
             if _OWN_FILE.fullmatch(name):
                 os.unlink(os.path.join(self.path, name))
-        _sync(os.path.dirname(os.path.abspath(self.path)))
+        _writer.sync_folder(os.path.dirname(os.path.abspath(self.path)))
 
     def prepare_local_plan(self, plan: SavePlan):
         return plan
 
     def prepare_global_plan(self, plans):
-        return [dataclasses.replace(plan, storage_data=_Rank(f"{number}.weft")) for number, plan in enumerate(plans)]
+        """Gives each rank the name of its file."""
+        return [dataclasses.replace(plan, storage_data=f"{number}.weft") for number, plan in enumerate(plans)]
 
     def write_data(self, plan: SavePlan, planner: SavePlanner):
         """Writes the items of this rank. When it returns, they are on the medium."""
-        name = plan.storage_data.file
+        name = plan.storage_data
         items = [(item, _item(planner, item)) for item in plan.items]
         at, results, places = 0, [], []
         for item, data in items:
@@ -176,7 +171,7 @@ class WeftReader(StorageReader):
             with open(os.path.join(self.path, _METADATA), "rb") as file:
                 return _Unpickler(file).load()
         except FileNotFoundError:
-            raise FileNotFoundError(f"{self.path} has no {_METADATA}: it is no complete checkpoint") from None
+            raise FileNotFoundError(f"{self.path} is not a complete checkpoint: {_METADATA} is missing") from None
 
     def set_up_storage_reader(self, metadata, is_coordinator, *_args, **_options):
         self._metadata = metadata
@@ -247,14 +242,6 @@ class WeftReader(StorageReader):
         return isinstance(checkpoint_id, (str, os.PathLike)) and os.path.isdir(checkpoint_id)
 
 
-def _sync(folder):
-    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
-
-
 def checkpoints(folder):
     """The complete checkpoints in a folder, the oldest first, by the time at which they became complete."""
     found = []
@@ -267,11 +254,11 @@ def checkpoints(folder):
 
 
 def remove(path):
-    """Removes a checkpoint: it is none from the first moment on."""
+    """Removes a checkpoint. checkpoints() does not list it from the first moment on."""
     metadata = os.path.join(path, _METADATA)
     if os.path.exists(metadata):
         os.unlink(metadata)
-        _sync(path)
+        _writer.sync_folder(path)
     shutil.rmtree(path)
 
 
