@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "dhchap.hpp"
-#include "sysfile.hpp"
-#include "verbs.hpp"
+#include "secret_writing.hpp"
 
 #include <algorithm>
 
@@ -14,12 +13,8 @@ namespace
 /// By their number in a secret.
 const std::vector<std::string> hashes{"none", "sha256", "sha384", "sha512"};
 
-struct key_options {
-    std::string file;
-    std::size_t length = 32;
+struct key_options : secret_file_options {
     std::string hash = "none";
-    bool force = false;
-    bool dry_run = false;
 };
 
 result<exit_code> run_gen_dhchap_key(const key_options& options, renderer& out)
@@ -28,23 +23,13 @@ result<exit_code> run_gen_dhchap_key(const key_options& options, renderer& out)
     if (hash && options.length != hash_size(hash))
         return fail(exit_code::usage, "a secret that {} transforms has {} bytes, not {}", options.hash,
                     hash_size(hash), options.length);
-    std::error_code ignored;
-    if (!options.force && std::filesystem::exists(options.file, ignored))
-        return fail(exit_code::busy,
-                    "{} is there already; --force replaces it, and hosts with the old secret "
-                    "cannot connect any more",
-                    options.file);
-    if (!options.dry_run) {
+    const auto make = [&]() -> result<std::string> {
         const auto secret = new_dhchap_secret(options.length, hash);
         if (!secret)
             return std::unexpected(secret.error());
-        if (auto done = replace_file(options.file, secret->text() + "\n"); !done)
-            return std::unexpected(done.error());
-    }
-    out.actions({{"gen-dhchap-key", options.file,
-                  fmt::format("wrote a new secret of {} bytes to {}", options.length, options.file),
-                  options.dry_run}});
-    return exit_code::ok;
+        return secret->text();
+    };
+    return write_secret(options, "gen-dhchap-key", "secret", make, out);
 }
 
 } // namespace
@@ -60,8 +45,7 @@ verb add_gen_dhchap_key(CLI::App& app)
     command->add_option("--hash", options->hash, "that transforms it with its owner's NQN")
         ->check(CLI::IsMember(hashes))
         ->capture_default_str();
-    command->add_flag("--force", options->force, "replace a file that is there");
-    command->add_flag("--dry-run", options->dry_run, "write nothing");
+    add_secret_file_options(*command, *options);
     command->footer(
         R"(Host and target need the same secret. Copy the file by an encrypted way, such as scp.
 weftctl-export(8) gives it to a target, and weftctl-connect(8) to a host: /etc/weft/dhchap-secret is this
