@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/// NVIDIA's cuFile, for comparison: the needed functions by their documented ABI, from the installed
-/// libcufile.
+/// cuFile, for comparison: the needed functions by their documented ABI, from the libcufile that is found.
+/// NVIDIA's does not say by which route bytes go; weft's does.
 #include "measure.hpp"
 
 #include <shim/cuda.hpp>
@@ -32,6 +32,11 @@ struct CuFileDescr {
 
 constexpr int opaque_fd = 1;
 
+/// struct weft_cufile_bytes
+struct Bytes {
+    std::uint64_t direct, staged, cached;
+};
+
 struct CuFile {
     CuFileError (*open)();
     CuFileError (*close)();
@@ -41,9 +46,12 @@ struct CuFile {
     CuFileError (*buffer_deregister)(const void*);
     ssize_t (*read)(void*, void*, std::size_t, off_t, off_t);
     ssize_t (*write)(void*, const void*, std::size_t, off_t, off_t);
+    void (*count)(Bytes*); ///< only weft's library has it
 
     [[nodiscard]] bool load(const weft::shim::Library& library)
     {
+        if (!library.find(count, "weft_cufile_count"))
+            count = nullptr;
         return library.find(open, "cuFileDriverOpen") &&
                (library.find(close, "cuFileDriverClose_v2") || library.find(close, "cuFileDriverClose")) &&
                library.find(handle_register, "cuFileHandleRegister") &&
@@ -53,6 +61,19 @@ struct CuFile {
                library.find(write, "cuFileWrite");
     }
 };
+
+/// What the library says about the bytes since `before`.
+std::string route_of(const CuFile& api, const Bytes& before)
+{
+    if (!api.count)
+        return "cuFile's own choice";
+    Bytes now{};
+    api.count(&now);
+    const char* route = now.staged != before.staged   ? "staged"
+                        : now.cached != before.cached ? "cached"
+                                                      : "direct";
+    return std::string(route) + ", by weft's libcufile";
+}
 
 } // namespace
 
@@ -75,7 +96,7 @@ Figures run_cufile(const Job& job, const weft::Memory& memory, const Progress& p
     void* registered = nullptr;
     if (const auto error = api.handle_register(&registered, &descr); error.err)
         return refused(name, "cuFileHandleRegister fails with " + std::to_string(error.err) +
-                                 "; cufile.log in this folder says why");
+                                 "; the library's log says why");
     const std::unique_ptr<void, void (*)(void*)> handle(registered, api.handle_deregister);
     // cuFile takes a CUDA device pointer as a void pointer.
     auto* pointer = reinterpret_cast<void*>(memory.device_pointer());
@@ -85,7 +106,9 @@ Figures run_cufile(const Job& job, const weft::Memory& memory, const Progress& p
     figures.name = name;
     // cuFile's calls are synchronous.
     const auto count = std::min(job.depth, most_threads);
-    figures.route = "cuFile's own choice, " + std::to_string(count) + " threads";
+    Bytes before{};
+    if (api.count)
+        api.count(&before);
     using Moved = std::expected<std::size_t, std::string>;
     const auto move = [&](std::uint32_t number, std::uint32_t length, off_t offset) -> Moved {
         const weft::shim::CurrentContext current(*weft::shim::cuda(), memory.cuda_context());
@@ -97,6 +120,7 @@ Figures run_cufile(const Job& job, const weft::Memory& memory, const Progress& p
         return static_cast<std::size_t>(moved);
     };
     move_pieces(figures, job, count, progress, move);
+    figures.route = route_of(api, before) + ", " + std::to_string(count) + " threads";
     if (known)
         api.buffer_deregister(pointer);
     return figures;

@@ -15,7 +15,7 @@ constexpr auto footer = R"(Routes:
   direct  libweft, strictly: devices move the bytes to and from the memory itself
   staged  libweft through pinned memory, the copy of one piece beside the I/O of the next
   pread   pread() or pwrite() and a copy, by a thread for each I/O in flight (up to 16)
-  cufile  NVIDIA's cuFile, where libcufile is installed, by a thread for each I/O in flight (up to 16)
+  cufile  cuFile, where a libcufile.so.0 is found (NVIDIA's or weft's), by a thread for each I/O in flight (up to 16)
 
 A route that is not possible says why.
 

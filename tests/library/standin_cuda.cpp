@@ -310,6 +310,8 @@ int cuPointerGetAttribute(void* data, int attribute, std::uint64_t pointer)
     const auto& [start, allocation] = *std::prev(allocations.upper_bound(pointer));
     if (attribute == 1)
         *static_cast<void**>(data) = std::getenv("WEFT_STANDIN_NO_CONTEXT") ? nullptr : &dummy_context;
+    else if (attribute == 2)
+        *static_cast<unsigned*>(data) = 2;
     else if (attribute == 9)
         *static_cast<int*>(data) = 0;
     else if (attribute == 11)

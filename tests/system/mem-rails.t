@@ -94,6 +94,35 @@ is "reads fail if the flush fails" "$(grep -c 'an I/O failed: Input/output error
 gpu WEFT_STANDIN_UNORDERED=1 WEFT_STANDIN_NO_HOST_FLUSH=1 $bench >/tmp/out 2>/tmp/err
 is "without a flush by the host there is no direct route" \
 	"$? $(grep -c 'visible to it only after a flush' /tmp/out)" "3 1"
+
+# --- cuFile: other programs, with weft's library
+log=/tmp/cufile.log
+cufile() {
+	rm -f $log
+	LD_LIBRARY_PATH=/usr/local/lib/weft-standin WEFT_STANDIN_BAR=$near WEFT_CUFILE_LOG=$log weft-cufile "$@"
+}
+# fio_job OPTION...: by fio's own engine for cuFile.
+fio_job() {
+	cufile fio --ioengine=external:/usr/local/lib/weft-standin/libcufile-fio.so --thread --name=job \
+		--cuda_io=cufile --gpu_dev_ids=0 --direct=1 --verify_state_save=0 "$@" >/tmp/out 2>&1 ||
+		{ indented </tmp/out; return 1; }
+}
+# shellcheck disable=SC2086
+WEFT_CUFILE_STRICT=1 cufile ${bench%direct}cufile >/tmp/out 2>/tmp/err
+ok "reads by cuFile take the direct route" grep -q "direct, by weft's libcufile" /tmp/out
+ok "fio verifies the volume by cuFile" fio_job --filename=/dev/weft/v --rw=randwrite --bs=64k --size=4m --verify=crc32c
+ok "none of its bytes was staged" grep -q '^weft-cufile: direct [1-9][0-9]* bytes, staged 0 bytes' $log
+mkfs.xfs -q -f /dev/weft/v
+mkdir -p /mnt/v
+mount /dev/weft/v /mnt/v
+ok "a file is written through XFS" fio_job --filename=/mnt/v/file --fallocate=none --rw=write --bs=64k --size=4m \
+	--verify=crc32c --do_verify=0
+ok "staged, with the reason" grep -q '/mnt/v/file: staged: .*: 4194304 bytes' $log
+chattr +i /mnt/v/file
+ok "sealed, it is verified" fio_job --filename=/mnt/v/file --rw=read --bs=64k --size=4m --verify=crc32c --readonly
+ok "without a copy" grep -q '^weft-cufile: direct 4194304 bytes, staged 0 bytes' $log
+chattr -i /mnt/v/file
+umount /mnt/v
 ok "the BAR itself" weft-bench v --bar "$near" --size 8M --block 64K --routes direct
 weft-bench v --bar "$far" --size 8M --block 64K --routes direct >/tmp/out 2>/tmp/err
 is "a BAR that the adapters do not reach is refused" "$? $(grep -c 'no direct route' /tmp/out)" "3 1"

@@ -85,7 +85,8 @@ echo 0123456789 >/sys/module/weft/srcversion
 install_packages() {
 	dpkg -i "$work/build/deb/weft-dkms_${version}_all.deb" "$work/build/deb/weft-tools_${version}_amd64.deb" \
 		"$work/build/deb/weft-exporter_${version}_amd64.deb" \
-		"$work/build/deb/weft-csi_${version}_amd64.deb" >/tmp/out 2>&1 ||
+		"$work/build/deb/weft-csi_${version}_amd64.deb" "$work/build/deb/libweft0_${version}_amd64.deb" \
+		"$work/build/deb/libweft-cufile_${version}_amd64.deb" >/tmp/out 2>&1 ||
 		{ cat /tmp/out; false; }
 }
 ok "they are installed" install_packages
@@ -95,6 +96,8 @@ rm -r /sys/module /sys/block
 ok "weftctl runs" weftctl --version
 ok "with its man pages" man_pages
 ok "and completion" completion
+is "libcufile finds libweft" "$(ldd /usr/lib/*/weft-cufile/libcufile.so.0 | grep -c 'libweft.so.0 => /')" 1
+ok "weft-cufile has a man page" man -l --warnings /usr/share/man/man1/weft-cufile.1.gz
 ok "the udev rules hold" udev_rules
 ok "the units hold" systemd-analyze verify --man=no weft-exports.service weft-assemble@data.service \
 	weft-follow@data.service \
@@ -191,7 +194,7 @@ ok "all removed, weft builds again" dkms install "weft/$version" -k "$newest"
 # --- Removed
 mkdir -p /etc/weft && echo '{"version": 1, "exports": []}' >/etc/weft/exports.json
 mkdir -p '/sys/block/weft!data'
-dpkg --purge weft-csi weft-exporter weft-tools weft-dkms >/tmp/out 2>&1
+dpkg --purge libweft-cufile libweft0 weft-csi weft-exporter weft-tools weft-dkms >/tmp/out 2>&1
 is "the packages are purged" $? 0
 indented </tmp/out
 is "a volume that stays is named" "$(grep -c '^weft-tools: volume data stays assembled' /tmp/out)" 1

@@ -217,6 +217,11 @@ install -D /usr/src/fio/fio /usr/local/lib/weft-lab/fio
 CFLAGS='-Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers' \
 	userspace/fio/build-engine --fio /usr/src/fio/fio --source /usr/src/fio \
 	--output /usr/local/lib/libweft-fio.so
+# fio's own engine for cuFile, unchanged, against weft's header and the stand-ins for CUDA.
+cc -std=gnu11 -O2 -w -fPIC -shared -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DCONFIG_DYNAMIC_ENGINES \
+	-include /usr/src/fio/config-host.h -I /usr/src/fio -I /usr/include/weft-cufile -I tests/library/cuda \
+	/usr/src/fio/engines/libcufile.c -o /usr/local/lib/weft-standin/libcufile-fio.so \
+	-L /usr/lib/*/weft-cufile -L /usr/local/lib/weft-standin -lcufile -lcudart
 """
 
     def make(work):

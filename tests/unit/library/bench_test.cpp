@@ -53,17 +53,18 @@ TEST(Bench, EveryRouteToHostMemory)
 TEST(Bench, GpuMemory)
 {
     const TemporaryFile file(4 * mib);
-    const auto all = figures(file.path() + " --gpu 0 --block 256K --depth 4", "LD_LIBRARY_PATH=" STANDIN " ");
+    const std::string libraries = "WEFT_CUFILE_LOG=none LD_LIBRARY_PATH=" STANDIN ":" CUFILE " ";
+    const auto all = figures(file.path() + " --gpu 0 --block 256K --depth 4", libraries);
     EXPECT_EQ(route(all, "direct")["ran"], false);
     EXPECT_NE(route(all, "direct")["why"].get<std::string>().find("no dma-buf"), std::string::npos);
     EXPECT_EQ(route(all, "staged")["bytes"], 4 * mib);
     EXPECT_EQ(route(all, "pread")["bytes"], 4 * mib);
     EXPECT_EQ(route(all, "pread")["route"], "pinned host memory, and a copy, 4 threads");
     EXPECT_EQ(route(all, "cufile")["bytes"], 4 * mib) << route(all, "cufile");
-    EXPECT_EQ(route(all, "cufile")["route"], "cuFile's own choice, 4 threads");
+    EXPECT_EQ(route(all, "cufile")["route"], "staged, by weft's libcufile, 4 threads");
     EXPECT_EQ(all["memory"], "gpu");
-    const auto written = figures(file.path() + " --gpu 0 --write --destroy --routes cufile --block 64K",
-                                 "LD_LIBRARY_PATH=" STANDIN " ");
+    const auto written =
+        figures(file.path() + " --gpu 0 --write --destroy --routes cufile --block 64K", libraries);
     EXPECT_EQ(route(written, "cufile")["bytes"], 4 * mib);
     EXPECT_EQ(file.read(), std::vector<std::byte>(4 * mib)) << "what new memory of a GPU is here";
 }
