@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <optional>
 #include <random>
 #include <stdexcept>
 #include <sys/wait.h>
@@ -168,11 +169,17 @@ void test_file(const std::string& name, const std::string& path)
 int bench(const std::string& source, std::uint32_t depth, unsigned batches, std::uint64_t span)
 {
     constexpr std::uint32_t batch = 4096;
-    const auto volume = must(weft::Volume::open(source));
+    std::optional<weft::Volume> volume;
+    std::optional<weft::File> file;
+    if (weft::File::is_file(source))
+        file.emplace(must(weft::File::open(source, true)));
+    else
+        volume.emplace(must(weft::Volume::open(source)));
+    const weft::Target& target = file ? static_cast<const weft::Target&>(*file) : *volume;
     auto engine = must(weft::Engine::create({.entries = depth}));
-    must(engine.attach(volume));
+    must(engine.attach(target));
     const auto memory = must(weft::Memory::allocate(std::size_t{batch} * 4096));
-    const auto registration = must(volume.add(memory, {}));
+    const auto registration = must(target.add(memory, {}));
     auto gather = must(weft::Gather::create(engine, {.capacity = batch, .depth = depth, .largest = 4096}));
     std::vector<weft::Extent> extents(batch);
     std::vector<std::int32_t> results(batch);
@@ -182,7 +189,7 @@ int bench(const std::string& source, std::uint32_t depth, unsigned batches, std:
         for (std::uint32_t i = 0; i < batch; i++)
             extents[i] = {random() % (span / 4096) * 4096, std::uint64_t{i} * 4096, 4096, 0};
         const auto start = std::chrono::steady_clock::now();
-        const auto done = must(gather.run(volume, registration, extents, results));
+        const auto done = must(gather.run(target, registration, extents, results));
         took += std::chrono::steady_clock::now() - start;
         if (done.failed || done.reads != batch)
             throw std::runtime_error("a read failed");
