@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <isa-l/crc.h>
 #include <new>
 #include <variant>
 
@@ -504,6 +505,20 @@ int weft_gather_run(weft_gather* gather, const weft_target* target, const weft_r
 void weft_gather_destroy(weft_gather* gather)
 {
     delete gather;
+}
+
+uint32_t weft_crc32c(uint32_t crc, const void* data, size_t bytes)
+{
+    // ISA-L's parameter is not const, but it does not write to the buffer. Its length is an int.
+    auto* at = static_cast<unsigned char*>(const_cast<void*>(data));
+    constexpr std::size_t most = std::size_t{1} << 30;
+    auto state = ~crc;
+    for (; bytes; bytes -= std::min(bytes, most)) {
+        const auto piece = std::min(bytes, most);
+        state = crc32_iscsi(at, static_cast<int>(piece), state);
+        at += piece;
+    }
+    return ~state;
 }
 
 weft_read_stream* weft_read_stream_create(weft_engine* engine, const weft_target* target,

@@ -4,6 +4,7 @@
 
 #include <weft/weft.h>
 
+#include <array>
 #include <cstring>
 #include <poll.h>
 
@@ -99,6 +100,24 @@ TEST_F(CTest, Geometry)
     EXPECT_STREQ(weft_route_name(WEFT_ROUTE_STAGED), "staged");
     EXPECT_EQ(weft_memory_size(memory_), mib);
     EXPECT_EQ(weft_memory_device_pointer(memory_), 0U);
+}
+
+TEST_F(CTest, Checksum)
+{
+    // The usual check value, and those of RFC 3720, B.4.
+    EXPECT_EQ(weft_crc32c(0, "123456789", 9), 0xe3069283U);
+    std::array<unsigned char, 32> bytes{};
+    EXPECT_EQ(weft_crc32c(0, bytes.data(), bytes.size()), 0x8a9136aaU);
+    bytes.fill(0xff);
+    EXPECT_EQ(weft_crc32c(0, bytes.data(), bytes.size()), 0x62a8ab43U);
+    EXPECT_EQ(weft_crc32c(0, nullptr, 0), 0U);
+    EXPECT_EQ(weft_crc32c(0x12345678, nullptr, 0), 0x12345678U);
+    // In pieces, from any address.
+    const auto whole = weft_crc32c(0, file_.data().data() + 1, mib - 1);
+    std::uint32_t crc = 0;
+    for (std::size_t at = 1, length = 1; at < mib; at += length, length = std::min(3 * length, mib - at))
+        crc = weft_crc32c(crc, file_.data().data() + at, length);
+    EXPECT_EQ(crc, whole);
 }
 
 TEST_F(CTest, Options)

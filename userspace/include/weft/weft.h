@@ -217,6 +217,12 @@ int weft_gather_run(struct weft_gather *gather, const struct weft_target *target
 		    int32_t *results, struct weft_gathered *gathered, struct weft_error *error);
 void weft_gather_destroy(struct weft_gather *gather);
 
+/*
+ * The CRC32C (Castagnoli) of the bytes. crc: 0, or what this function returned for the bytes before these, so that pieces
+ * that follow each other have the checksum of the whole. It reads nothing if bytes is 0.
+ */
+uint32_t weft_crc32c(uint32_t crc, const void *data, size_t bytes);
+
 /* Large sequential reads and writes with several pieces in flight. */
 struct weft_stream_options {
 	size_t size;
