@@ -11,7 +11,7 @@ from .result import FAILED, PASSED, SKIPPED, Result, command, passed_if
 PACKAGES = """g++ cmake ninja-build pkg-config git make perl codespell clang-format shellcheck libgtest-dev libcli11-dev
 nlohmann-json3-dev libarchive-dev libblkid-dev libfmt-dev libisal-dev libkmod-dev libmicrohttpd-dev libmnl-dev libmount-dev
 libnvme-dev libsmartcols-dev libtomlplusplus-dev liburing-dev uuid-dev libgrpc++-dev libprotobuf-dev protobuf-compiler-grpc
-valgrind ccache clang-19 clang-tidy-19 libclang-rt-19-dev flake8 chromium fish zsh""".split()
+valgrind python3-numpy ccache clang-19 clang-tidy-19 libclang-rt-19-dev flake8 chromium fish zsh""".split()
 
 LIBRARY_TESTS = ("weft-library-unit", "weft-cuda-unit")
 

@@ -164,6 +164,28 @@ assert not read.lent
     EXPECT_EQ(package.status, 0) << package.text;
     EXPECT_NE(package.text.find("OK"), std::string::npos) << package.text;
 }
+
+TEST(Examples, PythonPacked)
+{
+#ifdef __SANITIZE_ADDRESS__
+    const std::string sanitizer =
+        "LD_PRELOAD=$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 ";
+#else
+    const std::string sanitizer;
+#endif
+    // The first Python of the path may be one without the system's modules.
+    std::string python;
+    for (const auto* one : {"python3", "/usr/bin/python3"})
+        if (python.empty() && !run(std::string(one) + " -c 'import numpy' 2>&1").status)
+            python = one;
+    if (python.empty())
+        GTEST_SKIP() << "the Python module numpy is missing: apt-get install python3-numpy";
+    auto command = sanitizer + "LD_LIBRARY_PATH=" EXAMPLES " PYTHONPATH=" PYTHON " " + python;
+    command += " -B -W ignore::DeprecationWarning " PYTHON_TESTS "/test_pack.py -v 2>&1";
+    const auto packed = run(command);
+    EXPECT_EQ(packed.status, 0) << packed.text;
+    EXPECT_NE(packed.text.find("OK"), std::string::npos) << packed.text;
+}
 #endif
 
 } // namespace
