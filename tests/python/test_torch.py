@@ -17,6 +17,7 @@ from torch.distributed import checkpoint
 from torch.utils.data import DataLoader, default_collate
 
 import weft
+import weft.pack
 import weft.safetensors
 import weft.torch
 from weft.torch.checkpoint import WeftReader, WeftWriter, checkpoints, remove
@@ -99,6 +100,107 @@ class Samples(TorchTest):
         self.dataset[4]
         with self.assertRaisesRegex(OSError, "samples"):
             self.dataset[1999]
+
+
+class Packed(TorchTest):
+    """Packed datasets under DataLoader."""
+
+    def setUp(self):
+        super().setUp()
+        choose = random.Random(3)
+        self.samples = [choose.randbytes(choose.choice([8, 800, 4096, 9000])) for _ in range(1500)]
+        weft.pack.pack(self.samples, self.path("mixed.weft"), seal=False)
+        self.rows = torch.randint(0, 1 << 15, (1000, 2500), dtype=torch.int16)
+        weft.pack.pack((row.numpy().tobytes() for row in self.rows), self.path("rows.weft"), seal=False)
+        self.parts = [{"__key__": b"%d" % number, "cls": b"%d" % (number % 10), "jpg": choose.randbytes(5000)}
+                      for number in range(200)]
+        weft.pack.pack(self.parts, self.path("parts.weft"), seal=False)
+
+    def test_samples(self):
+        for verify in (None, True, False):
+            dataset = weft.torch.PackedDataset(self.path("mixed.weft"), verify=verify)
+            self.assertEqual(len(dataset), 1500)
+            chosen = random.Random(1).sample(range(1500), 700)
+            for number, sample in zip(chosen, dataset.__getitems__(chosen)):
+                self.assertEqual(sample.numpy().tobytes(), self.samples[number])
+            dataset.close()
+            self.assertEqual(dataset[3].numpy().tobytes(), self.samples[3])
+        rows = weft.torch.PackedDataset(self.path("rows.weft"), dtype=torch.int16)
+        self.assertTrue(torch.equal(torch.stack(rows.__getitems__([5, 999, 0])), self.rows[[5, 999, 0]]))
+        with self.assertRaises(IndexError):
+            rows[1000]
+
+    def test_memory_that_the_cpu_does_not_reach(self):
+        """As with a GPU: what is verified goes through cells, and small samples are copied behind the others."""
+        pack = weft.pack.Pack(self.path("mixed.weft"))
+        chosen = random.Random(2).sample(range(1500), 300)
+        for trust in (True, False):
+            plan = pack.plan(chosen, reachable=False, trust_large=trust)
+            self.assertEqual(bool(plan.direct.any()), trust)
+            data = torch.zeros(plan.bytes, dtype=torch.uint8)
+            tail = torch.zeros(plan.bytes - plan.direct_bytes, dtype=torch.uint8)
+            pack.read_planned(plan, data, tail.numpy())
+            data[plan.direct_bytes:].copy_(tail)
+            for number, start, length in zip(chosen, plan.starts, plan.lengths):
+                self.assertEqual(data[start:start + length].numpy().tobytes(), self.samples[number])
+
+    def test_parts(self):
+        dataset = weft.torch.PackedDataset(self.path("parts.weft"))
+        sample = dataset[7]
+        self.assertEqual((sample["__key__"], sample["cls"].tolist()), ("7", [ord("7")]))
+        self.assertEqual(sample["jpg"].numpy().tobytes(), self.parts[7]["jpg"])
+        decoded = weft.torch.PackedDataset(self.path("parts.weft"), decode=_class_of)
+        self.assertEqual(next(iter(DataLoader(decoded, batch_size=20))).tolist(), list(range(10)) * 2)
+        with self.assertRaisesRegex(ValueError, "parts"):
+            weft.torch.PackedDataset(self.path("parts.weft"), dtype=torch.int32)
+
+    def test_a_loader_with_workers(self):
+        dataset = weft.torch.PackedDataset(self.path("rows.weft"), dtype=torch.int16)
+        # The parent has read: its caches and its file are its own.
+        dataset[0]
+        sampler = weft.torch.Shuffle(dataset, seed=4)
+        wanted = None
+        for context in (None, "fork", "spawn"):
+            loader = DataLoader(dataset, batch_size=64, sampler=sampler, num_workers=2 if context else 0,
+                                multiprocessing_context=context)
+            rows = torch.cat(list(loader))
+            wanted = rows if wanted is None else wanted
+            self.assertTrue(torch.equal(rows, wanted), context)
+        self.assertEqual(sorted(map(bytes, wanted.numpy())), sorted(map(bytes, self.rows.numpy())))
+
+    def test_a_restart_at_a_step(self):
+        dataset = weft.torch.PackedDataset(self.path("rows.weft"), dtype=torch.int16)
+        sampler = weft.torch.Shuffle(dataset, seed=4)
+        sampler.set_epoch(2)
+        batches = list(DataLoader(dataset, batch_size=50, sampler=sampler, num_workers=2))
+        state = sampler.state_dict(consumed=7 * 50)
+        self.assertEqual(len(state["state"]), 24)
+        again = weft.torch.Shuffle(dataset)
+        again.load_state_dict(state)
+        again.set_epoch(2)
+        left = list(DataLoader(dataset, batch_size=50, sampler=again, num_workers=2))
+        self.assertEqual((len(again), len(left)), (650, 13))
+        self.assertTrue(torch.equal(torch.cat(left), torch.cat(batches[7:])))
+        # With two ranks.
+        ranks = []
+        for rank in range(2):
+            one = weft.torch.Shuffle(dataset, rank=rank, world=2)
+            one.load_state_dict(state)
+            ranks.append(torch.cat(list(DataLoader(dataset, batch_size=25, sampler=one))))
+        self.assertTrue(torch.equal(torch.stack(ranks, 1).flatten(0, 1), torch.cat(left)))
+
+    def test_a_file_that_changes_under_a_loader(self):
+        dataset = weft.torch.PackedDataset(self.path("rows.weft"), dtype=torch.int16)
+        loader = iter(DataLoader(dataset, batch_size=10, sampler=weft.torch.Shuffle(dataset), num_workers=1, prefetch_factor=1))
+        next(loader)
+        os.utime(self.path("rows.weft"), (1, 1))
+        with self.assertRaisesRegex(Exception, "rows.weft.*has changed since it was opened"):
+            for _ in loader:
+                pass
+
+
+def _class_of(sample):
+    return int(bytes(sample["cls"].numpy()))
 
 
 class Safetensors(TorchTest):

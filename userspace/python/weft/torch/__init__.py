@@ -5,6 +5,8 @@
     loader = torch.utils.data.DataLoader(dataset, batch_size=256, shuffle=True, num_workers=4)
 
 Workers may be started by fork or spawn. Each has an engine of its own, and opens the file when it reads first.
+
+PackedDataset reads the packed datasets of weft.pack, and Shuffle is a sampler for any dataset. They need numpy.
 """
 import os
 
@@ -84,3 +86,11 @@ class Dataset(_torch.utils.data.Dataset):
         target, self._target = self._target, None
         if target and self._process == os.getpid():
             target.close()
+
+
+def __getattr__(name):
+    # What needs numpy is imported when it is used.
+    if name in ("PackedDataset", "Shuffle"):
+        from . import packed
+        return getattr(packed, name)
+    raise AttributeError(f"module {__name__} has no attribute {name}")
