@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # The Python package on a volume of NVMe/RDMA members: its own tests, those with Debian's PyTorch and safetensors,
-# sealed files, and the volume itself.
+# sealed files, packed datasets, and the volume itself.
 # lab-kernel: none
 # lab-needs: software:torch
 # lab-not: lab debian12 debian13 previous backports
@@ -32,7 +32,7 @@ py() {
 }
 ip link set lo up
 ok "the package's own tests" py /weft/tests/python/test_weft.py
-ok "those with PyTorch and safetensors" py /weft/tests/python/test_torch.py Tensors Samples Safetensors \
+ok "those with PyTorch and safetensors" py /weft/tests/python/test_torch.py Tensors Samples Packed Safetensors \
 	Checkpoints.test_one_process Checkpoints.test_async Checkpoints.test_what_is_none
 
 # --- Sealed files
@@ -59,7 +59,55 @@ print(weft.open("/mnt/v/data").reason or "sealed")
 E
 is "by a user who may not open the volume" "$(py /tmp/user.py)" sealed
 chattr -i /mnt/v/data
+
+# --- Packed datasets
+ok "the tests of packed datasets" py /weft/tests/python/test_pack.py RoundTrip Damage Interrupted Sources
+mkdir -p /mnt/v/tree
+for n in $(seq 200); do head -c $((n * 100)) /dev/urandom >"/mnt/v/tree/$n.bin"; done
+pack() { py /weft/userspace/python/weft-pack "$@"; }
+is "a dataset is bound to the volume and sealed" "$(pack pack /mnt/v/tree /mnt/v/tree.weft | sed 's/.*, on/on/')" \
+	"on volume v, sealed"
+info() { pack info --json /mnt/v/tree.weft | py -c "import json, sys; print(json.load(sys.stdin)['$1'])"; }
+is "its UUID is that of the volume" "$(info volume_uuid)" "$(cat '/sys/block/weft!v/weft/uuid')"
+is "and its generation" "$(info volume_generation)" "$(cat '/sys/block/weft!v/weft/generation')"
+is "it is immutable" "$(lsattr /mnt/v/tree.weft | cut -c5)" i
+ok "verified" pack verify /mnt/v/tree.weft
+cat >/tmp/packed.py <<'E'
+import weft, weft.pack
+with weft.open("/mnt/v/tree.weft") as file:
+    print(file.reason or "sealed")
+with weft.pack.Pack("/mnt/v/tree.weft") as pack:
+    for number in weft.pack.Sampler(len(pack), seed=1):
+        sample = pack[number]
+        with open(f"/mnt/v/tree/{sample['__key__'].decode()}.bin", "rb") as file:
+            assert file.read() == sample["bin"]
+    print(len(pack))
+E
+is "it is read without its filesystem" "$(py /tmp/packed.py)" "sealed
+200"
+ok "unpacked" pack unpack /mnt/v/tree.weft /mnt/v/out
+ok "the files are the same" diff -r /mnt/v/tree /mnt/v/out
+cp /mnt/v/tree.weft /tmp/copy.weft
+refused "a copy on another disk" 1 "is on none here: it is a copy" pack info /tmp/copy.weft
+ok "which is read if that is wanted" pack verify --any-volume /tmp/copy.weft
+rm /tmp/copy.weft
+# A filesystem that is full.
+mkdir -p /tmp/full
+mount -t tmpfs -o size=2M none /tmp/full
+refused "no room" 1 "no room after" pack pack /mnt/v/tree /tmp/full/a.weft --no-seal
+ok "with more room" mount -o remount,size=64M /tmp/full
+ok "the same command goes on" pack pack /mnt/v/tree /tmp/full/a.weft --no-seal
+ok "and the dataset is whole" pack verify /tmp/full/a.weft
+umount /tmp/full
+# Read-only, as on other nodes.
 ok "unmounted" umount /mnt/v
+ok "stopped" weftctl stop v
+ok "assembled read-only" weftctl assemble v --read-only
+ok "mounted read-only" mount -o ro,norecovery /dev/weft/v /mnt/v
+ok "the dataset is verified there" pack verify /mnt/v/tree.weft
+ok "unmounted again" umount /mnt/v
+ok "stopped again" weftctl stop v
+ok "assembled" weftctl assemble v
 
 # --- The volume itself
 cat >/tmp/volume.py <<'E'
