@@ -60,6 +60,14 @@ def page(job):
                                              folder / "tests/unit/weft-exporter-sample"])]
 
 
+def plan_report(job):
+    """weft-plan's report in a browser, after `unit`, as above."""
+    folder = ROOT / "build/host-address"
+    job.note = "building"
+    results = _built(folder, ["weft-plan"], "-DWEFT_TESTS=ON", "-DWEFT_SANITIZE=address,undefined")
+    return [*results, command("tests/plan-report", ["tests/plan-report", "chromium", folder / "cpp-tools/weft-plan/weft-plan"])]
+
+
 def completion(job):
     """The completion of weftctl in its shells, after `unit`, as above."""
     folder = ROOT / "build/host-address"

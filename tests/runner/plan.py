@@ -200,9 +200,11 @@ class Plan:
 
     def add_unit(self, quick=False, everything=False):
         memcheck = ("valgrind", "--quiet", "--error-exitcode=99", "--leak-check=full")
-        self.add("unit", host.unit, "address,undefined", ("weft-unit", *host.LIBRARY_TESTS, "weft-examples-unit"))
+        programs = ("weft-unit", "weft-plan-unit", *host.LIBRARY_TESTS, "weft-examples-unit")
+        self.add("unit", host.unit, "address,undefined", programs)
         self.add("page", host.page, needs=("unit",))
         self.add("completion", host.completion, needs=("page",))
+        self.add("plan report", host.plan_report, needs=("completion",))
         if not quick:
             self.add("unit, threads", host.unit, "thread", (*host.LIBRARY_TESTS, "weft-examples-unit"))
             self.add("fuzz", host.fuzz, 300 if everything else 4)
@@ -285,6 +287,7 @@ _INPUTS = {
              "uapi/*", "kmod/weft/*", "kmod/include/*"),
     "completion": ("CMakeLists.txt", "cpp-tools/*", "kmod/weft/*", "tests/completion"),
     "page": ("CMakeLists.txt", "cpp-tools/*", "kmod/weft/*", "tests/page", "tests/unit/*"),
+    "plan report": ("CMakeLists.txt", "cpp-tools/*", "tests/plan-report"),
     "style": ("*",),
     "headers": ("*.hpp", "*.h"),
     "kernel style": ("kmod/*", "uapi/*", "tests/hardware/*"),
@@ -309,8 +312,8 @@ def _known_by(job, patterns):
 # What no guest and no tree of a release sees. A guest's job depends on all else, and of tests/system/*.t on its own.
 _OTHER = ("tests/system/*.t", "tests/unit/*", "tests/fuzz/*", "tests/runner/*", "tests/bench/*", "tests/prometheus/*",
           "tests/lint-*", "tests/check", "tests/completion", "tests/page", "tests/coverage", "tests/kernel-coverage",
-          "tests/tidy", "tests/demo", "tests/system/demo-guest", "docs/tests.md", "docs/lab.md", "CONTRIBUTING.md",
-          "CHANGELOG.md", ".ci/*")
+          "tests/plan-report", "tests/tidy", "tests/demo", "tests/system/demo-guest", "docs/tests.md", "docs/lab.md",
+          "CONTRIBUTING.md", "CHANGELOG.md", ".ci/*")
 
 
 def ended_by():
