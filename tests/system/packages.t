@@ -41,7 +41,7 @@ why_not() {
 
 man_pages() {
 	local page
-	for page in /usr/share/man/man8/weft*; do
+	for page in /usr/share/man/man8/weft* /usr/share/man/man1/weft-plan.1*; do
 		MANWIDTH=80 man -l --warnings "$page" 2>&1 >/dev/null | grep . && return 1
 	done
 	ls /usr/share/man/man8/weftctl-doctor.8*
@@ -86,7 +86,8 @@ install_packages() {
 	dpkg -i "$work/build/deb/weft-dkms_${version}_all.deb" "$work/build/deb/weft-tools_${version}_amd64.deb" \
 		"$work/build/deb/weft-exporter_${version}_amd64.deb" \
 		"$work/build/deb/weft-csi_${version}_amd64.deb" "$work/build/deb/libweft0_${version}_amd64.deb" \
-		"$work/build/deb/libweft-cufile_${version}_amd64.deb" >/tmp/out 2>&1 ||
+		"$work/build/deb/libweft-cufile_${version}_amd64.deb" \
+		"$work/build/deb/weft-plan_${version}_amd64.deb" >/tmp/out 2>&1 ||
 		{ cat /tmp/out; false; }
 }
 ok "they are installed" install_packages
@@ -95,6 +96,7 @@ is "volumes that go on with the old module are named" "$(grep -c "$goes_on" /tmp
 rm -r /sys/module /sys/block
 ok "weftctl runs" weftctl --version
 ok "with its man pages" man_pages
+ok "weft-plan has its presets" weft-plan --model llama-70b --gpu h100
 ok "and completion" completion
 is "libcufile finds libweft" "$(ldd /usr/lib/*/weft-cufile/libcufile.so.0 | grep -c 'libweft.so.0 => /')" 1
 ok "weft-cufile has a man page" man -l --warnings /usr/share/man/man1/weft-cufile.1.gz
@@ -194,7 +196,7 @@ ok "all removed, weft builds again" dkms install "weft/$version" -k "$newest"
 # --- Removed
 mkdir -p /etc/weft && echo '{"version": 1, "exports": []}' >/etc/weft/exports.json
 mkdir -p '/sys/block/weft!data'
-dpkg --purge libweft-cufile libweft0 weft-csi weft-exporter weft-tools weft-dkms >/tmp/out 2>&1
+dpkg --purge weft-plan libweft-cufile libweft0 weft-csi weft-exporter weft-tools weft-dkms >/tmp/out 2>&1
 is "the packages are purged" $? 0
 indented </tmp/out
 is "a volume that stays is named" "$(grep -c '^weft-tools: volume data stays assembled' /tmp/out)" 1
