@@ -13,7 +13,7 @@ nlohmann-json3-dev libarchive-dev libblkid-dev libfmt-dev libisal-dev libkmod-de
 libnvme-dev libsmartcols-dev libtomlplusplus-dev liburing-dev uuid-dev libgrpc++-dev libprotobuf-dev protobuf-compiler-grpc
 valgrind python3-numpy ccache clang-19 clang-tidy-19 libclang-rt-19-dev flake8 chromium fish zsh""".split()
 
-LIBRARY_TESTS = ("weft-library-unit", "weft-cuda-unit")
+LIBRARY_TESTS = ("weft-library-unit", "weft-cuda-unit", "weft-cufile-unit")
 
 
 def tracked(*patterns):
