@@ -212,16 +212,17 @@ std::string text_of(const chart& of)
     constexpr char signs[] = "*o+-";
     std::vector<std::string> grid(lines, std::string(width, ' '));
     const auto column = [&](double x) {
-        return std::clamp(static_cast<int>(place(of, x) * (width - 1) + 0.5), 0, width - 1);
+        const auto at = std::lround(place(of, x) * (width - 1));
+        return static_cast<std::size_t>(std::clamp<long>(at, 0, width - 1));
     };
     for (const auto& one : of.marks)
         for (auto& line : grid)
-            line[static_cast<std::size_t>(column(one.x))] = one.name == "best" ? ':' : '|';
+            line[column(one.x)] = one.name == "best" ? ':' : '|';
     for (std::size_t i = of.curves.size(); i-- > 0;) // the first is on top
         for (const auto& [x, y] : of.curves[i].points)
             if (y <= of.y_most)
-                grid[static_cast<std::size_t>(std::lround((1 - height(of, y)) * (lines - 1)))]
-                    [static_cast<std::size_t>(column(x))] = signs[i % 4];
+                grid[static_cast<std::size_t>(std::lround((1 - height(of, y)) * (lines - 1)))][column(x)] =
+                    signs[i % 4];
     std::string text = fmt::format("{}\n", of.title);
     for (int i = 0; i < lines; i++) {
         const double y = of.y_most * (lines - 1 - i) / (lines - 1);
@@ -233,7 +234,7 @@ std::string text_of(const chart& of)
     std::size_t free = 0;
     for (const double x : x_ticks(of)) {
         const auto label = show_value(of.x_kind, x);
-        const auto at = static_cast<std::size_t>(12 + column(x));
+        const auto at = 12 + column(x);
         if (at < free || at + label.size() > axis.size())
             continue;
         axis.replace(at, label.size(), label);
