@@ -161,13 +161,18 @@ static void weft_sealed_release(struct file *file)
 
 static int weft_sealed_append(struct weft_sealed *sealed, u64 at, u64 length)
 {
-	struct weft_extent *last = sealed->count ? &sealed->extents[sealed->count - 1] : NULL;
 	struct weft_extent *extents;
+	u64 offset = 0;
 	size_t room;
 
-	if (last && last->at + last->length == at) {
-		last->length += length;
-		return 0;
+	if (sealed->count) {
+		struct weft_extent *last = &sealed->extents[sealed->count - 1];
+
+		if (last->at + last->length == at) {
+			last->length += length;
+			return 0;
+		}
+		offset = last->offset + last->length;
 	}
 	if (sealed->count == sealed->room) {
 		if (sealed->room >= WEFT_SEALED_EXTENTS_MAX)
@@ -184,7 +189,7 @@ static int weft_sealed_append(struct weft_sealed *sealed, u64 at, u64 length)
 		sealed->room = room;
 	}
 	sealed->extents[sealed->count] = (struct weft_extent){
-		.offset	= last ? last->offset + last->length : 0,
+		.offset	= offset,
 		.at	= at,
 		.length	= length,
 	};
