@@ -348,10 +348,14 @@ int cuMemGetHandleForAddressRange(void* handle, std::uint64_t pointer, std::size
         return invalid_context;
     if (!std::getenv("WEFT_STANDIN_DMABUF") && !std::getenv("WEFT_STANDIN_BAR"))
         return not_supported;
-    if (!find(pointer, bytes))
+    if (!find(pointer, 1))
         return invalid_value;
     const std::lock_guard held(lock);
-    *static_cast<int*>(handle) = dup(std::prev(allocations.upper_bound(pointer))->second.fd);
+    const auto& [start, allocation] = *std::prev(allocations.upper_bound(pointer));
+    // An allocation has whole pages, and the caller asks for those.
+    if (pointer + bytes > start + (allocation.size + 4095) / 4096 * 4096)
+        return invalid_value;
+    *static_cast<int*>(handle) = dup(allocation.fd);
     return success;
 }
 
