@@ -102,12 +102,16 @@ umount /tmp/full
 # Read-only, as on other nodes.
 ok "unmounted" umount /mnt/v
 ok "stopped" weftctl stop v
-ok "assembled read-only" weftctl assemble v --read-only
+# This host has the targets' disks as well.
+disks=$(echo /dev/weft-rdma*n1)
+# shellcheck disable=SC2086
+ok "assembled read-only" weftctl assemble v $disks --read-only
 ok "mounted read-only" mount -o ro,norecovery /dev/weft/v /mnt/v
 ok "the dataset is verified there" pack verify /mnt/v/tree.weft
 ok "unmounted again" umount /mnt/v
 ok "stopped again" weftctl stop v
-ok "assembled" weftctl assemble v
+# shellcheck disable=SC2086
+ok "assembled" weftctl assemble v $disks
 
 # --- The volume itself
 cat >/tmp/volume.py <<'E'
