@@ -78,7 +78,7 @@ for fs in xfs ext4; do
 	pieces=$(filefrag $f | sed 's/.*: \([0-9]*\) ext.*/\1/')
 	# The array for 16 of them grows. ext4 keeps room for a file that grows.
 	[ $fs = ext4 ] && least=1 || least=32
-	ok "$fs: it is in pieces, which is what is tested" test "$pieces" -gt $least
+	ok "$fs: it is in pieces, which is what is tested" test "$pieces" -gt "$least"
 
 	# Who may.
 	cp "$(command -v weft-memtest)" /tmp/memtest
