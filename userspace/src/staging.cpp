@@ -107,12 +107,18 @@ void Staging::unpin() noexcept
         return;
     const auto* cuda = shim::cuda();
     const shim::CurrentContext current(*cuda, context_);
+    // The program may have ended the context, and with it all that was made in it.
+    shim::CuDevice device = 0;
+    const bool alive = current && !cuda->context_device(&device);
     for (auto& slot : slots)
-        if (auto event = std::exchange(slot.event, nullptr))
+        if (auto event = std::exchange(slot.event, nullptr); event && alive)
             cuda->event_destroy(event);
-    if (std::exchange(own_stream_, false))
-        cuda->stream_destroy(std::exchange(stream, nullptr));
-    if (std::exchange(pinned_, false))
+    if (std::exchange(own_stream_, false)) {
+        auto* const own = std::exchange(stream, nullptr);
+        if (alive)
+            cuda->stream_destroy(own);
+    }
+    if (std::exchange(pinned_, false) && alive)
         cuda->host_unregister(memory_);
     context_ = nullptr;
 }
