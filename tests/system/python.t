@@ -27,7 +27,7 @@ py() {
 		cd /mnt/v || exit
 		export PYTHONPATH="$torch/usr/lib/python3/dist-packages:/usr/lib/python3/dist-packages"
 		export LD_LIBRARY_PATH="$libraries:$libraries/blas:$libraries/lapack:$torch/usr/lib"
-		OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=lo FOLDER=/mnt/v timeout "$(slow 300)" python3 -B -W ignore "$@"
+		OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=lo FOLDER=/mnt/v timeout "$(slow 1200)" python3 -B -W ignore "$@"
 	)
 }
 ip link set lo up
