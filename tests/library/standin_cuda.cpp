@@ -24,6 +24,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -126,6 +127,9 @@ struct Event {
     unsigned recorded = 0;
     unsigned reached = 0;
 };
+
+// A context that ends takes its events with it. Here they stay, and are no leak of the program's.
+auto& events = *new std::set<Event*>;
 
 int dummy_context;
 std::atomic<int> retained = 0;
@@ -406,7 +410,10 @@ int cuEventCreate(void** event, unsigned)
 {
     if (!usable())
         return invalid_context;
-    *event = new Event;
+    auto* const made = new Event;
+    const std::lock_guard held(lock);
+    events.insert(made);
+    *event = made;
     return success;
 }
 
@@ -414,6 +421,10 @@ int cuEventDestroy_v2(void* event)
 {
     if (!usable())
         std::abort();
+    {
+        const std::lock_guard held(lock);
+        events.erase(static_cast<Event*>(event));
+    }
     delete static_cast<Event*>(event);
     return success;
 }
