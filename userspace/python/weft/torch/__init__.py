@@ -75,6 +75,9 @@ class Dataset(_torch.utils.data.Dataset):
         data = _torch.empty(sum(length for _, length in places), dtype=_torch.uint8, device=self._device)
         if data.numel():
             self._open().gather(data, places)
+        if self._extents is None:
+            # All views at once: one for each sample costs more than its read.
+            return list(data.view(self._dtype).view(len(places), -1).unbind()) if places else []
         samples, at = [], 0
         for _, length in places:
             samples.append(data[at:at + length].view(self._dtype))
