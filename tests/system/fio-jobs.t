@@ -28,6 +28,12 @@ is "plots are SVG" "$(grep -l '<svg' before/*.svg | wc -l)" 3
 ok "a second set" $jobs/run /dev/weft/data --runtime 1 --size 8m --jobs feed-sequential,latency-qd1 --output after
 ok "two sets are compared, with plots" $jobs/run --compare before after --plots
 refused "a folder without results" 1 "holds no results" $jobs/run --compare before /mnt
+# --- A plan with what was measured
+members() { weft-plan --model llama-70b --gpus 64 --from data --json | json '.plans[0].storage.members'; }
+is "weft-plan takes the members of the volume" "$(members)" 4
+sizes() { weft-plan --model llama-70b --gpus 64 --from data "$@"; }
+ok "and the rates that fio measured" test "$(sizes --fio before)" != "$(sizes)"
+refused "of no volume" 4 "no volume of this name" weft-plan --model llama-70b --from nix
 ok "verified" verify /dev/weft/data size=8m
 ok "stopped" weftctl stop data
 ok "assembled" weftctl assemble data /dev/e[1-4]
