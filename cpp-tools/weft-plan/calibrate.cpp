@@ -140,7 +140,8 @@ result<measured> measured_of(const std::string& text, const std::string& name)
         return std::unexpected(document.error());
     try {
         for (const auto& problem : document->value("errors", json::array()))
-            return fail(exit_code::failure, "--from {}: {}", name, problem.at("text").get<std::string>());
+            return fail(static_cast<exit_code>(problem.value("code", static_cast<int>(exit_code::failure))),
+                        "--from {}: {}", name, problem.at("text").get<std::string>());
         for (const auto& volume : document->at("volumes"))
             if (volume.at("name") == name && !volume.at("members").empty())
                 return measured_of_volume(volume);

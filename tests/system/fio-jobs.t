@@ -5,7 +5,7 @@
 . "${0%/*}/lib.sh"
 
 load_weft
-for n in 1 2 3 4; do make_null e$n 384; done
+for n in 1 2 3 4; do make_null e$n 1200; done
 jobs=/usr/share/weft/fio-jobs
 PATH=${PATH#*weft-lab:}	# by Debian's fio
 ok "a volume" weftctl create data /dev/e[1-4]
@@ -33,7 +33,7 @@ members() { weft-plan --model llama-70b --gpus 64 --from data --json | json '.pl
 is "weft-plan takes the members of the volume" "$(members)" 4
 sizes() { weft-plan --model llama-70b --gpus 64 --from data "$@"; }
 ok "and the rates that fio measured" test "$(sizes --fio before)" != "$(sizes)"
-refused "of no volume" 4 "no volume of this name" weft-plan --model llama-70b --from nix
+refused "of no volume" 4 "no volume is called nix" weft-plan --model llama-70b --from nix
 ok "verified" verify /dev/weft/data size=8m
 ok "stopped" weftctl stop data
 ok "assembled" weftctl assemble data /dev/e[1-4]
