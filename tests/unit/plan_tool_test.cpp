@@ -373,7 +373,7 @@ TEST(PlanMeasured, TheToolAsksWeftctl)
     EXPECT_EQ(of.at("storage").at("rails"), 2);
     EXPECT_EQ(of.at("feed").at("wanted"), 0);
     const auto missing = with("--parameters 7e9 --from other");
-    EXPECT_EQ(status_of(missing), 1);
+    EXPECT_EQ(status_of(missing), 4);
     EXPECT_NE(missing.text.find("--from other: no volume"), std::string::npos) << missing.text;
     const auto without = test::run("PATH=/no/such " PLAN " --parameters 7e9 --from data");
     EXPECT_EQ(status_of(without), 4);
