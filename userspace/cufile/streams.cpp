@@ -22,6 +22,13 @@ namespace weft::cufile
 namespace
 {
 
+/// Does the I/O in this thread, with the values as they are now.
+void run_now(const StreamRequest& wanted) noexcept
+{
+    *wanted.moved = transfer(
+        {wanted.write, wanted.handle, wanted.base, *wanted.size, *wanted.file_offset, *wanted.memory_offset});
+}
+
 /// A thread that does the I/O of streams: a function that CUDA calls must not use CUDA, which I/O on a GPU
 /// may have to do.
 class Worker
@@ -48,8 +55,7 @@ private:
             changed_.wait(held, [&] { return request_; });
             const auto& wanted = *request_;
             held.unlock();
-            *wanted.moved = transfer({wanted.write, wanted.handle, wanted.base, *wanted.size,
-                                      *wanted.file_offset, *wanted.memory_offset});
+            run_now(wanted);
             held.lock();
             request_ = nullptr;
             changed_.notify_all();
@@ -117,8 +123,7 @@ CUfileError_t put(const StreamRequest& request, void* stream)
     if (!has_direct_route(request.write, request.handle, request.base)) {
         if (const auto result = cuda->stream_synchronize(stream))
             return {CU_FILE_CUDA_DRIVER_ERROR, static_cast<CUresult>(result)};
-        *request.moved = transfer({request.write, request.handle, request.base, *request.size,
-                                   *request.file_offset, *request.memory_offset});
+        run_now(request);
         return {CU_FILE_SUCCESS, {}};
     }
     auto owned = std::make_unique<StreamRequest>(request);

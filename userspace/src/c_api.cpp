@@ -188,6 +188,19 @@ weft::Result<weft::StreamOptions> stream_options(const weft_stream_options* give
     return options;
 }
 
+/// A stream with these options, or nullptr.
+template <typename Object, typename Stream>
+Object* made_stream(weft_engine* engine, const weft_target* target, const weft_registration* memory,
+                    const weft_stream_options* options, weft_error* error) noexcept
+{
+    return made<Object>(error, [&]() -> weft::Result<Stream> {
+        const auto known = stream_options(options);
+        if (!known)
+            return std::unexpected(known.error());
+        return Stream::create(engine->engine, target->get(), memory->registration, *known);
+    });
+}
+
 weft::Result<weft_target> opened(const char* name, unsigned int access, bool find)
 {
     const auto claim = access & WEFT_SHARED ? weft::Claim::shared : weft::Claim::exclusive;
@@ -525,12 +538,7 @@ weft_read_stream* weft_read_stream_create(weft_engine* engine, const weft_target
                                           const weft_registration* memory, const weft_stream_options* options,
                                           weft_error* error)
 {
-    return made<weft_read_stream>(error, [&]() -> weft::Result<weft::ReadStream> {
-        const auto known = stream_options(options);
-        if (!known)
-            return std::unexpected(known.error());
-        return weft::ReadStream::create(engine->engine, target->get(), memory->registration, *known);
-    });
+    return made_stream<weft_read_stream, weft::ReadStream>(engine, target, memory, options, error);
 }
 
 int weft_read_stream_next(weft_read_stream* stream, weft_piece* piece, weft_error* error)
@@ -548,12 +556,7 @@ weft_write_stream* weft_write_stream_create(weft_engine* engine, const weft_targ
                                             const weft_registration* memory,
                                             const weft_stream_options* options, weft_error* error)
 {
-    return made<weft_write_stream>(error, [&]() -> weft::Result<weft::WriteStream> {
-        const auto known = stream_options(options);
-        if (!known)
-            return std::unexpected(known.error());
-        return weft::WriteStream::create(engine->engine, target->get(), memory->registration, *known);
-    });
+    return made_stream<weft_write_stream, weft::WriteStream>(engine, target, memory, options, error);
 }
 
 int weft_write_stream_next(weft_write_stream* stream, weft_piece* piece, weft_error* error)

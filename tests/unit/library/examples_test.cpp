@@ -118,15 +118,15 @@ TEST(Examples, Checkpoint)
 
 // Python cannot be started beside the thread sanitizer.
 #ifndef __SANITIZE_THREAD__
+#ifdef __SANITIZE_ADDRESS__
+// A program that is not sanitized loads a library that is.
+const std::string sanitizer = "LD_PRELOAD=$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 ";
+#else
+const std::string sanitizer;
+#endif
+
 TEST(Examples, Python)
 {
-#ifdef __SANITIZE_ADDRESS__
-    // A program that is not sanitized loads a library that is.
-    const std::string sanitizer =
-        "LD_PRELOAD=$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 ";
-#else
-    const std::string sanitizer;
-#endif
     const auto python = sanitizer + "LD_LIBRARY_PATH=" EXAMPLES " python3 " EXAMPLE_SOURCES "/read.py ";
     const TemporaryFile file(64 * kib);
     const auto output = run(python + file.path() + " 4096 8192");
@@ -167,12 +167,6 @@ assert not read.lent
 
 TEST(Examples, PythonPacked)
 {
-#ifdef __SANITIZE_ADDRESS__
-    const std::string sanitizer =
-        "LD_PRELOAD=$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 ";
-#else
-    const std::string sanitizer;
-#endif
     // The first Python of the path may be one without the system's modules.
     std::string python;
     for (const auto* one : {"python3", "/usr/bin/python3"})

@@ -141,6 +141,13 @@ def _parser():
         one.set_defaults(function=function)
         return one
 
+    def reads(one):
+        one.add_argument("pack", help="the dataset")
+        one.add_argument("--any-volume", action="store_true", help="read it on another volume than its own, too")
+
+    def shows_progress(one):
+        one.add_argument("--quiet", action="store_true", help="show no progress")
+
     one = verb("pack", _pack, "make a dataset of a folder, of tar files or of a folder of MDS shards, or go on with it")
     one.add_argument("source", nargs="+", help="a folder, a folder with shards of MDS and their index.json, or tar files")
     one.add_argument("output", help="the file that is made; its work so far is in the folder .NAME.partial beside it")
@@ -153,20 +160,17 @@ def _parser():
     one.add_argument("--no-seal", action="store_true", help="do not make the file immutable")
     one.add_argument("--force", action="store_true", help="replace the file if it is there")
     one.add_argument("--restart", action="store_true", help="drop the work of an earlier attempt")
-    one.add_argument("--quiet", action="store_true", help="show no progress")
+    shows_progress(one)
     one = verb("unpack", _unpack, "write the samples to files again")
-    one.add_argument("pack", help="the dataset")
+    reads(one)
     one.add_argument("output", help="a new folder, or a new tar file if it ends with .tar")
-    one.add_argument("--any-volume", action="store_true", help="read it on another volume than its own, too")
-    one.add_argument("--quiet", action="store_true", help="show no progress")
+    shows_progress(one)
     one = verb("info", _info, "show what is in the header")
-    one.add_argument("pack", help="the dataset")
+    reads(one)
     one.add_argument("--json", action="store_true", help="as JSON")
-    one.add_argument("--any-volume", action="store_true", help="read it on another volume than its own, too")
     one = verb("verify", _verify, "read all bytes and compare all checksums")
-    one.add_argument("pack", help="the dataset")
-    one.add_argument("--any-volume", action="store_true", help="read it on another volume than its own, too")
-    one.add_argument("--quiet", action="store_true", help="show no progress")
+    reads(one)
+    shows_progress(one)
     one = verb("seal", _seal, "bind a dataset to the volume on which it lies now, and make it immutable")
     one.add_argument("pack", help="the dataset")
     one.add_argument("--unbind", action="store_true", help="bind it to no volume, so that copies of it can be read anywhere")
