@@ -36,7 +36,7 @@ result<std::string> text_of(const toml::node& value, const std::string& path, st
         return fmt::format("{}", *number);
     if (const auto is = value.value_exact<bool>())
         return std::string(*is ? "yes" : "no");
-    return fail(exit_code::usage, "{}: {} is no text, number, true or false", path, key);
+    return fail(exit_code::usage, "{}: {} must be text, a number, true or false", path, key);
 }
 
 /// With the file's name in front, since the option was not typed.
@@ -51,7 +51,7 @@ result<profile> profile_of(const std::string& path, std::string_view family, std
 {
     const auto* table = node.as_table();
     if (!table)
-        return fail(exit_code::usage, "{}: {}.{} is no table", path, family, name);
+        return fail(exit_code::usage, "{}: {}.{} must be a table", path, family, name);
     profile one{std::string(family), std::string(name), {}, {}};
     for (const auto& [key, value] : *table) {
         auto text = text_of(value, path, key.str());
@@ -84,7 +84,7 @@ result<std::vector<profile>> read_profiles(const std::string& path)
         const auto* table = node.as_table();
         if (!table || std::ranges::find(families, family.str()) == std::end(families))
             return fail(exit_code::usage,
-                        "{}: '{}' is no family of presets; there are model, gpu, nic and ssd", path,
+                        "{}: the family '{}' of presets is unknown; use model, gpu, nic or ssd", path,
                         family.str());
         for (const auto& [name, values] : *table) {
             auto one = profile_of(path, family.str(), name.str(), values);
@@ -110,7 +110,7 @@ result<profile> find_profile(const std::vector<profile>& among, std::string_view
     }
     if (found)
         return *found;
-    return fail(exit_code::usage, "--{} {}: there is no such preset; there are {}", family, name,
+    return fail(exit_code::usage, "--{} {}: this preset is unknown; use one of {}", family, name,
                 known.empty() ? "none" : known);
 }
 

@@ -36,7 +36,8 @@ result<void> check_model(const inputs& of)
         return fail(exit_code::usage,
                     "--master-weights is for training, and --optimizer none says inference");
     if (model.hidden && model.heads && model.hidden % model.heads)
-        return fail(exit_code::usage, "--hidden {} is no multiple of --heads {}", model.hidden, model.heads);
+        return fail(exit_code::usage, "--hidden {} must be a multiple of --heads {}", model.hidden,
+                    model.heads);
     return {};
 }
 
@@ -48,11 +49,11 @@ result<void> check_parallelism(const inputs& of)
             return fail(exit_code::usage,
                         "--tensor {} x --pipeline {} x --data {} are {} GPUs, but --gpus is {}", by.tensor,
                         by.pipeline, by.data, by.gpus(), of.gpus);
-        return fail(exit_code::usage, "--gpus {} is no multiple of --tensor {} x --pipeline {}", of.gpus,
+        return fail(exit_code::usage, "--gpus {} must be a multiple of --tensor {} x --pipeline {}", of.gpus,
                     by.tensor, by.pipeline);
     }
     if (of.gpus > of.gpus_per_node && of.gpus % of.gpus_per_node)
-        return fail(exit_code::usage, "--gpus {} is no multiple of --gpus-per-node {}", of.gpus,
+        return fail(exit_code::usage, "--gpus {} must be a multiple of --gpus-per-node {}", of.gpus,
                     of.gpus_per_node);
     if (of.trained.layers && by.pipeline > of.trained.layers)
         return fail(exit_code::usage, "--pipeline {} is more than the model's {} layers", by.pipeline,

@@ -362,7 +362,7 @@ TEST(PlanRefusals, NameTheOptions)
               std::string::npos);
     of = llama();
     of.by.tensor = 3;
-    EXPECT_NE(refusal(of).find("no multiple of --tensor 3"), std::string::npos);
+    EXPECT_NE(refusal(of).find("must be a multiple of --tensor 3"), std::string::npos);
     of = llama();
     of.by.tensor = 1;
     of.gpus = 1020;

@@ -41,7 +41,7 @@ void Batch::complete(std::uint64_t token, const Completion& completion) noexcept
     try {
         ended(slot.cookie, slot.transfer->end(completion));
     } catch (const std::bad_alloc&) {
-        say("a batch: there is no memory for an event");
+        say("a batch: an event is lost, because memory is short");
     }
     slot = Slot{};
     in_flight_--;
