@@ -74,7 +74,15 @@ void copy_bytes(std::byte* to, const void* from, std::size_t bytes)
         std::memcpy(to, from, bytes);
 }
 
-struct Stream {
+// Contexts that have ended. What was made in one is gone with it: to use it aborts, as a real one may do
+// anything.
+std::atomic<unsigned> ended_contexts = 0;
+
+struct OfContext {
+    const unsigned made_in = ended_contexts;
+};
+
+struct Stream : OfContext {
     std::mutex mutex;
     std::condition_variable changed;
     std::deque<std::function<void()>> work;
@@ -122,14 +130,14 @@ struct Stream {
     }
 };
 
-struct Event {
+struct Event : OfContext {
     std::mutex mutex;
     unsigned recorded = 0;
     unsigned reached = 0;
 };
 
-// A context that ends takes its events with it. Here they stay, and are no leak of the program's.
-auto& events = *new std::set<Event*>;
+// A context that ends takes its events and streams with it. Here they stay, and are no leak of the program's.
+auto& made = *new std::set<const OfContext*>;
 
 int dummy_context;
 std::atomic<int> retained = 0;
@@ -140,6 +148,35 @@ auto& pinned = *new std::map<const void*, std::size_t>;
 bool usable()
 {
     return current && retained > 0;
+}
+
+/// An event or a stream that may be used.
+template <typename Kind>
+Kind& living(void* one)
+{
+    auto* const it = static_cast<Kind*>(one);
+    if (!usable() || it->made_in != ended_contexts)
+        std::abort();
+    return *it;
+}
+
+template <typename Kind>
+Kind* make()
+{
+    auto* const one = new Kind;
+    const std::lock_guard held(lock);
+    made.insert(one);
+    return one;
+}
+
+template <typename Kind>
+void unmake(Kind& one)
+{
+    {
+        const std::lock_guard held(lock);
+        made.erase(&one);
+    }
+    delete &one;
 }
 
 /// Copies from pages that are not pinned: the caller has its pages back, the GPU not yet what was on them.
@@ -225,7 +262,11 @@ int cuDevicePrimaryCtxRelease_v2(int)
 {
     if (retained <= 0)
         return invalid_context;
-    retained--;
+    if (!--retained) {
+        const std::lock_guard held(lock);
+        ended_contexts++;
+        pinned.clear();
+    }
     return success;
 }
 
@@ -308,8 +349,14 @@ int cuMemFree_v2(std::uint64_t pointer)
 
 int cuPointerGetAttribute(void* data, int attribute, std::uint64_t pointer)
 {
-    if (!find(pointer, 1))
-        return invalid_value;
+    if (!find(pointer, 1)) {
+        const std::lock_guard held(lock);
+        const auto page = pinned.find(reinterpret_cast<const void*>(pointer));
+        if (attribute != 1 || page == pinned.end())
+            return invalid_value;
+        *static_cast<void**>(data) = &dummy_context;
+        return success;
+    }
     const std::lock_guard held(lock);
     const auto& [start, allocation] = *std::prev(allocations.upper_bound(pointer));
     if (attribute == 1)
@@ -383,15 +430,13 @@ int cuStreamCreate(void** stream, unsigned)
 {
     if (!usable())
         return invalid_context;
-    *stream = new Stream;
+    *stream = make<Stream>();
     return success;
 }
 
 int cuStreamDestroy_v2(void* stream)
 {
-    if (!usable())
-        std::abort(); // a real one may do anything
-    delete static_cast<Stream*>(stream);
+    unmake(living<Stream>(stream));
     return success;
 }
 
@@ -400,7 +445,7 @@ int cuStreamSynchronize(void* stream)
     if (!usable())
         return invalid_context;
     if (stream)
-        static_cast<Stream*>(stream)->wait();
+        living<Stream>(stream).wait();
     else
         arrive();
     return success;
@@ -410,34 +455,25 @@ int cuEventCreate(void** event, unsigned)
 {
     if (!usable())
         return invalid_context;
-    auto* const made = new Event;
-    const std::lock_guard held(lock);
-    events.insert(made);
-    *event = made;
+    *event = make<Event>();
     return success;
 }
 
 int cuEventDestroy_v2(void* event)
 {
-    if (!usable())
-        std::abort();
-    {
-        const std::lock_guard held(lock);
-        events.erase(static_cast<Event*>(event));
-    }
-    delete static_cast<Event*>(event);
+    unmake(living<Event>(event));
     return success;
 }
 
 int cuEventRecord(void* event, void* stream)
 {
-    auto* record = static_cast<Event*>(event);
+    auto* record = &living<Event>(event);
     unsigned number = 0;
     {
         const std::lock_guard held(record->mutex);
         number = ++record->recorded;
     }
-    static_cast<Stream*>(stream)->add([record, number] {
+    living<Stream>(stream).add([record, number] {
         const std::lock_guard held(record->mutex);
         record->reached = number;
     });
@@ -446,7 +482,7 @@ int cuEventRecord(void* event, void* stream)
 
 int cuEventQuery(void* event)
 {
-    auto* record = static_cast<Event*>(event);
+    auto* record = &living<Event>(event);
     const std::lock_guard held(record->mutex);
     return record->reached == record->recorded ? success : not_ready;
 }
@@ -482,7 +518,7 @@ int cuMemcpyHtoDAsync_v2(std::uint64_t to, const void* from, std::size_t bytes, 
         return invalid_context;
     if (!find(to, bytes))
         return invalid_value;
-    static_cast<Stream*>(stream)->add([=] { copy_bytes(find(to, bytes), from, bytes); });
+    living<Stream>(stream).add([=] { copy_bytes(find(to, bytes), from, bytes); });
     return success;
 }
 
@@ -494,14 +530,13 @@ int cuMemcpyDtoHAsync_v2(void* to, std::uint64_t from, std::size_t bytes, void* 
         return launch_failed;
     if (!find(from, bytes))
         return invalid_value;
-    static_cast<Stream*>(stream)->add(
-        [=] { copy_bytes(static_cast<std::byte*>(to), find(from, bytes), bytes); });
+    living<Stream>(stream).add([=] { copy_bytes(static_cast<std::byte*>(to), find(from, bytes), bytes); });
     return success;
 }
 
 int cuLaunchHostFunc(void* stream, void (*function)(void*), void* data)
 {
-    static_cast<Stream*>(stream)->add([=] { function(data); });
+    living<Stream>(stream).add([=] { function(data); });
     return success;
 }
 

@@ -166,6 +166,8 @@ public:
 private:
     [[nodiscard]] std::size_t find(std::size_t bytes) const noexcept;
     int pin() noexcept;
+    [[nodiscard]] bool is_pinned() const noexcept;
+    void forget() noexcept;
     void unpin() noexcept;
     std::size_t unit_bytes_;
     std::size_t free_units_;

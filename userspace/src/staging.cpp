@@ -60,6 +60,8 @@ int Staging::prepare(const Memory::Impl& memory) noexcept
     }
     if (!memory.device_pointer)
         return 0;
+    if (context_ && !copying && !is_pinned())
+        forget();
     if (context_)
         return context_ == memory.context ? 0 : -EXDEV;
     context_ = memory.context;
@@ -94,33 +96,49 @@ int Staging::pin() noexcept
 
 void Staging::wait_for_copies() noexcept
 {
-    if (!context_ || !stream)
+    if (!stream || !is_pinned())
         return;
     const auto* cuda = shim::cuda();
     const shim::CurrentContext current(*cuda, context_);
     cuda->stream_synchronize(stream);
 }
 
+/// Does the context in which the pages were pinned still live? CUDA forgets pages and streams with their
+/// context, and a new context may have the address of one that has ended, as each primary context of a GPU
+/// has. So the pages are asked, and not the context.
+bool Staging::is_pinned() const noexcept
+{
+    shim::CuContext of = nullptr;
+    return pinned_ &&
+           !shim::cuda()->pointer_attribute(&of, shim::cu_pointer_context,
+                                            reinterpret_cast<std::uintptr_t>(memory_)) &&
+           of == context_;
+}
+
+/// The context has ended, and with it all that was made in it: to destroy that again is not allowed.
+void Staging::forget() noexcept
+{
+    for (auto& slot : slots)
+        slot.event = nullptr;
+    if (std::exchange(own_stream_, false))
+        stream = nullptr;
+    pinned_ = false;
+    context_ = nullptr;
+}
+
 void Staging::unpin() noexcept
 {
-    if (!context_)
-        return;
-    const auto* cuda = shim::cuda();
-    const shim::CurrentContext current(*cuda, context_);
-    // The program may have ended the context, and with it all that was made in it.
-    shim::CuDevice device = 0;
-    const bool alive = current && !cuda->context_device(&device);
-    for (auto& slot : slots)
-        if (auto event = std::exchange(slot.event, nullptr); event && alive)
-            cuda->event_destroy(event);
-    if (std::exchange(own_stream_, false)) {
-        auto* const own = std::exchange(stream, nullptr);
-        if (alive)
-            cuda->stream_destroy(own);
-    }
-    if (std::exchange(pinned_, false) && alive)
+    if (is_pinned()) {
+        const auto* cuda = shim::cuda();
+        const shim::CurrentContext current(*cuda, context_);
+        for (auto& slot : slots)
+            if (slot.event)
+                cuda->event_destroy(slot.event);
+        if (own_stream_)
+            cuda->stream_destroy(stream);
         cuda->host_unregister(memory_);
-    context_ = nullptr;
+    }
+    forget();
 }
 
 /// Finds enough adjacent free units: the index of the first, or slots.size() if there are none.
