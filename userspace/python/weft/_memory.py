@@ -68,9 +68,12 @@ def borrow(owner, writable):
     # Of PyTorch without importing it. Its __dlpack__() refuses tensors that need a gradient, and waits for a stream.
     if hasattr(owner, "data_ptr") and hasattr(owner, "is_contiguous") and hasattr(owner, "element_size"):
         return _Tensor(owner)
+    if writable and type(owner).__module__.partition(".")[0] in ("jax", "jaxlib"):
+        raise BufferError("arrays of JAX do not change: read into an array of CuPy or numpy, which JAX takes by DLPack")
     try:
         memoryview(owner).release()
-    except TypeError:
+    # Arrays of JAX have the buffer protocol, and refuse it for memory of a GPU.
+    except (TypeError, BufferError) as problem:
         if hasattr(owner, "__dlpack__"):
             borrowed = _dlpack.Borrowed(owner)
             if borrowed.device[0] not in _HOST + _GPU:
@@ -79,6 +82,8 @@ def borrow(owner, writable):
                 raise ValueError(f"its memory is on DLPack device {device}: weft reads and writes memory of the CPU and "
                                  "of CUDA") from None
             return borrowed
+        if isinstance(problem, BufferError):
+            raise
         raise TypeError(f"{type(owner).__name__} has no memory that weft can use: it takes tensors, arrays, and what has the "
                         "buffer protocol or DLPack") from None
     return _View(owner, writable)
