@@ -32,6 +32,7 @@ class EngineOptions(Structure):
 
 
 class Extent(Structure):
+    # Three numbers of 64 bits where the lowest byte is the first: the order is zero, and filled in by the library.
     _fields_ = [("offset", c_uint64), ("memory_offset", c_uint64), ("length", c_uint32), ("order", c_uint32)]
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Volumes, files and block devices, and I/O on them."""
+import array
 import ctypes
 import errno
 import operator
@@ -15,6 +16,7 @@ _ACCESS = {"r": lib.READ, "r+": lib.READ_WRITE}
 _ANY_ROUTE = lib.ALLOW_VMAP | lib.ALLOW_BOUNCE | lib.ALLOW_STAGED
 # A long range goes in pieces of this size, several at a time.
 _PIECE_BYTES = 4 << 20
+_LARGEST_EXTENT = (1 << 31) - 1
 
 
 class Result(NamedTuple):
@@ -107,6 +109,24 @@ def _number(value):
     return value
 
 
+def _rows(extents):
+    """Ranges as the library has them: of each its offset, memory offset and length, in one array."""
+    numbers, at = [], 0
+    # Of an array its numbers all at once.
+    for extent in extents.tolist() if hasattr(extents, "tolist") else extents:
+        offset, length, begin = extent if len(extent) == 3 else (*extent, at)
+        at = begin + length
+        # One without bytes is nothing to read.
+        if length:
+            numbers += offset, begin, length
+    try:
+        return array.array("q", numbers)
+    except OverflowError:
+        for number in numbers:
+            _number(number)
+        raise
+
+
 class Target:
     """An open volume, file or block device. Threads may share it. A context manager."""
 
@@ -191,31 +211,29 @@ class Target:
 
     def gather(self, memory, extents):
         """Reads many ranges at once: (offset, length) each, one behind the other into the memory, or (offset, length,
-        memory offset). Returns a Result; raises for the first range that fails or ends short."""
+        memory offset); an array of integers with such rows is taken, too. Returns a Result; raises for the first range that
+        fails or ends short."""
         with _Lent(self, memory, True) as lent:
-            array = (lib.Extent * len(extents))()
-            at = count = 0
-            for offset, length, *to in extents:
-                offset, length, begin = _number(offset), _number(length), _number(to[0]) if to else at
-                at = begin + length
-                if length >= 1 << 31:
-                    raise ValueError(f"a range of {length} bytes is not below 2 GiB: read_into() takes it")
-                self._check(lent.memory, begin, length)
-                # One without bytes is nothing to read.
-                if length:
-                    one = array[count]
-                    one.offset, one.length, one.memory_offset = offset, length, begin
-                    count += 1
-            return self._gather(lent, (lib.Extent * count).from_buffer(array) if count else None)
+            return self._gather(lent, _rows(extents))
 
-    def _gather(self, lent, array):
-        if array is None:
+    def _gather(self, lent, rows):
+        """Reads what _rows() gives. All checks are of whole arrays: a step of Python for each sample costs more than its read."""
+        if not rows:
             return Result(0, "direct", "")
-        results = (ctypes.c_int32 * len(array))()
-        moved, failed, route = engine().gather(self.handle, lent.registration.handle, array, results)
-        for result, extent in zip(results, array) if failed or moved < sum(one.length for one in array) else ():
-            if result != extent.length:
-                raise self._error(-result if result < 0 else errno.EIO, extent.offset, extent.length)
+        begins, lengths = rows[1::3], rows[2::3]
+        _number(min(rows))
+        if max(lengths) > _LARGEST_EXTENT:
+            raise ValueError(f"a range of {max(lengths)} bytes is not below 2 GiB: read_into() takes it")
+        if max(map(operator.add, begins, lengths)) > lent.memory.length:
+            for begin, length in zip(begins, lengths):
+                self._check(lent.memory, begin, length)
+        extents = (lib.Extent * len(lengths)).from_buffer(rows)
+        results = (ctypes.c_int32 * len(lengths))()
+        moved, route, failed = engine().gather(self.handle, lent.registration.handle, extents, results)
+        if failed or moved < sum(lengths):
+            for result, extent in zip(results, extents):
+                if result != extent.length:
+                    raise self._error(-result if result < 0 else errno.EIO, extent.offset, extent.length)
         return self._result(moved, route, lent)
 
     def close(self):

@@ -8,10 +8,12 @@ Workers may be started by fork or spawn. Each has an engine of its own, and open
 
 PackedDataset reads the packed datasets of weft.pack, and Shuffle is a sampler for any dataset. They need numpy.
 """
+import array
 import os
 
 import torch as _torch
 
+from .._target import _Lent, _rows
 from .._target import open as open_target
 
 
@@ -54,35 +56,51 @@ class Dataset(_torch.utils.data.Dataset):
     def __len__(self):
         return self._count
 
-    def _place(self, index):
+    def _index(self, index):
         if index < -self._count or index >= self._count:
             raise IndexError(f"sample {index} of {self._count}")
-        index %= self._count
-        if self._extents is None:
-            return self._offset + index * self._record, self._record
-        offset, length = self._extents[index]
+        return index % self._count
+
+    def _extent(self, index):
+        offset, length = map(int, self._extents[index])
         if length % self._dtype.itemsize:
             raise ValueError(f"sample {index} has {length} bytes, which are no whole elements of {self._dtype}")
-        return int(offset), int(length)
+        return offset, length
 
     def __getitem__(self, index):
         return self.__getitems__([index])[0]
 
     def __getitems__(self, indices):
         """The samples of a batch, read at once into one allocation."""
-        places = [self._place(index) for index in indices]
+        if not len(indices):
+            return []
+        # All of a batch at once: a step of Python for each sample costs more than its read.
+        if min(indices) < 0 or max(indices) >= self._count:
+            indices = [self._index(index) for index in indices]
+        if self._extents is not None:
+            return self._extents_of([self._extent(index) for index in indices])
+        record, count = self._record, len(indices)
+        rows = array.array("q", [record]) * (3 * count)
+        rows[0::3] = array.array("q", [self._offset + record * index for index in indices])
+        rows[1::3] = array.array("q", range(0, record * count, record))
+        return list(self._read(rows, record * count).view(count, -1).unbind())
+
+    def _extents_of(self, places):
+        data = self._read(_rows(places), sum(length for _, length in places))
         # Each begins at a multiple of the elements' size, because the lengths are.
-        data = _torch.empty(sum(length for _, length in places), dtype=_torch.uint8, device=self._device)
-        if data.numel():
-            self._open().gather(data, places)
-        if self._extents is None:
-            # All views at once: one for each sample costs more than its read.
-            return list(data.view(self._dtype).view(len(places), -1).unbind()) if places else []
         samples, at = [], 0
         for _, length in places:
-            samples.append(data[at:at + length].view(self._dtype))
-            at += length
+            samples.append(data[at:at + length // self._dtype.itemsize])
+            at += length // self._dtype.itemsize
         return samples
+
+    def _read(self, rows, length):
+        """A tensor of that many bytes, into which the rows are read."""
+        data = _torch.empty(length, dtype=_torch.uint8, device=self._device)
+        target = self._open()
+        with _Lent(target, data, True) as lent:
+            target._gather(lent, rows)
+        return data.view(self._dtype)
 
     def close(self):
         """Closes the file in this process. The next read opens it again."""
