@@ -165,6 +165,14 @@ assert not read.lent
     EXPECT_NE(package.text.find("OK"), std::string::npos) << package.text;
 }
 
+TEST(Examples, PythonWithGpuMemory)
+{
+    const auto gpu = run(sanitizer + "LD_LIBRARY_PATH=" EXAMPLES ":" STANDIN " PYTHONPATH=" PYTHON
+                                     " python3 -B " PYTHON_TESTS "/test_gpu.py Own -v 2>&1");
+    EXPECT_EQ(gpu.status, 0) << gpu.text;
+    EXPECT_NE(gpu.text.find("OK"), std::string::npos) << gpu.text;
+}
+
 TEST(Examples, PythonPacked)
 {
     // The first Python of the path may be one without the system's modules.
