@@ -312,17 +312,16 @@ class Checkpoints(TorchTest):
             self.assertEqual(as_ranks(count, load_step, self.path("four"), 1), [0] * count)
 
     def test_killed_ranks(self):
-        """What is listed is whole, whenever a rank is killed."""
+        """What is listed is whole, whenever a rank is killed. KILLS of the environment is how often, SEED when."""
         kills, complete = int(os.environ.get("KILLS", "6")), 0
-        choose = random.Random(5)
+        choose = random.Random(int(os.environ.get("SEED", "5")))
         begun = time.monotonic()
-        as_ranks(2, save_step, self.path("step-999"), 999)
+        as_ranks(2, save_step, self.path("step-000"), 0)
         usual = time.monotonic() - begun
-        remove(self.path("step-999"))
-        for step in range(kills):
+        for step in range(1, kills + 1):
             saver = multiprocessing.get_context("fork").Process(target=save_apart, args=(self.path(f"step-{step:03}"), step))
             saver.start()
-            time.sleep(choose.uniform(0, usual))
+            time.sleep(choose.uniform(0, 2 * usual))
             with open(f"/proc/{saver.pid}/task/{saver.pid}/children", encoding="ascii") as file:
                 ranks = [int(pid) for pid in file.read().split()]
             if ranks:
@@ -336,18 +335,18 @@ class Checkpoints(TorchTest):
             saver.join()
             listed = checkpoints(self.folder)
             complete += self.path(f"step-{step:03}") in listed
-            if listed:
-                newest = int(listed[-1][-3:])
-                state = {"model": {name: torch.zeros_like(one) for name, one in whole(newest).items()}, "step": 0}
-                checkpoint.load(state, storage_reader=WeftReader(listed[-1]))
-                self.assertEqual(state["step"], newest)
-                for name, tensor in whole(newest).items():
-                    self.assertTrue(torch.equal(state["model"][name], tensor))
+            newest = int(listed[-1][-3:])
+            state = {"model": {name: torch.zeros_like(one) for name, one in whole(newest).items()}, "step": 0}
+            checkpoint.load(state, storage_reader=WeftReader(listed[-1]))
+            self.assertEqual(state["step"], newest)
+            for name, tensor in whole(newest).items():
+                self.assertTrue(torch.equal(state["model"][name], tensor))
         print(f"{complete} of {kills} were complete before the kill")
 
     def test_what_is_none(self):
-        with self.assertRaises(checkpoint.api.CheckpointException):
+        with self.assertRaises(checkpoint.api.CheckpointException), self.assertLogs("weft") as log:
             checkpoint.load({"a": torch.zeros(1)}, storage_reader=WeftReader(self.folder))
+        self.assertIn("not a complete checkpoint", log.output[0])
         checkpoint.save({"a": torch.randn(5000)}, storage_writer=WeftWriter(self.path("one")))
         os.truncate(self.path("one/0.weft"), 4096)
         with self.assertRaises(checkpoint.api.CheckpointException):
@@ -359,8 +358,9 @@ class Checkpoints(TorchTest):
         for text in (pickle.dumps(os.system), dotted):
             with open(self.path("evil/.metadata"), "wb") as file:
                 file.write(text)
-            with self.assertRaisesRegex(checkpoint.api.CheckpointException, "not part of a checkpoint"):
+            with self.assertRaises(checkpoint.api.CheckpointException), self.assertLogs("weft") as log:
                 checkpoint.load({"a": torch.zeros(1)}, storage_reader=WeftReader(self.path("evil")))
+            self.assertIn("not part of a checkpoint", log.output[0])
 
     def test_files_of_others_stay(self):
         os.mkdir(self.path("mixed"))

@@ -17,6 +17,7 @@ A load reads from each file what this rank needs, straight into its tensors wher
 """
 import dataclasses
 import io
+import logging
 import os
 import pickle
 import re
@@ -33,6 +34,7 @@ from torch.futures import Future
 from .. import _writer
 from .._target import open as open_target
 
+_log = logging.getLogger("weft")
 _METADATA, _PAGE = ".metadata", 4096
 # What a save makes in a folder: the files of ranks, and drafts of these and of the metadata.
 _OWN_FILE = re.compile(r"\d+\.weft|\.(\d+\.weft|\.metadata)-[a-z0-9_]{8}")
@@ -167,6 +169,14 @@ class WeftReader(StorageReader):
         self._metadata = None
 
     def read_metadata(self):
+        try:
+            return self._read_metadata()
+        except Exception as problem:
+            # PyTorch 2.11 drops the exception, and says that the metadata is None.
+            _log.error("%s: %s", self.path, problem)
+            raise
+
+    def _read_metadata(self):
         try:
             with open(os.path.join(self.path, _METADATA), "rb") as file:
                 return _Unpickler(file).load()
