@@ -14,7 +14,7 @@ import torch
 import torch.distributed
 from safetensors.torch import load_file, save_file
 from torch.distributed import checkpoint
-from torch.utils.data import DataLoader, default_collate
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, default_collate
 
 import weft
 import weft.pack
@@ -73,8 +73,20 @@ class Samples(TorchTest):
         self.assertTrue(torch.equal(self.dataset[-1], self.all[-1]))
         choose = random.Random(1).sample(range(self.COUNT), 500)
         self.assertTrue(torch.equal(torch.stack(self.dataset.__getitems__(choose)), self.all[choose]))
-        with self.assertRaises(IndexError):
-            self.dataset[self.COUNT]
+        for wrong in (self.COUNT, [0, self.COUNT], [-self.COUNT - 1]):
+            with self.assertRaises(IndexError):
+                self.dataset[wrong]
+        self.assertTrue(torch.equal(self.dataset[choose], self.all[choose]))
+        self.assertTrue(torch.equal(self.dataset[[-1, 0]], self.all[[-1, 0]]))
+        self.assertTrue(torch.equal(self.dataset[torch.tensor(choose)], self.all[choose]))
+        self.assertEqual((list(self.dataset[[]].shape), self.dataset.__getitems__([])), ([0, self.RECORD], []))
+
+    def test_a_loader_of_whole_batches(self):
+        sampler = BatchSampler(RandomSampler(self.dataset), 64, drop_last=False)
+        for workers in (0, 2):
+            batches = list(DataLoader(self.dataset, batch_size=None, sampler=sampler, num_workers=workers))
+            self.assertEqual([list(batch.shape) for batch in batches[:-1]], [[64, self.RECORD]] * (self.COUNT // 64))
+            self.assertEqual(sorted(map(bytes, torch.cat(batches).numpy())), sorted(map(bytes, self.all.numpy())))
 
     def test_a_loader_with_workers(self):
         for context in (None, "fork", "spawn"):

@@ -4,17 +4,24 @@
     dataset = weft.torch.Dataset("/mnt/data/tokens.bin", record=4096 * 2, dtype=torch.uint16)
     loader = torch.utils.data.DataLoader(dataset, batch_size=256, shuffle=True, num_workers=4)
 
+A loader makes views of the samples of a batch, and copies them into a new tensor. Neither is needed if it gets whole batches:
+
+    sampler = torch.utils.data.BatchSampler(torch.utils.data.RandomSampler(dataset), 256, drop_last=False)
+    loader = torch.utils.data.DataLoader(dataset, batch_size=None, sampler=sampler, num_workers=4)
+
 Workers may be started by fork or spawn. Each has an engine of its own, and opens the file when it reads first.
 
 PackedDataset reads the packed datasets of weft.pack, and Shuffle is a sampler for any dataset. They need numpy.
 """
 import array
+import operator
 import os
 
 import torch as _torch
 
 from .._target import _Lent, _rows
 from .._target import open as open_target
+from ._memory import empty
 
 
 class Dataset(_torch.utils.data.Dataset):
@@ -68,24 +75,20 @@ class Dataset(_torch.utils.data.Dataset):
         return offset, length
 
     def __getitem__(self, index):
-        return self.__getitems__([index])[0]
+        """A sample; for a list of indices and records of one size, a tensor with a row for each."""
+        try:
+            len(index)
+        except TypeError:
+            return self.__getitems__([operator.index(index)])[0]
+        if self._extents is not None:
+            raise TypeError("samples of several sizes are no rows of a tensor: read them one by one")
+        return self._records(index)
 
     def __getitems__(self, indices):
         """The samples of a batch, read at once into one allocation."""
-        if not len(indices):
-            return []
-        # All of a batch at once: a step of Python for each sample costs more than its read.
-        if min(indices) < 0 or max(indices) >= self._count:
-            indices = [self._index(index) for index in indices]
-        if self._extents is not None:
-            return self._extents_of([self._extent(index) for index in indices])
-        record, count = self._record, len(indices)
-        rows = array.array("q", [record]) * (3 * count)
-        rows[0::3] = array.array("q", [self._offset + record * index for index in indices])
-        rows[1::3] = array.array("q", range(0, record * count, record))
-        return list(self._read(rows, record * count).view(count, -1).unbind())
-
-    def _extents_of(self, places):
+        if self._extents is None:
+            return list(self._records(indices).unbind()) if len(indices) else []
+        places = [self._extent(self._index(index)) for index in indices]
         data = self._read(_rows(places), sum(length for _, length in places))
         # Each begins at a multiple of the elements' size, because the lengths are.
         samples, at = [], 0
@@ -94,10 +97,19 @@ class Dataset(_torch.utils.data.Dataset):
             at += length // self._dtype.itemsize
         return samples
 
+    def _records(self, indices):
+        # All of a batch at once: a step of Python for each sample costs more than its read.
+        if len(indices) and (min(indices) < 0 or max(indices) >= self._count):
+            indices = [self._index(index) for index in indices]
+        record, count = self._record, len(indices)
+        rows = array.array("q", [record]) * (3 * count)
+        rows[0::3] = array.array("q", [self._offset + record * index for index in indices])
+        rows[1::3] = array.array("q", range(0, record * count, record))
+        return self._read(rows, record * count).view(count, record // self._dtype.itemsize)
+
     def _read(self, rows, length):
         """A tensor of that many bytes, into which the rows are read."""
-        data = _torch.empty(length, dtype=_torch.uint8, device=self._device)
-        target = self._open()
+        data, target = empty(length, self._device), self._open()
         with _Lent(target, data, True) as lent:
             target._gather(lent, rows)
         return data.view(self._dtype)

@@ -11,8 +11,7 @@
 import torch as _torch
 
 from .. import pack as _pack
-
-_PAGE = 4096
+from ._memory import empty
 
 
 class PackedDataset(_torch.utils.data.Dataset):
@@ -45,9 +44,7 @@ class PackedDataset(_torch.utils.data.Dataset):
         """The samples of a batch, read at once into one allocation."""
         on_cpu = self._device.type == "cpu"
         plan = self.pack.plan(indices, reachable=on_cpu, trust_large=not on_cpu and self._verify is None)
-        raw = _torch.empty(plan.bytes + _PAGE, dtype=_torch.uint8, device=self._device)
-        start = -raw.data_ptr() % _PAGE
-        data = raw[start:start + plan.bytes]
+        data = empty(plan.bytes, self._device)
         if on_cpu:
             self.pack.read_planned(plan, data, data.numpy()[plan.direct_bytes:], data.data_ptr())
         else:
