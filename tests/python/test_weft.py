@@ -140,6 +140,31 @@ class Memory(WeftTest):
             self.assertEqual(file.read_into(bytearray()).bytes, 0)
 
 
+class Pool(WeftTest):
+    """Memory for one batch after another."""
+
+    def test_it_comes_back_when_nothing_uses_it(self):
+        with weft.open(self.path) as file:
+            buffer, view = file.pool.take(5000)
+            part = view[4:10]
+            other, _ = file.pool.take(5000)
+            self.assertNotEqual(buffer.address, other.address)
+            del view
+            self.assertNotIn(file.pool.take(5000)[0].address, (buffer.address,))
+            del part
+            again, view = file.pool.take(70)
+            self.assertEqual((again.address, len(view), view.readonly), (buffer.address, 70, False))
+
+    def test_what_it_keeps_is_limited(self):
+        with weft.open(self.path) as file:
+            taken = [file.pool.take(length) for length in [5000] * 9 + [1 << 20]]
+            file.gather(taken[0][0], [(0, 100)])
+            self.assertEqual(bytes(taken[0][1][:100]), self.data[:100])
+            del taken
+            self.assertEqual({size: len(free) for size, free in file.pool._free.items()}, {1 << 16: 4, 1 << 20: 1})
+        self.assertEqual(len(file.pool.take(0)[1]), 0)
+
+
 class Writing(WeftTest):
     def test_whole_blocks(self):
         source = os.urandom(8192)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from . import _library as lib
 from ._engine import engine
 from ._memory import Buffer, Memory
+from ._pool import Pool
 
 _ACCESS = {"r": lib.READ, "r+": lib.READ_WRITE}
 _ANY_ROUTE = lib.ALLOW_VMAP | lib.ALLOW_BOUNCE | lib.ALLOW_STAGED
@@ -135,6 +136,7 @@ class Target:
         self._handle = lib.open_target(os.fsencode(name), access)
         self._buffers = weakref.WeakKeyDictionary()
         self._process = os.getpid()
+        self.pool = Pool()
         geometry = lib.Geometry()
         lib.target_geometry(self._handle, ctypes.byref(geometry))
         self.size, self.block_size, self.alignment = geometry.size, geometry.block_size, geometry.alignment

@@ -22,15 +22,6 @@ assert _EXTENT.itemsize == ctypes.sizeof(lib.Extent)
 _INDEX_CACHE_BYTES, _CELL_CACHE_BYTES = 16 << 20, 64 << 20
 # What a read of the whole file has in memory.
 _SCAN_BYTES = 8 << 20
-# Alignment of memory that any target reads into directly.
-_PAGE = 4096
-
-
-def _aligned(length):
-    """An array of bytes that begins at a page."""
-    raw = numpy.empty(length + _PAGE, numpy.uint8)
-    start = -raw.ctypes.data % _PAGE
-    return raw[start:start + length]
 
 
 class _Cache:
@@ -172,12 +163,12 @@ class Pack:
             else:
                 found[number] = page
         if missing:
-            raw = _aligned(len(missing) * form.PAGE_BYTES)
+            memory, raw = self._take(len(missing) * form.PAGE_BYTES)
             extents = numpy.zeros(len(missing), _EXTENT)
             extents["offset"] = begin + numpy.asarray(missing, numpy.uint64) * form.PAGE_BYTES
             extents["memory_offset"] = numpy.arange(len(missing), dtype=numpy.uint64) * form.PAGE_BYTES
             extents["length"] = form.PAGE_BYTES
-            self._gather(raw, extents)
+            self._gather(memory, extents)
             for at, number in enumerate(missing):
                 page = raw[at * form.PAGE_BYTES:(at + 1) * form.PAGE_BYTES].copy()
                 self._trusted(form.check_page, page, kind, self._uuid_check, number, self.name, begin + number * form.PAGE_BYTES)
@@ -236,6 +227,16 @@ class Pack:
 
     # --- Reading
 
+    @property
+    def pool(self):
+        """Memory of the host for what is read."""
+        return self._open().pool
+
+    def _take(self, length):
+        """Memory from the pool, and an array of its bytes."""
+        memory, view = self.pool.take(length)
+        return memory, numpy.frombuffer(view, numpy.uint8)
+
     def _gather(self, memory, extents):
         """Reads extents, an array of _EXTENT, into memory. One behind the end of the file is an error."""
         target = self._open()
@@ -259,12 +260,12 @@ class Pack:
             return found
         cell, wanted = header.cell_bytes, numpy.asarray(missing, numpy.int64)
         lengths = numpy.minimum(cell, header.data_bytes - wanted * cell)
-        raw = _aligned(len(missing) * cell)
+        memory, raw = self._take(len(missing) * cell)
         extents = numpy.zeros(len(missing), _EXTENT)
         extents["offset"] = header.data_offset + wanted * cell
         extents["memory_offset"] = numpy.arange(len(missing), dtype=numpy.uint64) * cell
         extents["length"] = lengths
-        self._gather(raw, extents)
+        self._gather(memory, extents)
         _, _, sums = self._entries(wanted, "sum", form.CELLS, header.cells_offset)
         for at, (number, length, check) in enumerate(zip(missing, lengths.tolist(), sums.tolist())):
             piece = raw[at * cell:at * cell + length]
@@ -272,10 +273,9 @@ class Pack:
                 self.check_unchanged()
                 raise PackError(self.name, f"cell {number}, at byte {header.data_offset + number * cell}, is damaged: its "
                                            "checksum is wrong. Copy the dataset again")
-            # A copy, so that one cell in the cache does not keep the others of its gather.
-            piece = piece.copy() if len(missing) > 1 else piece
-            self._cells.put(number, piece)
-            found[number] = piece
+            # A copy, so that a cell in the cache does not keep registered memory.
+            found[number] = piece.copy()
+            self._cells.put(number, found[number])
         return found
 
     def plan(self, indices, *, reachable=True, trust_large=False):
@@ -336,9 +336,9 @@ class Pack:
     def read_many(self, indices):
         """The samples as memoryviews of one allocation, by one gather and what the index and small samples need."""
         plan = self.plan(indices)
-        memory = _aligned(plan.bytes)
-        self.read_planned(plan, memory, memory[plan.direct_bytes:], memory.ctypes.data)
-        view = memory.data
+        memory, raw = self._take(plan.bytes)
+        self.read_planned(plan, memory, raw[plan.direct_bytes:], raw.ctypes.data)
+        view = raw.data
         return [view[start:start + length] for start, length in zip(plan.starts, plan.lengths)]
 
     def parts_of(self, head, number, size):

@@ -21,7 +21,7 @@ import torch as _torch
 
 from .._target import _Lent, _rows
 from .._target import open as open_target
-from ._memory import empty
+from ._memory import for_batch
 
 
 class Dataset(_torch.utils.data.Dataset):
@@ -38,7 +38,7 @@ class Dataset(_torch.utils.data.Dataset):
     def __init__(self, name, record=None, *, offset=0, count=None, extents=None, dtype=_torch.uint8, device="cpu", strict=False):
         if (record is None) == (extents is None):
             raise ValueError("either record says how long all samples are, or extents where each is")
-        self._name, self._strict, self._device, self._dtype = os.fspath(name), strict, device, dtype
+        self._name, self._strict, self._device, self._dtype = os.fspath(name), strict, _torch.device(device), dtype
         self._record, self._offset, self._extents = record, offset, extents
         self._target, self._process = None, None
         if extents is not None:
@@ -109,8 +109,9 @@ class Dataset(_torch.utils.data.Dataset):
 
     def _read(self, rows, length):
         """A tensor of that many bytes, into which the rows are read."""
-        data, target = empty(length, self._device), self._open()
-        with _Lent(target, data, True) as lent:
+        target = self._open()
+        memory, data = for_batch(target.pool, length, self._device)
+        with _Lent(target, memory, True) as lent:
             target._gather(lent, rows)
         return data.view(self._dtype)
 

@@ -2,12 +2,17 @@
 """Memory for a batch."""
 import torch as _torch
 
-PAGE = 4096
+_PAGE = 4096
 
 
-def empty(length, device):
-    """A tensor of so many bytes that begins at a page: a sample of whole blocks has no part of a page more than it needs, and
-    any target reads into it directly."""
-    raw = _torch.empty(length + PAGE, dtype=_torch.uint8, device=device)
-    start = -raw.data_ptr() % PAGE
-    return raw[start:start + length]
+def for_batch(pool, length, device):
+    """What a batch of so many bytes is read into, and a tensor of it. It begins at a page, so that a sample has no part of a page
+    more than it needs, and any target reads into it directly."""
+    if device.type == "cpu" and length:
+        buffer, view = pool.take(length)
+        return buffer, _torch.frombuffer(view, dtype=_torch.uint8)
+    # Kernels of a GPU may still use a batch that has no owner: its allocator knows when it may be written again.
+    raw = _torch.empty(length + _PAGE, dtype=_torch.uint8, device=device)
+    start = -raw.data_ptr() % _PAGE
+    data = raw[start:start + length]
+    return data, data

@@ -11,7 +11,7 @@
 import torch as _torch
 
 from .. import pack as _pack
-from ._memory import empty
+from ._memory import for_batch
 
 
 class PackedDataset(_torch.utils.data.Dataset):
@@ -44,12 +44,12 @@ class PackedDataset(_torch.utils.data.Dataset):
         """The samples of a batch, read at once into one allocation."""
         on_cpu = self._device.type == "cpu"
         plan = self.pack.plan(indices, reachable=on_cpu, trust_large=not on_cpu and self._verify is None)
-        data = empty(plan.bytes, self._device)
+        memory, data = for_batch(self.pack.pool, plan.bytes, self._device)
         if on_cpu:
-            self.pack.read_planned(plan, data, data.numpy()[plan.direct_bytes:], data.data_ptr())
+            self.pack.read_planned(plan, memory, data.numpy()[plan.direct_bytes:], data.data_ptr())
         else:
             tail = _torch.empty(plan.bytes - plan.direct_bytes, dtype=_torch.uint8)
-            self.pack.read_planned(plan, data, tail.numpy())
+            self.pack.read_planned(plan, memory, tail.numpy())
             data[plan.direct_bytes:].copy_(tail)
         samples = [self._sample(data[start:start + length], int(number))
                    for start, length, number in zip(plan.starts, plan.lengths, plan.numbers)]

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Memory of the host for one batch after another."""
+import collections
+import ctypes
+import os
+
+from ._memory import Buffer
+
+_SMALLEST = 1 << 16
+# Free buffers of each size that are kept.
+_KEPT = 4
+
+
+class _Lease:
+    """Gives the buffer back when the last array of its bytes has ended."""
+
+    def __init__(self, buffer, free):
+        self._buffer, self._free = buffer, free
+
+    def __del__(self):
+        self._free.append(self._buffer)
+
+
+class Pool:
+    """Buffers that are used again when nothing has their bytes any more. They begin at a page, and stay registered with the
+    target whose pool this is: the kernel waits for an RCU grace period when a registration ends, which takes longer than the
+    reads of a batch.
+    """
+
+    def __init__(self):
+        self._free, self._process = {}, os.getpid()
+
+    def take(self, length):
+        """A Buffer, and a memoryview of its first bytes. What is made of the view keeps the buffer."""
+        if self._process != os.getpid():
+            self._free, self._process = {}, os.getpid()
+        size = max(_SMALLEST, 1 << (length - 1).bit_length())
+        free = self._free.setdefault(size, collections.deque(maxlen=_KEPT))
+        try:
+            buffer = free.pop()
+        except IndexError:
+            buffer = Buffer(size)
+        array = (ctypes.c_ubyte * size).from_address(buffer.address)
+        array.owner = _Lease(buffer, free)
+        return buffer, memoryview(array).cast("B")[:length]
