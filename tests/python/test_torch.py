@@ -142,6 +142,27 @@ class Packed(TorchTest):
         with self.assertRaises(IndexError):
             rows[1000]
 
+    def test_rows(self):
+        for verify in (None, False):
+            rows = weft.torch.PackedDataset(self.path("rows.weft"), dtype=torch.int16, verify=verify)
+            chosen = random.Random(4).sample(range(1000), 300)
+            self.assertTrue(torch.equal(rows[chosen], self.rows[chosen]))
+            self.assertTrue(torch.equal(rows[torch.tensor([7])], self.rows[[7]]))
+            self.assertEqual((len(rows[[]]), rows.__getitems__([])), (0, []))
+        with self.assertRaisesRegex(ValueError, "no whole elements"):
+            weft.torch.PackedDataset(self.path("mixed.weft"), dtype=torch.complex128).__getitems__(range(1500))
+        small = [bytes([number % 256]) * 6 for number in range(500)] + [b""] * 3 + [b"123456"]
+        weft.pack.pack(small, self.path("small.weft"), seal=False)
+        for verify in (None, False):
+            dataset = weft.torch.PackedDataset(self.path("small.weft"), verify=verify)
+            self.assertEqual([bytes(sample.numpy()) for sample in dataset.__getitems__(range(504))], small)
+            self.assertEqual([bytes(row.numpy()) for row in dataset[range(100)]], small[:100])
+            with self.assertRaisesRegex(TypeError, "several sizes"):
+                dataset[[1, 501]]
+            values = weft.torch.PackedDataset(self.path("small.weft"), dtype=torch.int16, verify=verify)
+            self.assertEqual([sample.numpy().tobytes() for sample in values.__getitems__([3, 501, 503, 0])],
+                             [small[3], b"", b"123456", small[0]])
+
     def test_memory_that_the_cpu_does_not_reach(self):
         """As with a GPU: what is verified goes through cells, and small samples are copied behind the others."""
         pack = weft.pack.Pack(self.path("mixed.weft"))
@@ -158,6 +179,8 @@ class Packed(TorchTest):
 
     def test_parts(self):
         dataset = weft.torch.PackedDataset(self.path("parts.weft"))
+        with self.assertRaisesRegex(TypeError, "samples of parts"):
+            dataset[[7]]
         sample = dataset[7]
         self.assertEqual((sample["__key__"], sample["cls"].tolist()), ("7", [ord("7")]))
         self.assertEqual(sample["jpg"].numpy().tobytes(), self.parts[7]["jpg"])

@@ -8,6 +8,9 @@
         sampler.set_epoch(epoch)
         for step, batch in enumerate(loader): ...
 """
+import operator
+
+import numpy
 import torch as _torch
 
 from .. import pack as _pack
@@ -16,7 +19,8 @@ from ._memory import for_batch
 
 class PackedDataset(_torch.utils.data.Dataset):
     """Samples of a packed dataset: tensors, or dictionaries of them with the names of their parts. A batch is one gather, and
-    what the index and small samples need; its samples are views of one tensor. The part "__key__" is a string.
+    what the index and small samples need; its samples are views of one tensor. The part "__key__" is a string. Samples of one
+    size can be read as rows of one tensor, by a list of indices, as of weft.torch.Dataset.
 
     dtype: of the tensors of a dataset without parts; they have one dimension. Parts are of uint8.
     device: where the bytes are read to. A GPU's is for loaders without workers, or with spawn.
@@ -38,10 +42,28 @@ class PackedDataset(_torch.utils.data.Dataset):
         return len(self.pack)
 
     def __getitem__(self, index):
-        return self.__getitems__([index])[0]
+        """A sample; for a list of indices of samples of one size, a tensor with a row for each."""
+        try:
+            len(index)
+        except TypeError:
+            return self.__getitems__([operator.index(index)])[0]
+        if self.pack.header.is_parts:
+            raise TypeError("samples of parts are no rows of a tensor: read them one by one")
+        plan, data = self._read(index)
+        return self._rows(plan, data)
 
     def __getitems__(self, indices):
         """The samples of a batch, read at once into one allocation."""
+        plan, data = self._read(indices)
+        if self.pack.header.is_parts:
+            samples = [self._parts(data[start:start + length], int(number))
+                       for start, length, number in zip(plan.starts, plan.lengths, plan.numbers)]
+        else:
+            samples = self._split(plan, data)
+        return samples if self._decode is None else [self._decode(sample) for sample in samples]
+
+    def _read(self, indices):
+        """The plan of a batch, and its bytes."""
         on_cpu = self._device.type == "cpu"
         plan = self.pack.plan(indices, reachable=on_cpu, trust_large=not on_cpu and self._verify is None)
         memory, data = for_batch(self.pack.pool, plan.bytes, self._device)
@@ -51,15 +73,45 @@ class PackedDataset(_torch.utils.data.Dataset):
             tail = _torch.empty(plan.bytes - plan.direct_bytes, dtype=_torch.uint8)
             self.pack.read_planned(plan, memory, tail.numpy())
             data[plan.direct_bytes:].copy_(tail)
-        samples = [self._sample(data[start:start + length], int(number))
-                   for start, length, number in zip(plan.starts, plan.lengths, plan.numbers)]
-        return samples if self._decode is None else [self._decode(sample) for sample in samples]
+        return plan, data
 
-    def _sample(self, data, number):
-        if not self.pack.header.is_parts:
-            if data.numel() % self._dtype.itemsize:
-                raise ValueError(f"sample {number} has {data.numel()} bytes, which are no whole elements of {self._dtype}")
-            return data.view(self._dtype)
+    def _elements(self, plan):
+        """Starts and lengths in elements, of which the samples consist."""
+        size, lengths, starts = self._dtype.itemsize, numpy.asarray(plan.lengths), numpy.asarray(plan.starts)
+        wrong = numpy.flatnonzero(lengths % size)
+        if len(wrong):
+            raise ValueError(f"sample {int(plan.numbers[wrong[0]])} has {lengths[wrong[0]]} bytes, which are no whole "
+                             f"elements of {self._dtype}")
+        return (None if (starts % size).any() else starts // size), lengths // size
+
+    def _split(self, plan, data):
+        """A tensor for each sample: all views by one call, because one for each costs more than its read."""
+        starts, lengths = self._elements(plan)
+        if starts is None:
+            # Copies: the elements of a tensor begin at multiples of their size.
+            return [data[start:start + length].clone().view(self._dtype) for start, length in zip(plan.starts, plan.lengths)]
+        data, samples = data.view(self._dtype), [None] * len(starts)
+        # Of two at one place, the first has no bytes.
+        order = numpy.lexsort((lengths, starts))
+        room = numpy.diff(starts[order], append=data.numel())
+        exact = (room == lengths[order]).tolist()
+        for at, piece, fits in zip(order.tolist(), data.tensor_split(starts[order].tolist())[1:], exact):
+            samples[at] = piece if fits else piece[:int(lengths[at])]
+        return samples
+
+    def _rows(self, plan, data):
+        starts, lengths = self._elements(plan)
+        count = len(lengths)
+        if count and (lengths != lengths[0]).any():
+            raise TypeError("samples of several sizes are no rows of a tensor: read them one by one")
+        length = int(lengths[0]) if count else 0
+        stride = int(starts[1] - starts[0]) if starts is not None and count > 1 else length
+        if not count or starts is None or (numpy.diff(starts) != stride).any() or stride < length:
+            samples = self._split(plan, data)
+            return _torch.stack(samples) if samples else _torch.empty(0, 0, dtype=self._dtype, device=self._device)
+        return data.view(self._dtype).as_strided((count, length), (stride, 1), int(starts[0]))
+
+    def _parts(self, data, number):
         places = self.pack.parts_of(data[:self.pack.head_bytes].cpu().numpy(), number, data.numel())
         parts = {name: data[at:at + length] for name, (at, length) in places.items()}
         key = parts.get(_pack.sources.KEY)
