@@ -190,6 +190,8 @@ static void exporter_unmap(struct dma_buf_attachment *attach, struct sg_table *s
 	msleep(buf->unmap_ms);
 	buf->stats.mapped--;
 	if (buf->flags & EXPORTER_BAR) {
+		/* The kernel clears orig_nents, because there are no pages, and then frees so many entries. */
+		sgt->orig_nents = sgt->nents;
 		dma_buf_free_sgt(attach, sgt, dir);
 		return;
 	}
