@@ -176,6 +176,14 @@ class Samples(GpuTest):
             dataset = weft.torch.PackedDataset(self.path("mixed.weft"), device="cuda", verify=verify)
             for number, sample in zip(chosen, dataset.__getitems__(chosen)):
                 self.assertEqual((sample.device.type, sample.cpu().numpy().tobytes()), ("cuda", samples[number]))
+        # Rows, in memory that does not begin at a page.
+        rows = [bytes([number % 251]) * 4096 for number in range(600)]
+        weft.pack.pack(rows, self.path("rows.weft"), seal=False)
+        dataset = weft.torch.PackedDataset(self.path("rows.weft"), device="cuda")
+        held = []
+        for _ in range(10):
+            held.append(torch.empty(512, dtype=torch.uint8, device="cuda"))
+            self.assertEqual(dataset[[5, 0, 599]].cpu().numpy().tobytes(), rows[5] + rows[0] + rows[599])
 
 
 @needs_torch

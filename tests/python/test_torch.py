@@ -79,6 +79,10 @@ class Samples(TorchTest):
         self.assertTrue(torch.equal(self.dataset[choose], self.all[choose]))
         self.assertTrue(torch.equal(self.dataset[[-1, 0]], self.all[[-1, 0]]))
         self.assertTrue(torch.equal(self.dataset[torch.tensor(choose)], self.all[choose]))
+        narrow = weft.torch.Dataset(self.path("samples"), 100, offset=10)
+        rows = torch.tensor([3, 19999, 700], dtype=torch.int16)
+        self.assertTrue(torch.equal(narrow[rows], self.all.view(-1, 100)[rows.long()]))
+        self.assertTrue(torch.equal(narrow[rows.numpy()], self.all.view(-1, 100)[rows.long()]))
         self.assertEqual((list(self.dataset[[]].shape), self.dataset.__getitems__([])), ([0, self.RECORD], []))
 
     def test_a_loader_of_whole_batches(self):
@@ -159,6 +163,8 @@ class Packed(TorchTest):
             self.assertEqual([bytes(row.numpy()) for row in dataset[range(100)]], small[:100])
             with self.assertRaisesRegex(TypeError, "several sizes"):
                 dataset[[1, 501]]
+            with self.assertRaisesRegex(TypeError, "one by one"):
+                weft.torch.PackedDataset(self.path("small.weft"), decode=len)[[1, 2]]
             values = weft.torch.PackedDataset(self.path("small.weft"), dtype=torch.int16, verify=verify)
             self.assertEqual([sample.numpy().tobytes() for sample in values.__getitems__([3, 501, 503, 0])],
                              [small[3], b"", b"123456", small[0]])

@@ -83,6 +83,9 @@ class Reading(WeftTest):
             self.assertEqual(file.gather(memory, [(0, 10, 100)]).bytes, 10)
             self.assertEqual(bytes(memory[100:110]), self.data[:10])
             self.assertEqual(file.gather(memory, []).bytes, 0)
+            if file.block_size > 1:
+                odd, whole = file.gather(memory, [(1, 10), (7, 20)]), file.gather(weft.empty(8192), [(4096, 4096), (0, 4096)])
+                self.assertEqual((odd.route, bool(odd.reason), whole.route), ("staged", True, "direct"))
             with self.assertRaisesRegex(OSError, f"100 bytes at {self.SIZE - 10}"):
                 file.gather(memory, [(0, 10), (self.SIZE - 10, 100)])
 
@@ -162,7 +165,25 @@ class Pool(WeftTest):
             self.assertEqual(bytes(taken[0][1][:100]), self.data[:100])
             del taken
             self.assertEqual({size: len(free) for size, free in file.pool._free.items()}, {1 << 16: 4, 1 << 20: 1})
-        self.assertEqual(len(file.pool.take(0)[1]), 0)
+            buffer, view = file.pool.take(5 << 20)
+            with self.assertRaises(OSError):
+                file.gather(buffer, [(self.SIZE - 1, 100)])
+            del view
+            self.assertEqual(len(file.pool._free[5 << 20]), 0)
+            self.assertEqual(len(file.pool.take(0)[1]), 0)
+
+    def test_targets_end_with_their_last_user(self):
+        gc.disable()
+        try:
+            before = len(os.listdir("/proc/self/fd"))
+            for _ in range(5):
+                file = weft.open(self.path)
+                buffer, view = file.pool.take(5000)
+                file.gather(buffer, [(0, 4096)])
+                del file, buffer, view
+            self.assertEqual(len(os.listdir("/proc/self/fd")), before)
+        finally:
+            gc.enable()
 
 
 class Writing(WeftTest):

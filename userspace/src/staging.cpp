@@ -60,8 +60,12 @@ int Staging::prepare(const Memory::Impl& memory) noexcept
     }
     if (!memory.device_pointer)
         return 0;
-    if (context_ && !copying && !is_pinned())
+    if (context_ && !copying && !is_pinned()) {
+        // The user's stream is gone with it.
+        if (stream && !own_stream_)
+            return -EIO;
         forget();
+    }
     if (context_)
         return context_ == memory.context ? 0 : -EXDEV;
     context_ = memory.context;

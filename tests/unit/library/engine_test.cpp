@@ -498,8 +498,7 @@ TEST_F(EngineTest, ARegistrationForReadingOnlyIsNotWritten)
 
 TEST_F(EngineTest, AChildLeavesItToItsParent)
 {
-    const char* preloaded = std::getenv("LD_PRELOAD");
-    if (preloaded && std::string_view(preloaded).contains("vgpreload"))
+    if (is_under_valgrind())
         GTEST_SKIP() << "what a child leaves to its parent is a leak to valgrind";
     OpenFile opened(64 * kib, 64 * kib);
     auto engine = std::make_unique<Engine>(must(Engine::create()));

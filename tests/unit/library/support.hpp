@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -16,6 +17,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <sys/ioctl.h>
 #include <vector>
 
@@ -33,6 +35,13 @@ struct Faults {
     std::atomic<unsigned> stalled = 0;      ///< so many come back when they are cancelled, and not before
 };
 extern Faults faults;
+
+/// Does valgrind run this program?
+inline bool is_under_valgrind()
+{
+    const char* preloaded = std::getenv("LD_PRELOAD");
+    return preloaded && std::string_view(preloaded).contains("vgpreload");
+}
 
 /// A file of random bytes, gone with this.
 class TemporaryFile

@@ -134,6 +134,8 @@ class Buffer:
             raise ValueError(f"a buffer of {length} bytes")
         handle = lib.memory_allocate(max(length, 1)) if gpu is None else lib.memory_allocate_cuda(gpu, max(length, 1))
         device = (_dlpack.CPU, 0) if gpu is None else (_dlpack.CUDA, gpu)
+        # A pool does not use it again.
+        self.is_spoiled = False
         self.memory = Memory(handle, length, device)
         self.address = lib.memory_data(handle) if gpu is None else lib.memory_device_pointer(handle)
 

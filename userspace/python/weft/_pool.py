@@ -6,9 +6,10 @@ import os
 
 from ._memory import Buffer
 
-_SMALLEST = 1 << 16
-# Free buffers of each size that are kept.
-_KEPT = 4
+# What is smaller is better registered for itself, if it is kept: a buffer is pinned as long as anything has its bytes.
+SMALLEST = 1 << 16
+# Free buffers of each size that are kept: so many, and so many bytes.
+_KEPT, _KEPT_BYTES = 4, 64 << 20
 
 
 class _Lease:
@@ -18,7 +19,8 @@ class _Lease:
         self._buffer, self._free = buffer, free
 
     def __del__(self):
-        self._free.append(self._buffer)
+        if not self._buffer.is_spoiled:
+            self._free.append(self._buffer)
 
 
 class Pool:
@@ -31,11 +33,14 @@ class Pool:
         self._free, self._process = {}, os.getpid()
 
     def take(self, length):
-        """A Buffer, and a memoryview of its first bytes. What is made of the view keeps the buffer."""
+        """A Buffer, and a memoryview of its first bytes. The view, and what is made of it, keeps the buffer; without one the
+        next caller gets it."""
         if self._process != os.getpid():
             self._free, self._process = {}, os.getpid()
-        size = max(_SMALLEST, 1 << (length - 1).bit_length())
-        free = self._free.setdefault(size, collections.deque(maxlen=_KEPT))
+        # At most a fourth of it is unused.
+        step = max(SMALLEST, 1 << max((length - 1).bit_length() - 3, 0))
+        size = max(SMALLEST, -(-length // step) * step)
+        free = self._free.setdefault(size, collections.deque(maxlen=max(1, min(_KEPT, _KEPT_BYTES // size))))
         try:
             buffer = free.pop()
         except IndexError:

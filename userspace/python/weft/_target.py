@@ -30,8 +30,10 @@ class Result(NamedTuple):
 class Registration:
     """A memory that is registered with a target, for many I/Os. A context manager."""
 
-    def __init__(self, target, memory, writable, persistent, staged=True, own=False):
-        self.target, self.memory, self.writable = target, memory, writable
+    def __init__(self, target, memory, writable, persistent, staged=True, own=False, of_target=False):
+        # What the target itself has does not keep it.
+        self._target = weakref.ref(target) if of_target else lambda: target
+        self.memory, self.writable = memory, writable
         self._own, self._handle, self._process = own, None, os.getpid()
         policy = (_ANY_ROUTE if staged else 0) | (0 if writable else lib.READ_ONLY) | (lib.PERSISTENT if persistent else 0)
         if memory.length:
@@ -40,6 +42,10 @@ class Registration:
             except BaseException:
                 self.end()
                 raise
+
+    @property
+    def target(self):
+        return self._target()
 
     @property
     def handle(self):
@@ -80,7 +86,7 @@ class _Lent:
     """The registration of some object, for one I/O."""
 
     def __init__(self, target, owner, writable):
-        self._own = False
+        self._own, self._buffer = False, None
         if isinstance(owner, Registration):
             if owner.target is not target:
                 raise ValueError("the memory is registered with another target")
@@ -88,7 +94,7 @@ class _Lent:
                 raise ValueError("the memory is registered for reading only")
             self.registration = owner
         elif isinstance(owner, Buffer):
-            self.registration = target.of_buffer(owner)
+            self.registration, self._buffer = target.of_buffer(owner), owner
         else:
             self.registration, self._own = target.register(owner, writable=writable), True
         self.memory = self.registration.memory
@@ -97,9 +103,12 @@ class _Lent:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind, *_):
         if self._own:
             self.registration.end()
+        elif kind and self._buffer:
+            # The kernel may still have an I/O of a ring that has failed. The end of the registration waits for it.
+            self._buffer.is_spoiled = True
 
 
 def _number(value):
@@ -116,7 +125,8 @@ def _rows(extents):
     # Of an array its numbers all at once.
     for extent in extents.tolist() if hasattr(extents, "tolist") else extents:
         offset, length, begin = extent if len(extent) == 3 else (*extent, at)
-        at = begin + length
+        # Integers of numpy are as narrow as their arrays, and their sums wrap.
+        at = operator.index(begin) + operator.index(length)
         # One without bytes is nothing to read.
         if length:
             numbers += offset, begin, length
@@ -164,7 +174,7 @@ class Target:
         if known is None or self._process != os.getpid():
             if self._process != os.getpid():
                 self._buffers, self._process = weakref.WeakKeyDictionary(), os.getpid()
-            known = self._buffers[buffer] = Registration(self, buffer.memory, True, False, not self.strict)
+            known = self._buffers[buffer] = Registration(self, buffer.memory, True, False, not self.strict, of_target=True)
         return known
 
     def read_into(self, memory, offset=0, length=None, memory_offset=0):
@@ -231,7 +241,7 @@ class Target:
                 self._check(lent.memory, begin, length)
         extents = (lib.Extent * len(lengths)).from_buffer(rows)
         results = (ctypes.c_int32 * len(lengths))()
-        moved, route, failed = engine().gather(self.handle, lent.registration.handle, extents, results)
+        moved, failed, route = engine().gather(self.handle, lent.registration.handle, extents, results)
         if failed or moved < sum(lengths):
             for result, extent in zip(results, extents):
                 if result != extent.length:

@@ -10,6 +10,7 @@ from collections import OrderedDict
 import numpy
 
 from .. import _library as lib
+from .._pool import SMALLEST
 from .._target import _Lent
 from .._target import open as open_target
 from . import _format as form
@@ -20,6 +21,8 @@ from ._volume import is_sealed, volume_of
 _EXTENT = numpy.dtype([("offset", "<u8"), ("memory_offset", "<u8"), ("length", "<u4"), ("order", "<u4")])
 assert _EXTENT.itemsize == ctypes.sizeof(lib.Extent)
 _INDEX_CACHE_BYTES, _CELL_CACHE_BYTES = 16 << 20, 64 << 20
+# Alignment of memory that any target reads into directly.
+_PAGE = 4096
 # What a read of the whole file has in memory.
 _SCAN_BYTES = 8 << 20
 
@@ -336,7 +339,12 @@ class Pack:
     def read_many(self, indices):
         """The samples as memoryviews of one allocation, by one gather and what the index and small samples need."""
         plan = self.plan(indices)
-        memory, raw = self._take(plan.bytes)
+        if plan.bytes < SMALLEST:
+            raw = numpy.empty(plan.bytes + _PAGE, numpy.uint8)
+            start = -raw.ctypes.data % _PAGE
+            memory = raw = raw[start:start + plan.bytes]
+        else:
+            memory, raw = self._take(plan.bytes)
         self.read_planned(plan, memory, raw[plan.direct_bytes:], raw.ctypes.data)
         view = raw.data
         return [view[start:start + length] for start, length in zip(plan.starts, plan.lengths)]

@@ -98,8 +98,9 @@ class Dataset(_torch.utils.data.Dataset):
         return samples
 
     def _records(self, indices):
-        # All of a batch at once: a step of Python for each sample costs more than its read.
-        if len(indices) and (min(indices) < 0 or max(indices) >= self._count):
+        # All of a batch at once: a step of Python for each sample costs more than its read. Integers of arrays may be narrow.
+        indices = indices.tolist() if hasattr(indices, "tolist") else list(map(operator.index, indices))
+        if indices and (min(indices) < 0 or max(indices) >= self._count):
             indices = [self._index(index) for index in indices]
         record, count = self._record, len(indices)
         rows = array.array("q", [record]) * (3 * count)

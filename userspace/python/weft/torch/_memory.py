@@ -2,13 +2,15 @@
 """Memory for a batch."""
 import torch as _torch
 
+from .._pool import SMALLEST
+
 _PAGE = 4096
 
 
 def for_batch(pool, length, device):
     """What a batch of so many bytes is read into, and a tensor of it. It begins at a page, so that a sample has no part of a page
     more than it needs, and any target reads into it directly."""
-    if device.type == "cpu" and length:
+    if device.type == "cpu" and length >= SMALLEST:
         buffer, view = pool.take(length)
         return buffer, _torch.frombuffer(view, dtype=_torch.uint8)
     # Kernels of a GPU may still use a batch that has no owner: its allocator knows when it may be written again.

@@ -49,6 +49,8 @@ class PackedDataset(_torch.utils.data.Dataset):
             return self.__getitems__([operator.index(index)])[0]
         if self.pack.header.is_parts:
             raise TypeError("samples of parts are no rows of a tensor: read them one by one")
+        if self._decode is not None:
+            raise TypeError("decode is for samples one by one, and not for rows of a tensor")
         plan, data = self._read(index)
         return self._rows(plan, data)
 
@@ -109,7 +111,8 @@ class PackedDataset(_torch.utils.data.Dataset):
         if not count or starts is None or (numpy.diff(starts) != stride).any() or stride < length:
             samples = self._split(plan, data)
             return _torch.stack(samples) if samples else _torch.empty(0, 0, dtype=self._dtype, device=self._device)
-        return data.view(self._dtype).as_strided((count, length), (stride, 1), int(starts[0]))
+        flat = data.view(self._dtype)
+        return flat.as_strided((count, length), (stride, 1), flat.storage_offset() + int(starts[0]))
 
     def _parts(self, data, number):
         places = self.pack.parts_of(data[:self.pack.head_bytes].cpu().numpy(), number, data.numel())
