@@ -396,7 +396,8 @@ TEST_F(CuFileTest, Threads)
 TEST_F(CuFileTest, AChildOfFork)
 {
     if (is_under_valgrind())
-        GTEST_SKIP() << "valgrind maps no io_uring in a child whose parent has one: it does not know MADV_DONTFORK";
+        GTEST_SKIP()
+            << "valgrind maps no io_uring in a child whose parent has one: it does not know MADV_DONTFORK";
     const auto data = random_bytes(8192, 11);
     open(data, O_RDONLY | O_DIRECT);
     alignas(4096) static std::array<char, 8192> memory;
