@@ -300,9 +300,6 @@ struct weft_mem_op {
  *	nearer; INT_MAX if the memory is not prepared there. Process context
  * @peer_leave: undo the path's setup by @peer_prepare; the volume has no peer
  *	memory left. Process context
- * @peer_stop: begin @peer_remove, so that several memories, if all are stopped
- *	first, are removed in the time of one. No operation on the memory is in
- *	flight. Process context
  * @peer_remove: undo @peer_add; no operation on the memory is in flight.
  *	Process context
  * @peer_lost: has the exporter withdrawn the memory permanently? Any context
@@ -331,7 +328,6 @@ struct weft_transport_ops {
 						struct weft_why *why);
 	int			(*peer_distance)(struct weft_peer *peer, struct weft_path *path);
 	void			(*peer_leave)(struct weft_path *path);
-	void			(*peer_stop)(struct weft_peer *peer);
 	void			(*peer_remove)(struct weft_peer *peer);
 	bool			(*peer_lost)(struct weft_peer *peer);
 	int			(*peer_submit)(struct weft_path *path, struct weft_mem_op *op);

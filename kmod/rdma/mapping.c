@@ -103,7 +103,7 @@ static bool weft_mapping_may(enum weft_mapping_state from, enum weft_mapping_sta
 		return from == WEFT_MAPPING_UNMAPPED;
 	case WEFT_MAPPING_MAPPED:
 		return from == WEFT_MAPPING_UNMAPPED || from == WEFT_MAPPING_LOST ||
-		       from == WEFT_MAPPING_ENDING;
+		       from == WEFT_MAPPING_ENDING || from == WEFT_MAPPING_LIVE;
 	case WEFT_MAPPING_LIVE:
 		return from == WEFT_MAPPING_MAPPED;
 	case WEFT_MAPPING_ENDING:
@@ -722,34 +722,36 @@ out_free:
 }
 
 /**
- * weft_mapping_close() - let no command begin on a mapping
- * @mapping: the caller calls weft_mapping_end() for it next
+ * weft_mapping_withdraw() - take its addresses from a mapping for good
+ * @mapping: commands on it may be in flight, or about to begin
  *
- * Close all of several before you end the first: each end waits for an RCU
- * grace period, and they then share one.
- *
- * Context: process context; takes the lock.
+ * Context: process context; waits for its commands, in bounded time.
  */
-void weft_mapping_close(struct weft_mapping *mapping)
+void weft_mapping_withdraw(struct weft_mapping *mapping)
 {
 	weft_mapping_lock(mapping);
 	mapping->closing = true;
-	weft_mapping_kill(mapping);
+	weft_mapping_stop(mapping);
 	weft_mapping_unlock(mapping);
 }
 
 /**
  * weft_mapping_end() - undo weft_mapping_make()
- * @mapping: unlinked; readers under RCU may still see it
+ * @mapping: unlinked; no command on it is in flight, and none can begin; readers
+ *	under RCU may still see it
  *
- * The mapping keeps its reference on the domain for one RCU grace period more.
+ * It does not wait. The mapping keeps its reference on the domain for an RCU
+ * grace period.
  *
- * Context: process context; waits for its commands, in bounded time.
+ * Context: process context; takes the lock.
  */
 void weft_mapping_end(struct weft_mapping *mapping)
 {
 	weft_mapping_lock(mapping);
 	mapping->closing = true;
+	/* Nothing has to be drained: that would take an RCU grace period. */
+	if (mapping->state == WEFT_MAPPING_LIVE)
+		weft_mapping_set_state(mapping, WEFT_MAPPING_MAPPED);
 	weft_mapping_stop(mapping);
 	weft_mapping_unlock(mapping);
 	cancel_delayed_work_sync(&mapping->remap);

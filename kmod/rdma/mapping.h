@@ -115,7 +115,7 @@ struct weft_mapping *weft_mapping_make(const struct weft_peer_request *req,
 				       struct weft_domain *domain, struct weft_why *why);
 int weft_mapping_try(struct weft_mapping *mapping, struct weft_why *why);
 void weft_mapping_kick(struct weft_mapping *mapping);
-void weft_mapping_close(struct weft_mapping *mapping);
+void weft_mapping_withdraw(struct weft_mapping *mapping);
 void weft_mapping_end(struct weft_mapping *mapping);
 void weft_mapping_register_anew(struct weft_mapping *mapping);
 

@@ -477,27 +477,13 @@ void weft_rdma_peer_leave(struct weft_path *path)
 		WRITE_ONCE(ctrl->mem_users, ctrl->mem_users - 1);
 		if (!ctrl->mem_users) {
 			WRITE_ONCE(ctrl->mem_ready, false);
-			weft_peer_queues_free(ctrl);
+			/* It takes an RCU grace period. Only persistent memory has queues. */
+			if (ctrl->mem_up)
+				weft_peer_queues_free(ctrl);
 			weft_domain_leave(ctrl);
 		}
 	}
 	mutex_unlock(&ctrl->mem_lock);
-}
-
-/**
- * weft_rdma_peer_stop() - begin weft_rdma_peer_remove()
- * @peer: no command on it is in flight
- *
- * Context: process context.
- */
-void weft_rdma_peer_stop(struct weft_peer *peer)
-{
-	struct weft_mapping *mapping;
-
-	mutex_lock(&weft_peers_lock);
-	list_for_each_entry(mapping, &peer->mappings, list)
-		weft_mapping_close(mapping);
-	mutex_unlock(&weft_peers_lock);
 }
 
 /**
@@ -530,8 +516,10 @@ static void weft_peer_ib_remove(struct ib_device *ib, void *client_data)
 	mutex_lock(&weft_peers_lock);
 	list_for_each_entry(peer, &weft_peers, list)
 		list_for_each_entry_safe(mapping, next, &peer->mappings, list)
-			if (mapping->domain->ib == ib)
+			if (mapping->domain->ib == ib) {
+				weft_mapping_withdraw(mapping);
 				weft_peer_unmap(mapping);
+			}
 	mutex_unlock(&weft_peers_lock);
 	/* Threads that were about to map have now seen that they must not. */
 	weft_domains_wait_gone(ib);

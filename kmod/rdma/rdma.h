@@ -958,7 +958,6 @@ struct weft_peer *weft_rdma_peer_add(const struct weft_peer_request *req);
 int weft_rdma_peer_prepare(struct weft_peer *peer, struct weft_path *path,
 			   struct weft_why *why);
 int weft_rdma_peer_distance(struct weft_peer *peer, struct weft_path *path);
-void weft_rdma_peer_stop(struct weft_peer *peer);
 void weft_rdma_peer_remove(struct weft_peer *peer);
 bool weft_rdma_peer_lost(struct weft_peer *peer);
 int weft_rdma_peer_submit(struct weft_path *path, struct weft_mem_op *op);

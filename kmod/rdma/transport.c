@@ -90,7 +90,6 @@ struct weft_transport_ops weft_rdma_transport = {
 	.peer_prepare		= weft_rdma_peer_prepare,
 	.peer_distance		= weft_rdma_peer_distance,
 	.peer_leave		= weft_rdma_peer_leave,
-	.peer_stop		= weft_rdma_peer_stop,
 	.peer_remove		= weft_rdma_peer_remove,
 	.peer_lost		= weft_rdma_peer_lost,
 	.peer_submit		= weft_rdma_peer_submit,

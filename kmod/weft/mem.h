@@ -266,6 +266,14 @@ static inline void weft_mem_put(struct weft_mem_ref *ref)
 	percpu_ref_put(&ref->count);
 }
 
+/* A command of the file has ended, and has dropped its references. */
+static inline void weft_mem_uncount(struct weft_mem_file *mf)
+{
+	/* Pairs with the acquire in weft_mem_ref_end(): what had the references may be freed. */
+	smp_mb__before_atomic();
+	atomic_dec(&mf->in_flight);
+}
+
 /* mem.c */
 int weft_mem_init(void);
 void weft_mem_exit(void);
@@ -280,8 +288,7 @@ void weft_mem_kick(struct weft_mem_file *mf);
 void weft_mem_drop_held(struct weft_mem_file *mf);
 void weft_mem_sum(struct weft_mem_bytes __percpu *bytes, u64 *sum);
 int weft_mem_ref_init(struct weft_mem_ref *ref);
-void weft_mem_ref_kill(struct weft_mem_ref *ref);
-void weft_mem_ref_wait(struct weft_mem_ref *ref, struct weft_mem_file *mf);
+void weft_mem_ref_end(struct weft_mem_ref *ref, struct weft_mem_file *mf);
 void weft_mem_registry_init(struct weft_mem_registry *registry);
 int weft_mem_registry_add(struct weft_mem_registry *registry, struct weft_mem_ref *ref, u32 *id,
 			  u32 max);
@@ -307,8 +314,6 @@ void weft_memory_copy(struct weft_memory *mem, u64 at, struct page **pages, u32 
 
 /* peers.c */
 int weft_peers_add(struct weft_memory *mem, struct weft_volume *vol, struct weft_why *why);
-void weft_peers_stop(struct weft_memory *mem);
-void weft_peers_stop_wait(struct weft_memory *mem);
 void weft_peers_remove(struct weft_memory *mem, struct weft_volume *vol);
 void weft_peers_path_added(struct weft_member *member, struct weft_path *path);
 

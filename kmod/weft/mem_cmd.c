@@ -40,7 +40,7 @@ WEFT_URING_TW(weft_mem_io_done)
 	struct weft_mem_io *io = *io_uring_cmd_to_pdu(cmd, struct weft_mem_io *);
 	int ret = io->error ?: io->length - io->beyond;
 
-	atomic_dec(&io->mf->in_flight);
+	weft_mem_uncount(io->mf);
 	weft_mem_io_free(io);
 	weft_uring_tw_done(cmd, ret);
 }

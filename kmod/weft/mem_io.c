@@ -301,6 +301,6 @@ out_free:
 	weft_mem_io_release(io);
 	weft_mem_io_free(io);
 out_count:
-	atomic_dec(&mf->in_flight);
+	weft_mem_uncount(mf);
 	return ret;
 }

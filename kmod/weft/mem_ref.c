@@ -94,7 +94,7 @@ static void weft_mem_ref_gone(struct percpu_ref *count)
  * weft_mem_ref_init() - initialize the reference count of a memory or target
  * @ref: the reference count
  *
- * Return: 0 or -ENOMEM; undo by weft_mem_ref_kill() and weft_mem_ref_wait().
+ * Return: 0 or -ENOMEM; undo by weft_mem_ref_end().
  */
 int weft_mem_ref_init(struct weft_mem_ref *ref)
 {
@@ -103,37 +103,32 @@ int weft_mem_ref_init(struct weft_mem_ref *ref)
 }
 
 /**
- * weft_mem_ref_kill() - refuse new references
- * @ref: the caller calls weft_mem_ref_wait() for it next
- *
- * Kill all of several before you wait for the first: each wait takes an RCU
- * grace period, and they then share one.
- *
- * Context: process context; does not sleep.
- */
-void weft_mem_ref_kill(struct weft_mem_ref *ref)
-{
-	percpu_ref_kill(&ref->count);
-}
-
-/**
- * weft_mem_ref_wait() - wait until the last reference is dropped
- * @ref: killed, and its id is removed; the caller frees it after an RCU grace
- *	period
- * @mf: the file whose commands use it; NULL if there are no commands
+ * weft_mem_ref_end() - wait until no command has a reference
+ * @ref: its id is removed, or it never had one; the caller frees it after an RCU
+ *	grace period
+ * @mf: the file whose commands use it
  *
  * Context: process context; waits for its commands. Once the task is killed,
  * commands that are held fail after a minute, and those that QoS holds at once.
  */
-void weft_mem_ref_wait(struct weft_mem_ref *ref, struct weft_mem_file *mf)
+void weft_mem_ref_end(struct weft_mem_ref *ref, struct weft_mem_file *mf)
 {
+	/*
+	 * Most often the file has no commands, and so @ref has no references: it need
+	 * not be killed, which takes an RCU grace period. Pairs with the full barrier
+	 * of atomic_inc_return() in weft_mem_uring_cmd(): a command that is not counted
+	 * here does not find the id.
+	 */
+	smp_mb();
+	if (!atomic_read_acquire(&mf->in_flight))
+		goto out_exit;
+	percpu_ref_kill(&ref->count);
 	if (wait_for_completion_killable(&ref->gone)) {
-		if (mf)
-			weft_mem_killed(mf, true);
+		weft_mem_killed(mf, true);
 		wait_for_completion(&ref->gone);
-		if (mf)
-			weft_mem_killed(mf, false);
+		weft_mem_killed(mf, false);
 	}
+out_exit:
 	percpu_ref_exit(&ref->count);
 }
 

@@ -385,10 +385,8 @@ int weft_memory_register(struct weft_mem_file *mf, struct weft_mem_register *req
 
 out_ref:
 	req->id = 0;
-	weft_mem_ref_kill(&mem->ref);
-	weft_mem_ref_wait(&mem->ref, NULL);
+	weft_mem_ref_end(&mem->ref, mf);
 out_free:
-	weft_peers_stop_wait(mem);
 	weft_memory_free(mem, mf);
 	return ret;
 }
@@ -407,9 +405,7 @@ int weft_memory_unregister(struct weft_mem_file *mf, u32 id)
 
 	if (!mem)
 		return -ENOENT;
-	weft_mem_ref_kill(&mem->ref);
-	weft_mem_ref_wait(&mem->ref, mf);
-	weft_peers_stop_wait(mem);
+	weft_mem_ref_end(&mem->ref, mf);
 	weft_memory_free(mem, mf);
 	return 0;
 }
@@ -422,22 +418,9 @@ void weft_memory_unregister_all(struct weft_mem_file *mf)
 {
 	struct weft_memory *mem;
 	unsigned long id;
-	bool any = false;
 
 	xa_for_each(&mf->memories.all, id, mem)
-		weft_mem_ref_kill(&mem->ref);
-	xa_for_each(&mf->memories.all, id, mem) {
-		weft_mem_ref_wait(&mem->ref, mf);
-		weft_peers_stop(mem);
-		if (mem->peer)
-			any = true;
-	}
-	if (any)
-		synchronize_rcu();
-	xa_for_each(&mf->memories.all, id, mem) {
-		weft_mem_registry_remove(&mf->memories, id);
-		weft_memory_free(mem, mf);
-	}
+		weft_memory_unregister(mf, id);
 	xa_destroy(&mf->memories.all);
 }
 

@@ -168,35 +168,6 @@ static void weft_peers_leave(struct weft_volume *vol)
 }
 
 /**
- * weft_peers_stop() - begin weft_peers_remove()
- * @mem: a memory without commands in flight; without a peer nothing happens
- *
- * Stop all of several before you remove the first, and wait for an RCU grace
- * period between: the removal waits for one, under a lock of the whole host.
- *
- * Context: process context.
- */
-void weft_peers_stop(struct weft_memory *mem)
-{
-	if (mem->peer)
-		mem->transport->peer_stop(mem->peer);
-}
-
-/**
- * weft_peers_stop_wait() - weft_peers_stop() for one memory, and the grace period
- * @mem: a memory without commands in flight; without a peer nothing happens
- *
- * Context: process context, may sleep; under no lock that others wait for.
- */
-void weft_peers_stop_wait(struct weft_memory *mem)
-{
-	if (!mem->peer)
-		return;
-	weft_peers_stop(mem);
-	synchronize_rcu();
-}
-
-/**
  * weft_peers_remove() - undo weft_peers_add()
  * @mem: a memory without commands in flight; without a peer nothing happens
  * @vol: the volume
@@ -287,10 +258,8 @@ static int weft_peers_try(struct weft_memory *mem, struct weft_volume *vol, stru
 		mutex_unlock(&weft_volumes_lock);
 	}
 	memalloc_noio_restore(noio);
-	if (ret) {
-		weft_peers_stop_wait(mem);
+	if (ret)
 		weft_peers_remove(mem, vol);
-	}
 	return ret;
 }
 

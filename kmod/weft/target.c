@@ -153,7 +153,6 @@ int weft_target_add(struct weft_mem_file *mf, struct weft_mem_target *req, struc
 	ret = weft_target_open(target, mf->node, req->fd, why);
 	if (ret)
 		goto out_free;
-	/* After what any user can make fail: its end takes an RCU grace period. */
 	ret = weft_mem_ref_init(&target->ref);
 	if (ret)
 		goto out_close;
@@ -167,8 +166,7 @@ int weft_target_add(struct weft_mem_file *mf, struct weft_mem_target *req, struc
 
 out_ref:
 	req->id = 0;
-	weft_mem_ref_kill(&target->ref);
-	weft_mem_ref_wait(&target->ref, NULL);
+	weft_mem_ref_end(&target->ref, mf);
 out_close:
 	weft_target_close(target, mf->node);
 out_free:
@@ -176,15 +174,6 @@ out_free:
 out_unuse:
 	weft_mem_unuse(mf);
 	return ret;
-}
-
-/* Release a target whose reference count is killed. */
-static void weft_target_end(struct weft_mem_file *mf, struct weft_mem_target_ref *target)
-{
-	weft_mem_ref_wait(&target->ref, mf);
-	weft_target_close(target, mf->node);
-	kfree_rcu(target, rcu);
-	weft_mem_unuse(mf);
 }
 
 /**
@@ -201,8 +190,10 @@ int weft_target_remove(struct weft_mem_file *mf, u32 id)
 
 	if (!target)
 		return -ENOENT;
-	weft_mem_ref_kill(&target->ref);
-	weft_target_end(mf, target);
+	weft_mem_ref_end(&target->ref, mf);
+	weft_target_close(target, mf->node);
+	kfree_rcu(target, rcu);
+	weft_mem_unuse(mf);
 	return 0;
 }
 
@@ -216,10 +207,6 @@ void weft_target_remove_all(struct weft_mem_file *mf)
 	unsigned long id;
 
 	xa_for_each(&mf->targets.all, id, target)
-		weft_mem_ref_kill(&target->ref);
-	xa_for_each(&mf->targets.all, id, target) {
-		weft_mem_registry_remove(&mf->targets, id);
-		weft_target_end(mf, target);
-	}
+		weft_target_remove(mf, id);
 	xa_destroy(&mf->targets.all);
 }

@@ -14,6 +14,8 @@
 ///       stops the volume under its open file, and sends commands, as TAP
 ///   weft-memtest VOLUME register MEMORY
 ///       one registration: its route, or why not
+///   weft-memtest VOLUME waits MEMORY [OPTION...]
+///       registers and reads --count times, and prints how often the ends of that slept
 ///
 /// MEMORY: pages, udmabuf, heap, bar=PCI-ADDRESS, vfio=PCI-ADDRESS, or
 /// exporter[,pin|,pinmoves][,novmap][,refuse][,run][,bar][,ro][,slow=MS]
@@ -24,6 +26,8 @@
 #include <cstdio>
 #include <fcntl.h>
 #include <random>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <thread>
 
 namespace
@@ -466,6 +470,38 @@ int show_registration(const command_line& line)
     return 0;
 }
 
+/// How often this thread has slept.
+long slept()
+{
+    rusage usage{};
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nvcsw;
+}
+
+/// The end of a registration that no command uses, and of a target, does not wait: for no grace period of
+/// RCU.
+int show_waits(const command_line& line)
+{
+    mem_file file(line.volume);
+    const block_file block(line.volume);
+    const memory_source source(line.memory, line.size);
+    ring io(1);
+    long sum = 0;
+    for (unsigned i = 0; i < line.count; i++) {
+        std::uint32_t target = file.target(block.fd(), WEFT_MEM_MAY_READ);
+        const auto memory = file.add(source, 0, line.size, line.flags);
+        io.prepare(file.fd(), WEFT_MEM_CMD_READ, {target, memory.id, 0, 0, line.largest, 0}, 0);
+        if (const auto result = io.next().second; result != static_cast<int>(line.largest))
+            die("a read ended with %d", result);
+        const long before = slept();
+        if (!file.remove(memory.id) || ioctl(file.fd(), WEFT_MEM_IOC_UNTARGET, &target))
+            die("it cannot be removed");
+        sum += slept() - before;
+    }
+    std::printf("slept %ld times\n", sum);
+    return sum >= line.count;
+}
+
 } // namespace
 
 int main(int argc, char** argv)
@@ -496,6 +532,8 @@ int main(int argc, char** argv)
         return load(line);
     if (line.verb == "register")
         return show_registration(line);
+    if (line.verb == "waits")
+        return show_waits(line);
     if (line.verb == "file")
         return read_file({line.volume, line.memory, line.path, line.flags, line.size, line.largest,
                           line.count, line.seconds});

@@ -53,8 +53,8 @@ if modprobe -q weft_test_exporter; then
 	ok "nothing strayed, and it unloads" rmmod weft_test_exporter
 fi
 tap "wrong input" weft-memtest v bad
+ok "the end of a registration does not wait" weft-memtest v waits pages --count=100 --largest=4096
 # given_back WHAT COUNT SECONDS: that many targets, or memories registered for good, are given back in that time.
-# Each of them waits for grace periods of RCU, which they have to share.
 given_back() {
 	python3 - "$@" <<-'PY'
 	import ctypes, fcntl, mmap, os, struct, sys, time
@@ -151,6 +151,7 @@ soft_roce 10.9.0.1
 for n in a b; do nvmet_serve "$nqn:$n" "$(readlink -f /dev/$n)" rdma 10.9.0.1; done
 ok "a volume over soft-RoCE" weftctl create v "rdma://10.9.0.1/$nqn:a" "rdma://10.9.0.1/$nqn:b" --chunk 64K --force
 verified "the caller's own pages, over soft-RoCE" 0 pages
+ok "the end of a registration does not wait" weft-memtest v waits pages --count=100 --largest=4096
 verified "registered for good" 0 pages --persistent --size=16777216 --largest=8388608 --count=8
 ok "512 memories that are registered for good are given back in little time" given_back memories 512 "$(slow 3)"
 if [ -e /dev/udmabuf ]; then
