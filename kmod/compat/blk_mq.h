@@ -122,4 +122,19 @@ static inline void weft_queue_settle(struct request_queue *q)
 #endif
 }
 
+/**
+ * weft_disk_die() - fail the I/O of a disk from now on
+ * @disk: the disk; its holders are told since Linux 6.5
+ *
+ * Context: process context, may sleep.
+ */
+static inline void weft_disk_die(struct gendisk *disk)
+{
+#ifndef BLK_OPEN_READ
+	/* Before 6.5, who allocates a request would wait for the end of the freeze. */
+	blk_queue_flag_set(QUEUE_FLAG_DYING, disk->queue);
+#endif
+	blk_mark_disk_dead(disk);
+}
+
 #endif /* WEFT_COMPAT_BLK_MQ_H */

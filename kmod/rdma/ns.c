@@ -188,12 +188,14 @@ struct weft_rdma_ns *weft_rdma_ns_find(struct weft_rdma_ctrl *ctrl, u32 nsid)
  * @ctrl: its scan_lock is held
  * @nsid: its number; no disk has it
  * @info: its identify data, checked
+ * @errors: the controller's @errors when these were read
  *
  * An error is logged.
  *
  * Context: process context, may sleep.
  */
-void weft_rdma_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid, const struct weft_ns_info *info)
+void weft_rdma_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid, const struct weft_ns_info *info,
+		      u32 errors)
 {
 	struct weft_mq_limits lim;
 	struct weft_rdma_ns *ns;
@@ -223,13 +225,15 @@ void weft_rdma_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid, const struct weft_n
 	kref_get(&ctrl->ref);	/* until weft_ns_free_disk() */
 	set_capacity(ns->disk, weft_info_sectors(info));
 	set_disk_ro(ns->disk, info->read_only);
-	/* Recovery pauses the disks that are on the list when it begins. */
+	/*
+	 * Recovery pauses the disks that are on the list when it begins. In another
+	 * association than this one, the namespace may be another.
+	 */
 	ret = -ENOTCONN;
 	mutex_lock(&ctrl->ns_lock);
-	if (weft_rdma_state(ctrl) == WEFT_RDMA_LIVE) {
+	if (weft_rdma_state(ctrl) == WEFT_RDMA_LIVE && READ_ONCE(ctrl->errors) == errors) {
 		list_add_tail(&ns->list, &ctrl->namespaces);
 		weft_rdma_ana_look_up(ns);
-		/* The association may be another one than the disk was made for. */
 		weft_ns_fit(ns);
 		ret = 0;
 	}
@@ -274,7 +278,7 @@ static void weft_ns_end(struct weft_rdma_ns *ns)
 	/* First settle bios that chose this path: on a dead disk they would fail. */
 	weft_rdma_path_settle(ns);
 	/* Notifies holders, which may wait for I/O: not under the lock, and not while paused. */
-	blk_mark_disk_dead(ns->disk);
+	weft_disk_die(ns->disk);
 	set_capacity(ns->disk, 0);
 }
 

@@ -466,6 +466,7 @@ static inline u32 weft_rdma_all_queues(const struct weft_rdma_options *opts)
  * @again_work: looks again for those of which nothing is known
  * @dead_work: ends the disks that a scan has found dead; on weft_rdma_wq
  * @scan_owed: it is to look for all
+ * @scan_new: the target lists a namespace that is no disk; under @scan_lock
  * @scan_missed: the target listed a namespace that was not there; under
  *	@scan_lock, as @scan_tries
  * @scan_tries: so often it is looked for again
@@ -568,6 +569,7 @@ struct weft_rdma_ctrl {
 	struct delayed_work	again_work;
 	struct work_struct	dead_work;
 	bool			scan_owed;
+	bool			scan_new;
 	bool			scan_missed;
 	u8			scan_tries;
 	u32			target_kato_ms;
@@ -868,7 +870,8 @@ void weft_rdma_event_work(struct work_struct *work);
 
 /* ns.c */
 struct weft_rdma_ns *weft_rdma_ns_find(struct weft_rdma_ctrl *ctrl, u32 nsid);
-void weft_rdma_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid, const struct weft_ns_info *info);
+void weft_rdma_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid, const struct weft_ns_info *info,
+		      u32 errors);
 int weft_rdma_ns_update(struct weft_rdma_ns *ns, const struct weft_ns_info *info,
 			struct weft_why *why);
 void weft_rdma_ns_trust(struct weft_rdma_ns *ns, u32 errors);

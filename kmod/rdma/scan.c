@@ -60,6 +60,44 @@ enum weft_scanned {
 	WEFT_SCAN_LOST,
 };
 
+/* The association was lost since, or another one has begun. */
+static bool weft_scan_is_lost(struct weft_rdma_ctrl *ctrl, u32 errors)
+{
+	return weft_rdma_state(ctrl) != WEFT_RDMA_LIVE || READ_ONCE(ctrl->errors) != errors;
+}
+
+static bool weft_scan_is_known(struct weft_rdma_ctrl *ctrl, u32 nsid)
+{
+	bool known;
+
+	mutex_lock(&ctrl->ns_lock);
+	known = weft_rdma_ns_find(ctrl, nsid);
+	mutex_unlock(&ctrl->ns_lock);
+	return known;
+}
+
+/* One namespace that the target lists and that is no disk becomes one. */
+static enum weft_scanned weft_scan_new(struct weft_rdma_ctrl *ctrl, u32 nsid)
+{
+	u32 errors = READ_ONCE(ctrl->errors);
+	struct weft_ns_info info;
+	struct weft_why why = {};
+	int ret;
+
+	if (weft_scan_is_known(ctrl, nsid))
+		return WEFT_SCANNED;
+	ret = weft_scan_identify(ctrl, nsid, &info, &why);
+	if (weft_scan_is_lost(ctrl, errors))
+		return WEFT_SCAN_LOST;
+	if (!ret)
+		weft_rdma_ns_add(ctrl, nsid, &info, errors);
+	else if (ret == -ENODEV && ctrl->scan_tries)
+		ctrl->scan_missed = true;
+	else
+		weft_ctrl_warn(ctrl, "namespace %u: %s\n", nsid, why.text);
+	return WEFT_SCANNED;
+}
+
 /* One namespace that the target lists, or @again one that is unknown. */
 static enum weft_scanned weft_scan_one(struct weft_rdma_ctrl *ctrl, u32 nsid, bool again)
 {
@@ -70,8 +108,12 @@ static enum weft_scanned weft_scan_one(struct weft_rdma_ctrl *ctrl, u32 nsid, bo
 	bool dead;
 	int ret;
 
+	if (!weft_scan_is_known(ctrl, nsid)) {
+		ctrl->scan_new = true;
+		return WEFT_SCANNED;
+	}
 	ret = weft_scan_identify(ctrl, nsid, &info, &why);
-	if (weft_rdma_state(ctrl) != WEFT_RDMA_LIVE || READ_ONCE(ctrl->errors) != errors)
+	if (weft_scan_is_lost(ctrl, errors))
 		return WEFT_SCAN_LOST;
 	mutex_lock(&ctrl->ns_lock);
 	ns = weft_rdma_ns_find(ctrl, nsid);
@@ -80,13 +122,11 @@ static enum weft_scanned weft_scan_one(struct weft_rdma_ctrl *ctrl, u32 nsid, bo
 	if (dead)
 		ns->back = ns->lost;
 	mutex_unlock(&ctrl->ns_lock);
+	if (!ns)
+		ctrl->scan_new = true;
 	/* Others stay as they are while this runs. */
-	if (dead)
+	if (!ns || dead)
 		return WEFT_SCANNED;
-	if (!ret && !ns) {
-		weft_rdma_ns_add(ctrl, nsid, &info);
-		return WEFT_SCANNED;
-	}
 	if (!ret)
 		ret = weft_rdma_ns_update(ns, &info, &why);
 	if (!ret) {
@@ -100,14 +140,8 @@ static enum weft_scanned weft_scan_one(struct weft_rdma_ctrl *ctrl, u32 nsid, bo
 		weft_rdma_ns_kill(ns);
 		return WEFT_SCANNED;
 	}
-	if (!ns && ret == -ENODEV && ctrl->scan_tries) {
-		ctrl->scan_missed = true;
-		return WEFT_SCANNED;
-	}
 	if (!again)
 		weft_ctrl_warn(ctrl, "namespace %u: %s\n", nsid, why.text);
-	if (!ns)
-		return WEFT_SCANNED;
 	if (ret == -ENODEV || ret == -EOPNOTSUPP) {
 		weft_rdma_ns_lose(ns);
 		return WEFT_SCANNED;
@@ -135,9 +169,13 @@ static void weft_scan_gone(struct weft_rdma_ctrl *ctrl, u32 from, u32 to)
 	} while (found);
 }
 
-/* Returns true if the whole list was read. */
-static bool weft_scan_list(struct weft_rdma_ctrl *ctrl, __le32 *list)
+/*
+ * Look at the disks of the namespaces that the target lists; with @add, make disks of
+ * the others. Returns true if the whole list was read.
+ */
+static bool weft_scan_list(struct weft_rdma_ctrl *ctrl, __le32 *list, bool add)
 {
+	enum weft_scanned scanned;
 	u32 last = 0, nsid, i;
 	int ret;
 
@@ -158,13 +196,17 @@ static bool weft_scan_list(struct weft_rdma_ctrl *ctrl, __le32 *list)
 					      nsid, last);
 				return false;
 			}
-			weft_scan_gone(ctrl, last + 1, nsid);
-			if (weft_scan_one(ctrl, nsid, false) == WEFT_SCAN_LOST)
+			if (!add)
+				weft_scan_gone(ctrl, last + 1, nsid);
+			scanned = add ? weft_scan_new(ctrl, nsid) :
+					weft_scan_one(ctrl, nsid, false);
+			if (scanned == WEFT_SCAN_LOST)
 				return false;
 			last = nsid;
 		}
 	} while (i == WEFT_NSIDS_PER_LIST);
-	weft_scan_gone(ctrl, last + 1, U32_MAX);
+	if (!add)
+		weft_scan_gone(ctrl, last + 1, U32_MAX);
 	return true;
 }
 
@@ -205,11 +247,32 @@ static void weft_scan_end(struct weft_rdma_ctrl *ctrl)
 	weft_scan_kill_lost(ctrl);
 }
 
+/*
+ * Make disks of the namespaces that are new. All others have resumed: who changes the
+ * scheduler of a paused disk, or takes a processor away, has a lock that a new disk
+ * needs, and waits for the I/O of the paused one. Returns true if the whole list was
+ * read.
+ */
+static bool weft_scan_add(struct weft_rdma_ctrl *ctrl, __le32 *list)
+{
+	bool whole;
+
+	mutex_lock(&ctrl->scan_lock);
+	ctrl->scan_missed = false;
+	whole = weft_scan_list(ctrl, list, true);
+	if (ctrl->scan_missed) {
+		ctrl->scan_tries--;
+		weft_rdma_scan_owe(ctrl, WEFT_RDMA_SCAN_SOON);
+	}
+	mutex_unlock(&ctrl->scan_lock);
+	return whole;
+}
+
 static void weft_scan(struct weft_rdma_ctrl *ctrl)
 {
 	/* Reclaim may need I/O that waits for this scan. */
 	unsigned int noio = memalloc_noio_save();
-	bool whole = true;
+	bool whole = true, add = false;
 	__le32 *list;
 
 	list = kzalloc(NVME_IDENTIFY_DATA_SIZE, GFP_KERNEL);
@@ -218,22 +281,24 @@ static void weft_scan(struct weft_rdma_ctrl *ctrl)
 		/* No disk resumes before its state is known. */
 		weft_rdma_ana_read(ctrl);
 		mutex_lock(&ctrl->scan_lock);
-		ctrl->scan_missed = false;
-		whole = weft_scan_list(ctrl, list);
-		if (ctrl->scan_missed) {
-			ctrl->scan_tries--;
-			weft_rdma_scan_owe(ctrl, WEFT_RDMA_SCAN_SOON);
-		}
+		ctrl->scan_new = false;
+		whole = weft_scan_list(ctrl, list, false);
+		add = ctrl->scan_new;
 		mutex_unlock(&ctrl->scan_lock);
-		kfree(list);
 	} else {
 		weft_rdma_scan_owe(ctrl, WEFT_SCAN_AGAIN);
 	}
 	/* A disk that is not identified must not resume. */
+	if (list && whole) {
+		weft_scan_end(ctrl);
+		if (add) {
+			whole = weft_scan_add(ctrl, list);
+			weft_scan_end(ctrl);
+		}
+	}
 	if (!whole)
 		weft_rdma_error(ctrl, WEFT_RDMA_END_SCAN, "its namespaces cannot be read");
-	else if (list)
-		weft_scan_end(ctrl);
+	kfree(list);
 	memalloc_noio_restore(noio);
 }
 
