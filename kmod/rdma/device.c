@@ -140,7 +140,8 @@ int weft_rdma_device_get(struct weft_rdma_ctrl *ctrl, struct rdma_cm_id *id,
 	ctrl->pd = pd;
 	ctrl->node = weft_ctrl_node(ib, id);
 	ctrl->p2pdma = IS_ENABLED(CONFIG_PCI_P2PDMA) && ib_dma_pci_p2p_dma_supported(ib);
-	ctrl->mr_pages = pages;
+	if (!ctrl->set_ready)
+		ctrl->mr_pages = pages;
 	/* Where DMA has to go by bounce buffers, no more is mapped at once. */
 	ctrl->map_bytes = ib_uses_virt_dma(ib) ? SIZE_MAX : dma_max_mapping_size(ib->dma_device);
 	WRITE_ONCE(ctrl->ib, ib);

@@ -37,8 +37,9 @@
  */
 #include "mapping.h"
 
-#include <linux/dma-mapping.h>
 #include <linux/sched/mm.h>
+
+#include "../compat/dma.h"
 
 /* How long commands in flight may continue after an exporter revokes its memory. */
 #define WEFT_PEER_GRACE		HZ
@@ -129,19 +130,20 @@ static enum dma_data_direction weft_mapping_dir(const struct weft_mapping *mappi
 	return mapping->req->read_only ? DMA_TO_DEVICE : DMA_BIDIRECTIONAL;
 }
 
-/* A permanent mapping must be coherent: bounce buffers would not work. */
-static bool weft_mapping_needs_sync(struct weft_mapping *mapping)
+/* What lies in bounce buffers would have to be copied for each command: it is refused. */
+static int weft_mapping_check(const struct weft_segments *segments, struct ib_device *ib,
+			      struct weft_why *why)
 {
-	struct ib_device *ib = mapping->domain->ib;
-	struct scatterlist *sg;
-	int i;
+	u32 i;
 
 	if (ib_uses_virt_dma(ib))
-		return false;
-	for_each_sgtable_dma_sg(&mapping->sgt, sg, i)
-		if (dma_need_sync(ib->dma_device, sg_dma_address(sg)))
-			return true;
-	return false;
+		return 0;
+	for (i = 0; i < segments->count; i++)
+		if (weft_dma_needs_sync(ib->dma_device, segments->table[i].address))
+			return weft_refuse(why, -EOPNOTSUPP,
+					   "no direct route: the RDMA device %s reaches the memory by bounce buffers alone",
+					   dev_name(&ib->dev));
+	return 0;
 }
 
 static int weft_mapping_map_pages(struct weft_mapping *mapping, struct weft_why *why)
@@ -160,9 +162,9 @@ static int weft_mapping_map_pages(struct weft_mapping *mapping, struct weft_why 
 			    dev_name(&ib->dev), -ret);
 		goto out_free;
 	}
-	ret = weft_mapping_needs_sync(mapping) ? -EOPNOTSUPP :
-	      weft_segments_make(&mapping->own, &mapping->sgt, req->start, req->length,
-				 dev_name(&ib->dev), why);
+	ret = weft_segments_make(&mapping->own, &mapping->sgt, req->start, req->length,
+				 dev_name(&ib->dev), why) ?:
+	      weft_mapping_check(&mapping->own, ib, why);
 	if (ret)
 		goto out_unmap;
 	mapping->segments = &mapping->own;
@@ -183,8 +185,14 @@ static int weft_mapping_map(struct weft_mapping *mapping, struct weft_why *why)
 
 	if (mapping->import) {
 		ret = weft_import_map(mapping->import, why);
-		if (!ret)
-			mapping->segments = weft_import_segments(mapping->import);
+		if (ret)
+			return ret;
+		mapping->segments = weft_import_segments(mapping->import);
+		ret = weft_mapping_check(mapping->segments, mapping->domain->ib, why);
+		if (ret) {
+			mapping->segments = NULL;
+			weft_import_unmap(mapping->import);
+		}
 	} else {
 		ret = weft_mapping_map_pages(mapping, why);
 	}
@@ -639,10 +647,13 @@ static void weft_mapping_free_work(struct work_struct *work)
 	struct weft_mapping *mapping = container_of(to_rcu_work(work), struct weft_mapping,
 						    free_work);
 	struct weft_domain *domain = mapping->domain;
+	/* Reclaim may need I/O whose recovery waits for the lock of the domains. */
+	unsigned int noio = memalloc_noio_save();
 
 	percpu_ref_exit(&mapping->ref);
 	kfree(mapping);
 	weft_domain_put(domain);
+	memalloc_noio_restore(noio);
 }
 
 /**

@@ -470,6 +470,8 @@ void weft_rdma_peer_leave(struct weft_path *path)
 {
 	struct weft_rdma_path *rp = container_of(path, struct weft_rdma_path, path);
 	struct weft_rdma_ctrl *ctrl = rp->ns->ctrl;
+	/* As in weft_peer_up(). */
+	unsigned int noio = memalloc_noio_save();
 
 	mutex_lock(&ctrl->mem_lock);
 	if (rp->has_peers) {
@@ -484,6 +486,7 @@ void weft_rdma_peer_leave(struct weft_path *path)
 		}
 	}
 	mutex_unlock(&ctrl->mem_lock);
+	memalloc_noio_restore(noio);
 }
 
 /**

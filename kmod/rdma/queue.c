@@ -123,6 +123,8 @@ static int weft_rdma_cm_handler(struct rdma_cm_id *id, struct rdma_cm_event *eve
 			break;
 		/* Read when the association is up, where that is not the case yet. */
 		WRITE_ONCE(queue->ctrl->lost, true);
+		/* Pairs with weft_rdma_went_live(). */
+		smp_mb();
 		weft_rdma_error(queue->ctrl, event->event == RDMA_CM_EVENT_DISCONNECTED ?
 				WEFT_RDMA_END_CONNECTION : WEFT_RDMA_END_DEVICE,
 				"queue %u: %s", queue->id,

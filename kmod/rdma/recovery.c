@@ -57,6 +57,8 @@ void weft_rdma_recover_work(struct work_struct *work)
 {
 	struct weft_rdma_ctrl *ctrl = container_of(work, struct weft_rdma_ctrl, recover_work);
 	bool flap = time_before(jiffies, ctrl->live_at + WEFT_RDMA_FLAP);
+	/* Reclaim may need I/O that waits for this. */
+	unsigned int noio = memalloc_noio_save();
 
 	WRITE_ONCE(ctrl->keeps_writes, false);
 	weft_rdma_pause(ctrl);
@@ -65,6 +67,7 @@ void weft_rdma_recover_work(struct work_struct *work)
 	weft_rdma_paths_down(ctrl);
 	mutex_unlock(&ctrl->ns_lock);
 	weft_rdma_teardown(ctrl, false);
+	memalloc_noio_restore(noio);
 	ctrl->lost_at = jiffies;
 	ctrl->flaps = flap ? min(ctrl->flaps + 1, WEFT_RDMA_FLAPS) : 0;
 	ctrl->attempts = 0;
@@ -149,7 +152,6 @@ void weft_rdma_connect_work(struct work_struct *work)
 	/* Reclaim may need I/O that waits for this reconnect. */
 	noio = memalloc_noio_save();
 	ret = weft_rdma_setup(ctrl, &why);
-	memalloc_noio_restore(noio);
 	/* It may grant more queues than it then takes, also for good. */
 	if (ret == -ECONNREFUSED && ctrl->queues_made && ctrl->attempts >= WEFT_RDMA_ALL_QUEUES)
 		ctrl->queues_limit = ctrl->queues_made;
@@ -164,6 +166,7 @@ void weft_rdma_connect_work(struct work_struct *work)
 		weft_rdma_teardown(ctrl, false);
 		weft_rdma_resume(ctrl, !ctrl->fail_fast);
 	}
+	memalloc_noio_restore(noio);
 	mutex_unlock(&ctrl->attempt_lock);
 	if (live) {
 		ctrl->reconnects++;
@@ -195,6 +198,8 @@ void weft_rdma_connect_work(struct work_struct *work)
  */
 void weft_rdma_went_live(struct weft_rdma_ctrl *ctrl)
 {
+	/* Who loses a connection sees the state LIVE, or is seen here. */
+	smp_mb();
 	if (READ_ONCE(ctrl->lost)) {
 		weft_rdma_error(ctrl, WEFT_RDMA_END_CONNECTION,
 				"a connection was lost while the others were made");
