@@ -178,14 +178,16 @@ void weft_mem_submit_flush(struct weft_mem_io *io)
 int weft_mem_bounce(struct weft_mem_io *io)
 {
 	u32 count = DIV_ROUND_UP(io->length, PAGE_SIZE);
+	struct weft_mem_buffer *buffer;
 
 	INIT_WORK(&io->work, weft_mem_io_copy);
 	io->bounced = count;
 	if (atomic_add_return(count, &io->mf->bounced) > WEFT_MEM_BOUNCE_MAX >> PAGE_SHIFT)
 		return -EBUSY;
-	io->pages = kvcalloc(count, sizeof(*io->pages), GFP_KERNEL_ACCOUNT);
-	if (!io->pages)
+	buffer = kvzalloc(struct_size(buffer, pages, count), GFP_KERNEL_ACCOUNT);
+	if (!buffer)
 		return -ENOMEM;
+	io->pages = buffer->pages;
 	for (; io->page_count < count; io->page_count++) {
 		io->pages[io->page_count] = alloc_page(GFP_KERNEL_ACCOUNT);
 		if (!io->pages[io->page_count])

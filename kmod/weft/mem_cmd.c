@@ -29,7 +29,8 @@ void weft_mem_unbounce(struct weft_mem_io *io)
 
 	for (i = 0; i < io->page_count; i++)
 		__free_page(io->pages[i]);
-	kvfree(io->pages);
+	if (io->pages)
+		kvfree_rcu(container_of(io->pages, struct weft_mem_buffer, pages[0]), rcu);
 	atomic_sub(io->bounced, &io->mf->bounced);
 }
 

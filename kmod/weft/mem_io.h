@@ -104,12 +104,31 @@ struct weft_mem_io {
 	u32				beyond;
 };
 
+/**
+ * struct weft_mem_buffer - the bounce buffer of a command
+ * @rcu: frees it: a command may end where nothing may sleep
+ * @pages: host pages
+ */
+struct weft_mem_buffer {
+	struct rcu_head		rcu;
+	struct page		*pages[];
+};
+
 /* Map an offset of the target to the volume. */
 static inline struct weft_run weft_mem_run(const struct weft_mem_io *io, u64 offset)
 {
 	if (io->target->sealed)
 		return weft_sealed_run(io->target->sealed, offset);
 	return (struct weft_run) { .at = offset, .length = U64_MAX };
+}
+
+/*
+ * Needs a command the volume's lease? A write does, and a read of a sealed file, which a
+ * host that has taken the volume may have deleted.
+ */
+static __always_inline bool weft_mem_needs_lease(const struct weft_mem_io *io)
+{
+	return io->op == REQ_OP_WRITE || io->target->sealed;
 }
 
 /* mem_cmd.c */

@@ -115,7 +115,7 @@ static void weft_mem_part_failed(struct weft_mem_part *part)
 void weft_mem_part_unsent(struct weft_mem_part *part, int error)
 {
 	/* It waits for another write, or for the lease, but not for a path. */
-	if (error == -EBUSY || (error == -ENOTCONN && part->op.write &&
+	if (error == -EBUSY || (error == -ENOTCONN && weft_mem_needs_lease(part->io) &&
 				weft_lease_is_over(&part->member->volume->lease))) {
 		part->since = 0;
 		part->due = true;
@@ -275,7 +275,10 @@ bool weft_mem_part_is_held(struct weft_mem_part *part)
 	return weft_qos_begin(part->member, &part->qos);
 }
 
-/* Returns the error if a held part must fail now, or 0. */
+/*
+ * Returns the error if a held part must fail now, or 0: -EIO if that is the member's
+ * failure, -EREMOTEIO if the volume's owner or the submitter is the reason.
+ */
 static int weft_mem_part_gives_up(const struct weft_mem_part *part)
 {
 	struct weft_memory *memory = part->io->memory;
@@ -284,17 +287,17 @@ static int weft_mem_part_gives_up(const struct weft_mem_part *part)
 	if (memory->transport->peer_lost(memory->peer))
 		return -EFAULT;
 	if (weft_mem_is_abandoned(part->io))
-		return -EIO;
+		return -EREMOTEIO;
 	if (part->losses >= WEFT_MEM_LOSSES &&
 	    time_after(jiffies, part->lost_at + WEFT_MEM_LOSING)) {
 		pr_warn_ratelimited("%s: I/O on registered memory failed: %u associations ended with it in flight, as where an adapter does not reach the memory\n",
 				    part->member->volume->name, part->losses);
 		return -EIO;
 	}
-	if (part->op.write && weft_lease_is_over(&part->member->volume->lease)) {
+	if (weft_mem_needs_lease(part->io) && weft_lease_is_over(&part->member->volume->lease)) {
 		ownership = weft_owner_state(part->member->volume);
 		return ownership == WEFT_OWNERSHIP_HELD ||
-		       ownership == WEFT_OWNERSHIP_SUSPENDED ? 0 : -EIO;
+		       ownership == WEFT_OWNERSHIP_SUSPENDED ? 0 : -EREMOTEIO;
 	}
 	if (part->due)
 		return 0;
@@ -350,6 +353,8 @@ void weft_mem_held_work(struct work_struct *work)
 			/* As a bio that waited for a path. Lost memory is the fault of its exporter. */
 			if (error == -EIO)
 				weft_mem_part_failed(part);
+			else if (error == -EREMOTEIO)
+				error = -EIO;
 		}
 		if (error)
 			weft_mem_part_fail(part, error);

@@ -149,6 +149,44 @@ refused "of none" 3 "is not on volume v itself" weft-memtest v file pages /proc/
 refused "a directory" 3 "neither the block device of volume v nor a file on it" weft-memtest v file pages /mnt/o
 umount /mnt/o
 ok "stopped" weftctl stop v
+
+# --- Without the lease another host may have taken the volume, and deleted the file
+beat=/sys/module/weft/parameters/heartbeat_ms
+usual=$(cat $beat)
+echo 100 >$beat
+sectors=$(blockdev --getsz /dev/a)
+linear() { echo "$1 $(($2 - $1)) linear $(readlink -f /dev/a) $1"; }
+# record GOOD: the record of the owner, which is in the first 12 KiB, can be reached or cannot.
+record() {
+	if [ "$1" = 1 ]; then
+		linear 0 "$sectors"
+	else
+		printf '%s\n' "$(linear 0 8)" "8 16 error" "$(linear 24 "$sectors")"
+	fi
+}
+weftctl wipe /dev/a /dev/b /dev/c >/dev/null
+record 1 | dmsetup create beaten
+dmsetup mknodes
+ok "a volume" weftctl create v /dev/mapper/beaten /dev/b --chunk 64K --force
+mkfs.xfs -q -f /dev/weft/v
+mount /dev/weft/v /mnt/f
+random $f 1048576
+chattr +i $f
+# A filesystem that writes would shut down.
+mount -o remount,ro /mnt/f
+ownership_is() { [ "$(cat '/sys/block/weft!v/weft/ownership')" = "$1" ]; }
+reads "a sealed file is read" pages $f --count=4
+record 0 | dmsetup load beaten && dmsetup resume beaten
+ok "heartbeats fail" until_true 30 ownership_is failed
+weft-memtest v file pages $f --count=1 >/tmp/out 2>&1
+is "it is not read" "$? $(grep -c ' bytes at .*: -5$' /tmp/out)" "1 1"
+record 1 | dmsetup load beaten && dmsetup resume beaten
+ok "they succeed" until_true 30 ownership_is held
+reads "it is read again" pages $f --count=4
+umount /mnt/f
+ok "stopped" weftctl stop v
+dmsetup remove beaten
+echo "$usual" >$beat
 for n in a b c other; do remove_null "$n"; done
 ok_unload
 done_testing
