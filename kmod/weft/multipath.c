@@ -32,12 +32,16 @@
 
 #include "../compat/blk_mq.h"
 
+/* May a path come that carries its I/O? */
+static bool weft_mpath_has_future(struct weft_member *member)
+{
+	return READ_ONCE(member->volume->state) != WEFT_VOLUME_STATE_STOPPING &&
+	       !READ_ONCE(member->gone);
+}
+
 static bool weft_mpath_may_wait(struct weft_member *member)
 {
-	struct weft_volume *vol = member->volume;
-
-	return READ_ONCE(vol->state) != WEFT_VOLUME_STATE_STOPPING &&
-	       READ_ONCE(vol->no_path_timeout) && !READ_ONCE(member->gone);
+	return READ_ONCE(member->volume->no_path_timeout) && weft_mpath_has_future(member);
 }
 
 /* Do not hold a heartbeat: a late one could overwrite another host's record. */
@@ -724,7 +728,12 @@ bool weft_mpath_is_patient(struct weft_member *member, unsigned long since)
 	spin_lock_irq(&mpath->lock);
 	if (mpath->stalled || time_after(mpath->stall_changed_at, since))
 		since = mpath->stall_changed_at;
-	patient = weft_mpath_patience(member, since);
+	/* What it waits for is not a path: its memory is being moved or registered again. */
+	if (!mpath->stalled && !READ_ONCE(member->volume->no_path_timeout))
+		patient = weft_mpath_has_future(member) &&
+			  time_before(jiffies, since + WEFT_NO_PATH_TIMEOUT * HZ);
+	else
+		patient = weft_mpath_patience(member, since);
 	spin_unlock_irq(&mpath->lock);
 	return patient;
 }

@@ -186,16 +186,17 @@ static int weft_nl_qos_change(struct weft_volume *vol, struct nlattr **attrs,
 		ret = weft_nl_qos_parse(attrs, &set, why);
 	if (ret || (!set.on && !vol->qos))
 		return ret;
+	/* Reclaim may need I/O on this volume, which may wait for a path that another command adds. */
+	noio = memalloc_noio_save();
 	if (!vol->qos)
 		ret = weft_qos_make(vol);
-	if (ret)
-		return ret;
-	noio = memalloc_noio_save();
-	mutex_lock(&weft_volumes_lock);
-	weft_nl_qos_apply(vol->qos, &set, cgroups);
-	mutex_unlock(&weft_volumes_lock);
+	if (!ret) {
+		mutex_lock(&weft_volumes_lock);
+		weft_nl_qos_apply(vol->qos, &set, cgroups);
+		mutex_unlock(&weft_volumes_lock);
+	}
 	memalloc_noio_restore(noio);
-	return 0;
+	return ret;
 }
 
 int weft_nl_qos_set_doit(struct sk_buff *skb, struct genl_info *info)

@@ -256,7 +256,7 @@ int weft_volume_path_remove(const struct weft_path_change *change, struct weft_w
 	struct weft_path *path = NULL, *other;
 	struct weft_kept_disk *kept;
 	struct weft_member *member;
-	u32 i, count = 0;
+	u32 i, count = 0, living = 0;
 	int ret = -ENOMEM;
 
 	kept = kzalloc_obj(*kept);
@@ -272,14 +272,18 @@ int weft_volume_path_remove(const struct weft_path_change *change, struct weft_w
 		other = weft_member_path(member, i);
 		if (!other)
 			continue;
-		count += !READ_ONCE(other->standby);
+		if (!READ_ONCE(other->standby)) {
+			count++;
+			living += !READ_ONCE(other->dead);
+		}
 		if (!strcmp(other->bdev->bd_disk->disk_name, change->address))
 			path = other;
 	}
 	if (!path)
 		ret = weft_refuse(why, -ENOENT, "member %u of volume %s has no path %s",
 				  member->index, member->volume->name, change->address);
-	else if (count == 1 && !READ_ONCE(path->standby))
+	else if (!READ_ONCE(path->standby) &&
+		 (count == 1 || (living == 1 && !READ_ONCE(path->dead))))
 		ret = weft_refuse(why, -EBUSY, "%s is the last path of member %u of volume %s",
 				  change->address, member->index, member->volume->name);
 	if (ret)
