@@ -75,15 +75,40 @@ bool gathers(weft::Engine& engine, const weft::Target& target, const weft::Memor
            !std::memcmp(memory.data(), data.data(), data.size());
 }
 
-/// The result of one read of 4 KiB.
-std::int64_t read_block(weft::Engine& engine, const weft::Target& target, const weft::Registration& memory)
+/// The result of one read.
+std::int64_t read_at(weft::Engine& engine, const weft::Target& target, const weft::Registration& memory,
+                     const weft::Io& io)
 {
     weft::Completion done;
-    if (!engine.read(target, memory, {0, 0, 4096}, 1))
+    if (!engine.read(target, memory, io, 1))
         return -1;
     while (!engine.wait({&done, 1}))
         ;
     return done.result;
+}
+
+std::int64_t read_block(weft::Engine& engine, const weft::Target& target, const weft::Registration& memory)
+{
+    return read_at(engine, target, memory, {0, 0, 4096});
+}
+
+/// A read that begins in the last block and asks for much more ends with what is there, and writes no byte
+/// behind that block.
+bool is_short_at_the_end(weft::Engine& engine, const weft::Target& target, const weft::Memory& memory)
+{
+    const auto registration = must(target.add(memory, {}));
+    const std::uint64_t block = target.geometry().block_size, size = target.size();
+    const auto last = (size - 1) / block * block;
+    std::memset(memory.data(), 0xa5, mib);
+    const auto result = read_at(engine, target, registration, {last, 0, mib});
+    const std::byte* const first = memory.data() + block;
+    const std::byte* const end = memory.data() + mib;
+    const bool clean = std::all_of(first, end, [](std::byte byte) { return byte == std::byte{0xa5}; });
+    if (result != static_cast<std::int64_t>(size - last) || !clean)
+        std::printf("# %lld of %llu bytes\n", static_cast<long long>(result),
+                    static_cast<unsigned long long>(size - last));
+    return registration.route() == weft::Route::direct && clean &&
+           result == static_cast<std::int64_t>(size - last);
 }
 
 /// In a child of fork(): its parent's registration of host memory is refused, and one of its own is good.
@@ -129,6 +154,7 @@ void test_volume(const std::string& name)
                    "a child is refused its parent's registration, and reads by its own");
     }
     result(gathers(engine, volume, memory, {}, data, weft::Route::direct), "written by a stream, gathered");
+    result(is_short_at_the_end(engine, volume, memory), "a read over the end is short");
     if (access("/dev/udmabuf", F_OK)) {
         std::printf("ok %d - a dma-buf # SKIP this kernel has no udmabuf\n", ++number);
         return;
@@ -161,6 +187,7 @@ void test_file(const std::string& name, const std::string& path)
     const auto memory = must(weft::Memory::allocate((data.size() + 4095) / 4096 * 4096));
     result(file.is_weft() && gathers(engine, file, memory, {}, data, weft::Route::direct),
            "a sealed file is read past its filesystem");
+    result(is_short_at_the_end(engine, file, memory), "a read over its end is short");
     const auto loose = must(weft::File::open(volume, "/proc/self/exe", false));
     result(!loose.is_weft() && !loose.reason().empty(), "another is read through its own");
     std::printf("# %s\n", loose.reason().c_str());

@@ -393,6 +393,11 @@ int Engine::Impl::check(Op& op, const Target& target, const Registration* memory
         return -ERANGE;
     if (op.kind == Kind::read && io.offset >= geometry.size)
         return -ERANGE;
+    // The kernel refuses a command that goes beyond the target's last block, where a file's read is short.
+    if (op.kind == Kind::read && op.way.mem >= 0) {
+        const auto block = geometry.block_size;
+        op.io.length = std::min(op.io.length, (geometry.size - io.offset + block - 1) / block * block);
+    }
     if (io.deadline && io.deadline->count() <= 0)
         return -ETIME;
     return 0;
