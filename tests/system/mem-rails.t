@@ -123,6 +123,8 @@ ok "staged, with the reason" grep -q '/mnt/v/file: staged: .*: 4194304 bytes' $l
 chattr +i /mnt/v/file
 ok "sealed, it is verified" fio_job --filename=/mnt/v/file --rw=read --bs=64k --size=4m --verify=crc32c --readonly
 ok "without a copy" all_direct 4194304
+ok "in blocks of 1000 bytes too, staged" fio_job --filename=/mnt/v/file --rw=read --bs=1000 --size=4m --readonly
+ok "with the reason" grep -q '/mnt/v/file: staged: bytes that are not in whole blocks' $log
 chattr -i /mnt/v/file
 umount /mnt/v
 ok "the BAR itself" weft-bench v --bar "$near" --size 8M --block 64K --routes direct

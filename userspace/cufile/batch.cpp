@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <thread>
 
 namespace weft::cufile
 {
@@ -47,9 +48,17 @@ void Batch::complete(std::uint64_t token, const Completion& completion) noexcept
     in_flight_--;
 }
 
+std::unique_lock<std::mutex> Batch::enter()
+{
+    waiting_++;
+    std::unique_lock held(lock_);
+    waiting_--;
+    return held;
+}
+
 CUfileOpError Batch::submit(const CUfileIOParams_t* all, unsigned count)
 {
-    const std::lock_guard held(lock_);
+    const auto held = enter();
     const auto room = slots_.size() - in_flight_ - ended_.size();
     if (count > room)
         return CU_FILE_BATCH_FULL;
@@ -123,10 +132,10 @@ unsigned Batch::events(CUfileIOEvents_t* to, unsigned least, unsigned most,
 {
     using Clock = std::chrono::steady_clock;
     const auto began = Clock::now();
-    const std::lock_guard held(lock_);
+    std::unique_lock held(lock_);
     poll(std::chrono::nanoseconds(0));
-    // So that other threads get the lock, and a signal handler runs, now and then.
-    constexpr std::chrono::nanoseconds slice = std::chrono::milliseconds(100);
+    // Between two waits, other threads submit and cancel, and a signal handler runs.
+    constexpr std::chrono::nanoseconds slice = std::chrono::milliseconds(10);
     while (ended_.size() < std::min(least, most) && in_flight_) {
         auto longest = slice;
         if (timeout) {
@@ -136,6 +145,11 @@ unsigned Batch::events(CUfileIOEvents_t* to, unsigned least, unsigned most,
             longest = std::min<std::chrono::nanoseconds>(left, slice);
         }
         poll(longest);
+        held.unlock();
+        // A lock that is free for a moment alone may be taken by this thread each time.
+        while (waiting_)
+            std::this_thread::yield();
+        held.lock();
     }
     const auto count = std::min<std::size_t>(most, ended_.size());
     std::copy_n(ended_.begin(), count, to);
@@ -145,7 +159,7 @@ unsigned Batch::events(CUfileIOEvents_t* to, unsigned least, unsigned most,
 
 void Batch::cancel()
 {
-    const std::lock_guard held(lock_);
+    const auto held = enter();
     for (auto& slot : slots_)
         if (slot.transfer && slot.engine)
             slot.engine->cancel(slot.ticket);

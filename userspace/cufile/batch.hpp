@@ -4,6 +4,7 @@
 
 #include "transfer.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -43,8 +44,11 @@ private:
     void ended(void* cookie, Outcome outcome);
     [[nodiscard]] Result<Engine*> engine_of(void* context);
     void poll(std::chrono::nanoseconds longest);
+    /// Takes the lock, which a thread in events() then lets go at its next chance.
+    [[nodiscard]] std::unique_lock<std::mutex> enter();
 
-    std::mutex lock_; ///< of all of it
+    std::mutex lock_;                   ///< of all of it
+    std::atomic<unsigned> waiting_ = 0; ///< threads that want it
     std::vector<Slot> slots_;
     unsigned in_flight_ = 0;
     std::deque<CUfileIOEvents_t> ended_;

@@ -65,9 +65,10 @@ Result<std::shared_ptr<const Registration>> Opened::registration(const Buffer& b
     auto& known = registrations_[buffer.number];
     if (known)
         return known;
-    // Registered for good where the volume can do that: an I/O then needs no registration of its own.
-    auto made = target().is_weft() ? add({.persistent = true}) : Result<Registration>(Error{EOPNOTSUPP, ""});
-    if (!made)
+    // Registered for good where the volume can do that: an I/O then needs no registration of its own. What is
+    // not in whole blocks is staged even so.
+    auto made = add({.staged = !is_strict(), .persistent = target().is_weft()});
+    if (target().is_weft() && (!made || made->route() != Route::direct))
         made = add({.staged = !is_strict()});
     if (!made) {
         registrations_.erase(buffer.number);

@@ -22,11 +22,11 @@ namespace weft::cufile
 namespace
 {
 
-/// Does the I/O in this thread, with the values as they are now.
-void run_now(const StreamRequest& wanted) noexcept
+/// The I/O with the values as they are now.
+Request as_it_is(const StreamRequest& wanted, bool in_stream) noexcept
 {
-    *wanted.moved = transfer(
-        {wanted.write, wanted.handle, wanted.base, *wanted.size, *wanted.file_offset, *wanted.memory_offset});
+    return {wanted.write,        wanted.handle,         wanted.base, *wanted.size,
+            *wanted.file_offset, *wanted.memory_offset, in_stream};
 }
 
 /// A thread that does the I/O of streams: a function that CUDA calls must not use CUDA, which I/O on a GPU
@@ -55,7 +55,7 @@ private:
             changed_.wait(held, [&] { return request_; });
             const auto& wanted = *request_;
             held.unlock();
-            run_now(wanted);
+            *wanted.moved = transfer(as_it_is(wanted, true));
             held.lock();
             request_ = nullptr;
             changed_.notify_all();
@@ -120,10 +120,10 @@ CUfileError_t put(const StreamRequest& request, void* stream)
     const auto* cuda = shim::cuda();
     if (!cuda)
         return {CU_FILE_PLATFORM_NOT_SUPPORTED, {}};
-    if (!has_direct_route(request.write, request.handle, request.base)) {
+    if (!goes_directly(as_it_is(request, false))) {
         if (const auto result = cuda->stream_synchronize(stream))
             return {CU_FILE_CUDA_DRIVER_ERROR, static_cast<CUresult>(result)};
-        run_now(request);
+        *request.moved = transfer(as_it_is(request, false));
         return {CU_FILE_SUCCESS, {}};
     }
     auto owned = std::make_unique<StreamRequest>(request);

@@ -55,15 +55,15 @@ Completion run_io(Engine& engine, bool write, const Target& target, const Regist
     return began ? wait_for(engine) : Completion{0, -EBUSY, Route::direct};
 }
 
-/// Blocks that are written whole. Pages of the page cache have 4096 bytes: a block within a page that another
-/// write changes there could be lost.
-std::uint64_t grain_of(const Handle& handle, const Target& target) noexcept
+/// What is read or written whole. Pages of the page cache have 4096 bytes: a block of a file within a page
+/// that another write changes there could be lost.
+std::uint64_t grain_of(const Handle& handle, const Target& target, bool write) noexcept
 {
-    return handle.is_block() ? target.geometry().block_size
-                             : std::max<std::uint64_t>(target.geometry().block_size, 4096);
+    const std::uint64_t block = target.geometry().block_size;
+    return handle.is_block() || !write ? block : std::max<std::uint64_t>(block, 4096);
 }
 
-const std::string not_in_blocks = "a write that is not in whole blocks";
+const std::string not_in_blocks = "bytes that are not in whole blocks";
 
 } // namespace
 
@@ -113,13 +113,26 @@ std::expected<Transfer, Outcome> Transfer::prepare(const Request& request)
         say_once(handle.name(), handle.named(made.opened_->why(*made.registration_)));
         return std::unexpected(-CU_FILE_IO_NOT_SUPPORTED);
     }
+    // The parts of a write that are in whole blocks go directly.
+    const bool copies_all = !request.write && !made.is_in_blocks();
+    // Its sizes and offsets may have changed since it was put into the stream.
+    const bool waits_for_itself = request.in_stream && made.context() && !made.is_in_blocks();
+    if ((is_strict() && copies_all) || waits_for_itself) {
+        say_once(handle.name(), not_in_blocks);
+        return std::unexpected(-CU_FILE_IO_NOT_SUPPORTED);
+    }
     return made;
+}
+
+bool Transfer::is_in_blocks() const noexcept
+{
+    const auto grain = grain_of(*handle_, opened_->target(), write_);
+    return io_.offset % grain == 0 && io_.length % grain == 0;
 }
 
 bool Transfer::is_whole() const noexcept
 {
-    const auto block = opened_->target().geometry().block_size;
-    return !write_ || (io_.offset % block == 0 && io_.length % block == 0);
+    return !write_ || is_in_blocks();
 }
 
 std::optional<Ticket> Transfer::begin(Engine& engine, std::uint64_t token, Sink* sink) const noexcept
@@ -223,7 +236,7 @@ Outcome Transfer::run() const
     }
     if (is_whole())
         return run_range(**engine, io_.offset, io_.length);
-    const auto grain = grain_of(*handle_, opened_->target());
+    const auto grain = grain_of(*handle_, opened_->target(), true);
     const auto end = io_.offset + io_.length;
     for (auto at = io_.offset; at < end;) {
         // The part of a block, or all whole blocks.
@@ -250,19 +263,24 @@ Outcome transfer(const Request& request) noexcept
     }
 }
 
-bool has_direct_route(bool write, void* handle, const void* base)
+bool goes_directly(const Request& request)
 {
-    const auto found = find_handle(handle);
-    if (!found || (write ? !found->writes() : !found->reads()))
+    const auto found = find_handle(request.handle);
+    if (!found || (request.write ? !found->writes() : !found->reads()))
         return false;
-    const auto place = find_buffer(base, 0, 1);
+    const auto place = find_buffer(request.base, 0, 1);
     if (!place || !place->buffer->number)
         return false;
-    const auto opened = write ? found->writer() : found->reader(0);
+    const auto opened = request.write ? found->writer() : found->reader(0);
     if (!opened)
         return false;
-    const auto registration = (*opened)->registration(*place->buffer, write);
-    return registration && (*registration)->route() == Route::direct;
+    const auto registration = (*opened)->registration(*place->buffer, request.write);
+    if (!registration || (*registration)->route() != Route::direct)
+        return false;
+    // Copies of host memory need no CUDA.
+    const auto grain = grain_of(*found, (*opened)->target(), request.write);
+    return !place->buffer->memory.cuda_context() ||
+           (static_cast<std::uint64_t>(request.file_offset) % grain == 0 && request.size % grain == 0);
 }
 
 } // namespace weft::cufile

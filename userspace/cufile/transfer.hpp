@@ -24,6 +24,7 @@ struct Request {
     std::size_t size;
     off_t file_offset;
     off_t memory_offset;
+    bool in_stream = false; ///< a CUDA stream waits for it, so it must not use CUDA
 };
 
 /// An I/O that can begin. It keeps all that the I/O uses.
@@ -37,6 +38,8 @@ public:
     [[nodiscard]] bool is_empty() const noexcept { return !io_.length; }
     /// Can an engine do all of it at once?
     [[nodiscard]] bool is_whole() const noexcept;
+    /// Is it in whole blocks? What is not is staged.
+    [[nodiscard]] bool is_in_blocks() const noexcept;
     /// The CUDA context of its memory; nullptr for host memory. An engine stages memory of one context.
     [[nodiscard]] void* context() const noexcept { return place_.buffer->memory.cuda_context(); }
 
@@ -66,8 +69,7 @@ private:
 /// Does the whole request in this thread.
 [[nodiscard]] Outcome transfer(const Request& request) noexcept;
 
-/// Is the memory at this address registered, and its route to the file direct? What is not in whole blocks is
-/// staged even so.
-[[nodiscard]] bool has_direct_route(bool write, void* handle, const void* base);
+/// Can the I/O go directly, to memory that is registered? Then it uses no CUDA.
+[[nodiscard]] bool goes_directly(const Request& request);
 
 } // namespace weft::cufile
