@@ -302,6 +302,30 @@ class Signals(WeftTest):
         self.assertEqual(bytes(memory), self.data)
         self.assertTrue(inner and all(inner))
 
+    def test_what_another_thread_closes(self):
+        """Its I/O comes to its end, with the right bytes, and the next one is refused."""
+        for _ in range(20):
+            file, memory, started, ended = weft.open(self.path), bytearray(self.SIZE), threading.Event(), []
+            registration = file.register(memory)
+
+            def read(file=file, registration=registration, started=started, ended=ended):
+                try:
+                    while True:
+                        started.set()
+                        self.assertEqual(file.read_into(registration).bytes, self.SIZE)
+                except ValueError as problem:
+                    ended.append(str(problem))
+            thread = threading.Thread(target=read)
+            thread.start()
+            started.wait()
+            registration.end()
+            file.close()
+            thread.join()
+            self.assertRegex(ended[0], "has ended|is closed")
+            del thread, read, registration
+            # Nothing has the memory any more.
+            memory.append(1)
+
     def test_an_exception_leaves_nothing_in_flight(self):
         def handler(*_):
             raise KeyboardInterrupt

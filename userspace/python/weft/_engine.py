@@ -86,7 +86,7 @@ class Engine:
                     token = self._token
                     io = lib.sized(lib.Io, offset=offset, memory_offset=memory_offset, length=length, token=token)
                     flying[token] = pending
-                    wrong = function(self._handle, target, registration, ctypes.byref(io), None)
+                    wrong = function(self._handle, target.value, registration.value, ctypes.byref(io), None)
                     if wrong:
                         del flying[token]
                         if wrong != -errno.EBUSY or not flying:
@@ -114,13 +114,16 @@ class Engine:
         except BaseException:
             self._drain(flying)
             raise
+        finally:
+            # An exception has this frame, and is not to keep them.
+            target = registration = None
         return moved, route, failed
 
     def flush(self, target):
         """Returns 0 or an errno."""
         self._token += 1
         flying = {self._token: None}
-        wrong = lib.flush(self._handle, target, self._token)
+        wrong = lib.flush(self._handle, target.value, self._token)
         if wrong:
             return -wrong
         try:
@@ -136,8 +139,11 @@ class Engine:
             options = lib.sized(lib.GatherOptions, capacity=capacity)
             self._gathers[capacity] = lib.gather_create(self._handle, ctypes.byref(options))
         done, error = lib.Gathered(), lib.Error()
-        wrong = lib.gather_run(self._gathers[capacity], target, registration, extents, len(extents), results,
-                               ctypes.byref(done), ctypes.byref(error))
+        try:
+            wrong = lib.gather_run(self._gathers[capacity], target.value, registration.value, extents, len(extents), results,
+                                   ctypes.byref(done), ctypes.byref(error))
+        finally:
+            target = registration = None
         if wrong:
             raise OSError(-wrong, error.text.decode(errors="replace"))
         return done.bytes, done.failed, done.route
@@ -146,8 +152,10 @@ class Engine:
 _local = threading.local()
 
 
-def engine():
-    """This thread's."""
+def engine(gpu=None):
+    """This thread's for a GPU by its number, or for memory of the host: an engine stages memory of one CUDA context."""
     if getattr(_local, "process", None) != os.getpid():
-        _local.engine, _local.process = Engine(), os.getpid()
-    return _local.engine
+        _local.engines, _local.process = {}, os.getpid()
+    if gpu not in _local.engines:
+        _local.engines[gpu] = Engine()
+    return _local.engines[gpu]

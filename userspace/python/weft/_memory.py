@@ -95,6 +95,11 @@ class Memory:
     def __init__(self, handle, length, device, borrowed=None):
         self.handle, self.length, self.device, self._borrowed = handle, length, device, borrowed
 
+    @property
+    def gpu(self):
+        """Its number in CUDA, or None."""
+        return self.device[1] if self.device[0] in _GPU else None
+
     def wait_for_gpu(self):
         """What PyTorch has begun with the memory is done before devices beside the GPU use it. Other libraries' users wait
         themselves."""

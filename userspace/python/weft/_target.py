@@ -27,6 +27,27 @@ class Result(NamedTuple):
     reason: str     # why it is not "direct"; empty if it is, or for "cached"
 
 
+class _Handle:
+    """What the library has given, until nothing refers to it: an I/O of another thread, or one that a signal has interrupted,
+    comes to its end first."""
+
+    def __init__(self, value, end, of_process=True):
+        self.value, self._end, self._of_process, self._process = value, end, of_process, os.getpid()
+
+    def __del__(self):
+        if not self._of_process or self._process == os.getpid():
+            self._end(self.value)
+
+
+def _unregistering(memory):
+    """What ends a registration, and then the memory, if that is of nobody else."""
+    def end(handle):
+        lib.unregister(handle)
+        if memory:
+            memory.end()
+    return end
+
+
 class Registration:
     """A memory that is registered with a target, for many I/Os. A context manager."""
 
@@ -38,7 +59,9 @@ class Registration:
         policy = (_ANY_ROUTE if staged else 0) | (0 if writable else lib.READ_ONLY) | (lib.PERSISTENT if persistent else 0)
         if memory.length:
             try:
-                self._handle = lib.register(target.handle, memory.handle, policy)
+                self._handle = _Handle(lib.register(target.handle.value, memory.handle, policy),
+                                       _unregistering(memory if own else None))
+                self._own = False
             except BaseException:
                 self.end()
                 raise
@@ -57,17 +80,17 @@ class Registration:
 
     @property
     def route(self):
-        return lib.route_name(lib.registration_route(self.handle)).decode() if self.memory.length else "direct"
+        handle = self.handle
+        return lib.route_name(lib.registration_route(handle.value)).decode() if handle else "direct"
 
     @property
     def reason(self):
-        return lib.registration_reason(self.handle).decode(errors="replace") if self.memory.length else ""
+        handle = self.handle
+        return lib.registration_reason(handle.value).decode(errors="replace") if handle else ""
 
     def end(self):
-        """Waits for the I/O on it. The memory is its owner's alone afterwards."""
-        handle, self._handle = self._handle, None
-        if handle and self._process == os.getpid():
-            lib.unregister(handle)
+        """The memory is its owner's alone afterwards. If another thread has I/O on it, that is when this I/O has ended."""
+        self._handle = None
         if self._own:
             self.memory.end()
 
@@ -143,16 +166,16 @@ class Target:
 
     def __init__(self, name, access, strict):
         self.name, self.strict = name, strict
-        self._handle = lib.open_target(os.fsencode(name), access)
+        self._handle = _Handle(lib.open_target(os.fsencode(name), access), lib.close, of_process=False)
         self._buffers = weakref.WeakKeyDictionary()
         self._process = os.getpid()
         self.pool = Pool()
         geometry = lib.Geometry()
-        lib.target_geometry(self._handle, ctypes.byref(geometry))
+        lib.target_geometry(self._handle.value, ctypes.byref(geometry))
         self.size, self.block_size, self.alignment = geometry.size, geometry.block_size, geometry.alignment
         self.chunk_size, self.member_count = geometry.chunk_size, geometry.member_count
         # Why a file is read through its filesystem; empty for all else.
-        self.reason = lib.target_reason(self._handle).decode(errors="replace")
+        self.reason = lib.target_reason(self._handle.value).decode(errors="replace")
 
     @property
     def handle(self):
@@ -241,7 +264,7 @@ class Target:
                 self._check(lent.memory, begin, length)
         extents = (lib.Extent * len(lengths)).from_buffer(rows)
         results = (ctypes.c_int32 * len(lengths))()
-        moved, failed, route = engine().gather(self.handle, lent.registration.handle, extents, results)
+        moved, failed, route = engine(lent.memory.gpu).gather(self.handle, lent.registration.handle, extents, results)
         if failed or moved < sum(lengths):
             for result, extent in zip(results, extents):
                 if result != extent.length:
@@ -249,13 +272,10 @@ class Target:
         return self._result(moved, route, lent)
 
     def close(self):
-        """Ends it, with what is registered with it."""
-        handle, self._handle = self._handle, None
-        if not handle:
-            return
+        """Ends it, with what is registered with it. I/O that other threads have begun comes to its end."""
+        self._handle = None
         for registration in list(self._buffers.values()):
             registration.end()
-        lib.close(handle)
 
     def __enter__(self):
         return self
@@ -274,7 +294,7 @@ class Target:
 
     def _move(self, function, lent, offset, length, memory_offset):
         pieces = ((offset + at, memory_offset + at, min(_PIECE_BYTES, length - at)) for at in range(0, length, _PIECE_BYTES))
-        moved, route, failed = engine().move(function, self.handle, lent.registration.handle, pieces)
+        moved, route, failed = engine(lent.memory.gpu).move(function, self.handle, lent.registration.handle, pieces)
         if failed:
             raise self._error(*failed, length)
         return self._result(moved, route, lent)
