@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <uuid/uuid.h>
@@ -29,17 +30,24 @@ const fs::path lock_path = "/run/weft/exports.lock";
 
 json to_json(const export_spec& spec)
 {
+    // The first address stands where older versions have their only one.
+    const auto& first = spec.addresses.front();
+    json others = json::array();
+    for (const auto& other : spec.addresses | std::views::drop(1))
+        others.push_back(
+            {{"address", other.at.address}, {"port", other.at.port}, {"own_port", other.own_port}});
     return {{"device", spec.device},
             {"subnqn", spec.subnqn},
             {"uuid", spec.uuid},
-            {"transport", spec.at.transport},
-            {"address", spec.at.address},
-            {"port", spec.at.port},
+            {"transport", spec.transport()},
+            {"address", first.at.address},
+            {"port", first.at.port},
+            {"own_port", first.own_port},
+            {"other_addresses", others},
             {"any_host", spec.any_host},
             {"hosts", spec.hosts},
             {"p2pmem", spec.p2pmem},
             {"size", spec.size},
-            {"own_port", spec.own_port},
             {"own_hosts", spec.own_hosts},
             {"dhchap_secret_file", spec.dhchap_secret_file},
             {"dhchap_ctrl_secret_file", spec.dhchap_ctrl_secret_file},
@@ -61,22 +69,32 @@ Number number_of(const json& entry, const char* name)
     return value.get<Number>();
 }
 
+export_address address_from_json(const json& entry, const std::string& transport)
+{
+    export_address address;
+    address.at.transport = transport;
+    entry.at("address").get_to(address.at.address);
+    address.at.port = number_of<decltype(address.at.port)>(entry, "port");
+    entry.at("own_port").get_to(address.own_port);
+    return address;
+}
+
 export_spec from_json(const json& entry)
 {
     export_spec spec;
     entry.at("device").get_to(spec.device);
     entry.at("subnqn").get_to(spec.subnqn);
     entry.at("uuid").get_to(spec.uuid);
-    entry.at("transport").get_to(spec.at.transport);
-    entry.at("address").get_to(spec.at.address);
-    spec.at.port = number_of<decltype(spec.at.port)>(entry, "port");
+    const auto transport = entry.at("transport").get<std::string>();
+    spec.addresses.push_back(address_from_json(entry, transport));
+    // Exports of older versions have none, as of what is below.
+    for (const auto& other : entry.value("other_addresses", json::array()))
+        spec.addresses.push_back(address_from_json(other, transport));
     entry.at("any_host").get_to(spec.any_host);
     entry.at("hosts").get_to(spec.hosts);
     entry.at("p2pmem").get_to(spec.p2pmem);
     spec.size = number_of<decltype(spec.size)>(entry, "size");
-    entry.at("own_port").get_to(spec.own_port);
     entry.at("own_hosts").get_to(spec.own_hosts);
-    // Exports of older versions have none.
     spec.dhchap_secret_file = entry.value("dhchap_secret_file", "");
     spec.dhchap_ctrl_secret_file = entry.value("dhchap_ctrl_secret_file", "");
     spec.tls_key_file = entry.value("tls_key_file", "");
@@ -92,25 +110,29 @@ result<void> check(const export_spec& spec)
     for (const auto& host : spec.hosts)
         if (good)
             good = check_nqn(host);
-    if (good)
-        good = check_address(spec.at.address);
+    for (const auto& [at, own] : spec.addresses) {
+        if (good)
+            good = check_address(at.address);
+        if (good && !at.port)
+            return fail(exit_code::usage, "0 is not a port");
+        if (good && std::ranges::count(spec.addresses, at, &export_address::at) > 1)
+            return fail(exit_code::usage, "{} has the address {} twice", spec.subnqn, at.text());
+    }
     uuid_t parsed;
     if (good && uuid_parse(spec.uuid.c_str(), parsed))
         return fail(exit_code::usage, "'{}' is not a UUID", spec.uuid);
-    if (good && !spec.at.port)
-        return fail(exit_code::usage, "0 is not a port");
     if (good && (!spec.dhchap_ctrl_secret_file.empty() || !spec.dhchap_secret_file.empty()) &&
         (spec.any_host || spec.dhchap_secret_file.empty()))
         return fail(exit_code::usage,
                     "a secret is that of the hosts in \"hosts\": it goes without \"any_host\", and "
                     "the target's own with theirs alone");
-    if (good && !spec.tls_key_file.empty() && (spec.any_host || spec.at.transport != "tcp"))
+    if (good && !spec.tls_key_file.empty() && (spec.any_host || spec.transport() != "tcp"))
         return fail(exit_code::usage,
                     "a TLS key is that of the hosts in \"hosts\", by tcp: it goes without \"any_host\"");
     if (good && !spec.tls_key_file.empty() && !spec.dhchap_secret_file.empty())
         return fail(exit_code::usage, "{}", tls_without_dhchap);
-    if (good && spec.at.transport != "rdma" && spec.at.transport != "tcp")
-        return fail(exit_code::usage, "no transport is called '{}'", spec.at.transport);
+    if (good && spec.transport() != "rdma" && spec.transport() != "tcp")
+        return fail(exit_code::usage, "no transport is called '{}'", spec.transport());
     return good;
 }
 
@@ -195,6 +217,17 @@ const export_spec* export_book::find(const std::string& device_or_nqn) const
     return nullptr;
 }
 
+result<void> export_book::check_tls_key(const export_spec& spec) const
+{
+    for (const auto& other : entries_)
+        for (const auto& host : spec.hosts)
+            if (!spec.tls_key_file.empty() && !other.tls_key_file.empty() &&
+                other.tls_key_file != spec.tls_key_file && std::ranges::count(other.hosts, host))
+                return fail(exit_code::busy, "{} has the TLS key {} for {}: name that one", host,
+                            other.tls_key_file, other.device);
+    return {};
+}
+
 void export_book::remove(const std::string& subnqn)
 {
     entries_.erase(
@@ -205,20 +238,41 @@ void export_book::remove(const std::string& subnqn)
 result<void> export_book::serve(const nvmet& target, std::size_t index)
 {
     auto& spec = entries_[index];
-    spec.own_port = false;
+    for (auto& address : spec.addresses)
+        address.own_port = false;
     spec.own_hosts.clear();
     auto done = target.add(spec);
-    if (!done)
-        return done;
+    if (done)
+        share(target, index);
+    return done;
+}
+
+result<void> export_book::complete(const nvmet& target, std::size_t index)
+{
+    auto& spec = entries_[index];
+    result<void> first;
+    for (auto& address : spec.addresses)
+        if (!nvmet::listens(spec, address.at))
+            if (auto done = nvmet::listen(spec, address); !done && first)
+                first = done;
+    share(target, index);
+    return first;
+}
+
+void export_book::share(const nvmet& target, std::size_t index)
+{
+    auto& spec = entries_[index];
     for (const auto& sibling : entries_) {
-        if (sibling.subnqn == spec.subnqn || target.presence_of(sibling) != nvmet::presence::serving)
+        if (sibling.subnqn == spec.subnqn || target.presence_of(sibling) == nvmet::presence::absent ||
+            target.presence_of(sibling) == nvmet::presence::foreign)
             continue;
-        spec.own_port |= sibling.own_port && sibling.at == spec.at;
+        for (const auto& theirs : sibling.addresses)
+            if (auto* own = spec.find(theirs.at); own && nvmet::listens(sibling, theirs.at))
+                own->own_port |= theirs.own_port;
         for (const auto& host : sibling.own_hosts)
-            if (std::find(spec.hosts.begin(), spec.hosts.end(), host) != spec.hosts.end())
+            if (std::ranges::count(spec.hosts, host) && !std::ranges::count(spec.own_hosts, host))
                 spec.own_hosts.push_back(host);
     }
-    return {};
 }
 
 std::string stable_path(const std::string& device)

@@ -34,12 +34,24 @@ public:
     [[nodiscard]] const std::vector<export_spec>& entries() const { return entries_; }
     void add(export_spec spec) { entries_.push_back(std::move(spec)); }
 
+    /// A host has one TLS key for discovery, with which it finds all exports: refuses another one.
+    [[nodiscard]] result<void> check_tls_key(const export_spec& spec) const;
+
     /// Finds the export of a device or NQN.
     [[nodiscard]] const export_spec* find(const std::string& device_or_nqn) const;
     void remove(const std::string& subnqn);
 
-    /// Serves an entry and notes in it what weft made for it, also for another export on the same port.
+    [[nodiscard]] export_spec& entry(std::size_t index) { return entries_[index]; }
+
+    /// Serves an entry at one of its addresses at least, and notes in it what weft made for it, also for
+    /// another export on the same port.
     [[nodiscard]] result<void> serve(const nvmet& target, std::size_t index);
+
+    /// Serves it at the addresses where it is not served. Returns the first failure.
+    [[nodiscard]] result<void> complete(const nvmet& target, std::size_t index);
+
+    /// Notes in an entry what weft made for other exports, and serves it, too.
+    void share(const nvmet& target, std::size_t index);
 
 private:
     std::vector<export_spec> entries_;

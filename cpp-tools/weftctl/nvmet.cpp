@@ -247,23 +247,37 @@ result<void> give_secrets(const fs::path& host, bool made, const export_spec& sp
     return done ? set_secret(host / ctrl_key, secrets.ctrl) : done;
 }
 
+fs::path permission_of(const export_spec& spec, const std::string& host)
+{
+    return root / "subsystems" / spec.subnqn / "allowed_hosts" / host;
+}
+
+/// Returns whether the folder of the host was made for it.
+result<bool> allow_host(const export_spec& spec, const std::string& host, const dhchap_secrets& secrets,
+                        undo_stack& undo)
+{
+    const auto made = make(root / "hosts" / host, undo);
+    if (!made)
+        return made;
+    auto done = give_secrets(root / "hosts" / host, *made, spec, secrets);
+    if (done)
+        done = link(root / "hosts" / host, permission_of(spec, host), undo);
+    if (!done)
+        return std::unexpected(done.error());
+    return made;
+}
+
 result<void> allow_hosts(export_spec& spec, undo_stack& undo)
 {
     const auto secrets = read_dhchap_secrets(spec.dhchap_secret_file, spec.dhchap_ctrl_secret_file);
     if (!secrets)
         return std::unexpected(secrets.error());
     for (const auto& host : spec.hosts) {
-        const auto made = make(root / "hosts" / host, undo);
+        const auto made = allow_host(spec, host, *secrets, undo);
         if (!made)
             return std::unexpected(made.error());
         if (*made)
             spec.own_hosts.push_back(host);
-        auto done = give_secrets(root / "hosts" / host, *made, spec, *secrets);
-        if (!done)
-            return done;
-        done = link(root / "hosts" / host, root / "subsystems" / spec.subnqn / "allowed_hosts" / host, undo);
-        if (!done)
-            return done;
     }
     return {};
 }
@@ -271,25 +285,25 @@ result<void> allow_hosts(export_spec& spec, undo_stack& undo)
 constexpr auto tls_name = "tls1.3";
 
 /// TLS is a property of a port, for all of its subsystems.
-result<void> check_tls(const fs::path& port, const export_spec& spec)
+result<void> check_tls(const fs::path& port, const export_spec& spec, const nvme_address& at)
 {
     const bool has = read_text(port / "addr_tsas").value_or("") == tls_name;
     if (has && read_text(port / "addr_treq").value_or("") != "required")
         return fail(
             exit_code::busy,
             "the target listens at {} with TLS, but also lets hosts in without: choose another --port",
-            spec.at.text());
+            at.text());
     if (has == !spec.tls_key_file.empty())
         return {};
     return fail(
         exit_code::busy,
         "the target listens at {} {} TLS, for all of its subsystems: choose another --port, or unexport "
         "the others first",
-        spec.at.text(), has ? "with" : "without");
+        at.text(), has ? "with" : "without");
 }
 
 /// A host needs a key for a subsystem, and one for discovery.
-result<std::vector<tls_change>> give_tls_keys(const export_spec& spec)
+result<std::vector<tls_change>> give_tls_keys(const export_spec& spec, const std::vector<std::string>& hosts)
 {
     std::vector<tls_change> changes;
     if (spec.tls_key_file.empty())
@@ -297,7 +311,7 @@ result<std::vector<tls_change>> give_tls_keys(const export_spec& spec)
     const auto key = read_tls_key(spec.tls_key_file);
     if (!key)
         return std::unexpected(key.error());
-    for (const auto& host : spec.hosts)
+    for (const auto& host : hosts)
         for (const auto& subnqn : {spec.subnqn, std::string(discovery_nqn)}) {
             auto change = tls_change::insert(*key, {host, subnqn});
             if (!change)
@@ -329,23 +343,28 @@ result<void> set_tls(const fs::path& port, const export_spec& spec)
     return set(port / "addr_treq", "required");
 }
 
-result<fs::path> make_port(export_spec& spec, undo_stack& undo)
+struct target_port {
+    fs::path folder;
+    bool made = false;
+};
+
+result<target_port> make_port(const export_spec& spec, const nvme_address& at, undo_stack& undo)
 {
-    const auto& at = spec.at;
     if (auto port = port_of(at)) {
-        if (auto good = check_tls(*port, spec); !good)
+        if (auto good = check_tls(*port, spec, at); !good)
             return std::unexpected(good.error());
-        return *port;
+        return target_port{*port};
     }
     // A port's name is a number, which hosts see in discovery: use the lowest free one. If another command
     // takes it first, try the next.
     fs::path port;
-    for (unsigned int number = 1; !spec.own_port; number++) {
-        port = root / "ports" / std::to_string(number);
-        auto made = make(port, undo);
+    for (unsigned int number = 1; port.empty(); number++) {
+        const auto folder = root / "ports" / std::to_string(number);
+        auto made = make(folder, undo);
         if (!made)
             return std::unexpected(made.error());
-        spec.own_port = *made;
+        if (*made)
+            port = folder;
     }
     auto done = set(port / "addr_trtype", at.transport);
     if (done)
@@ -358,28 +377,55 @@ result<fs::path> make_port(export_spec& spec, undo_stack& undo)
         done = set_tls(port, spec);
     if (!done)
         return std::unexpected(done.error());
-    return port;
+    return target_port{port, true};
 }
 
 // The target listens when a port gets its first subsystem: a wrong address is detected here.
-result<void> listen(const fs::path& port, const export_spec& spec, undo_stack& undo)
+result<void> link_port(const fs::path& port, const export_spec& spec, const nvme_address& at)
 {
     const auto place = port / "subsystems" / spec.subnqn;
-    if (!::symlink((root / "subsystems" / spec.subnqn).c_str(), place.c_str())) {
-        undo.push([place] { ::unlink(place.c_str()); });
+    if (!::symlink((root / "subsystems" / spec.subnqn).c_str(), place.c_str()))
         return {};
-    }
     const int err = errno;
-    if (err == EADDRNOTAVAIL || (err == ENODEV && spec.at.transport == "rdma"))
-        return fail(exit_code::missing, "{}: no {} of this host has the address {}", spec.at.text(),
-                    spec.at.transport == "rdma" ? "RDMA device" : "interface", spec.at.address);
+    if (err == EADDRNOTAVAIL || (err == ENODEV && at.transport == "rdma"))
+        return fail(exit_code::missing, "{}: no {} of this host has the address {}", at.text(),
+                    at.transport == "rdma" ? "RDMA device" : "interface", at.address);
     if (err == EADDRINUSE)
-        return fail(exit_code::busy, "{}: another program listens there", spec.at.text());
-    return fail(exit_code_of(err), "{}: the target cannot listen there: {}", spec.at.text(),
-                std::strerror(err));
+        return fail(exit_code::busy, "{}: another program listens there", at.text());
+    return fail(exit_code_of(err), "{}: the target cannot listen there: {}", at.text(), std::strerror(err));
+}
+
+/// The folder of a host whose permission for this subsystem is gone, and its TLS keys.
+void drop_host(const export_spec& spec, const std::string& host)
+{
+    // The kernel refuses this while another subsystem allows the host.
+    if (std::ranges::count(spec.own_hosts, host))
+        ::rmdir((root / "hosts" / host).c_str());
+    if (spec.tls_key_file.empty())
+        return;
+    remove_tls_keys({host, spec.subnqn});
+    if (!has_tls_elsewhere(host))
+        remove_tls_keys({host, discovery_nqn});
+}
+
+/// The subsystem leaves a port, and weft's own port goes with its last one.
+result<void> leave_port(const fs::path& port, const export_spec& spec, bool own)
+{
+    const auto place = port / "subsystems" / spec.subnqn;
+    if (::unlink(place.c_str()) && errno != ENOENT)
+        return fail(exit_code::failure, "{} cannot be removed: {}", place.string(), std::strerror(errno));
+    if (own && children(port / "subsystems").empty())
+        ::rmdir(port.c_str());
+    return {};
 }
 
 } // namespace
+
+export_address* export_spec::find(const nvme_address& at)
+{
+    const auto found = std::ranges::find(addresses, at, &export_address::at);
+    return found == addresses.end() ? nullptr : &*found;
+}
 
 result<nvmet> nvmet::open(const std::string& transport)
 {
@@ -444,11 +490,17 @@ nvmet::presence nvmet::presence_of(const export_spec& spec) const
     // A subsystem without a device was left by a command that was killed.
     if (!device.empty() && device != "(null)" && device != spec.device)
         return presence::foreign;
-    bool listened = false;
-    for (const auto& port : children(root / "ports"))
-        listened |= address_of(port) == spec.at && is_there(port / "subsystems" / spec.subnqn);
-    return listened && read_text(subsystem / "namespaces/1/enable") == "1" ? presence::serving
-                                                                           : presence::partial;
+    const auto heard = std::ranges::count_if(
+        spec.addresses, [&](const export_address& address) { return listens(spec, address.at); });
+    if (!heard || read_text(subsystem / "namespaces/1/enable") != "1")
+        return presence::broken;
+    return heard == std::ssize(spec.addresses) ? presence::serving : presence::incomplete;
+}
+
+bool nvmet::listens(const export_spec& spec, const nvme_address& at)
+{
+    const auto port = port_of(at);
+    return port && is_there(*port / "subsystems" / spec.subnqn);
 }
 
 result<void> nvmet::add(export_spec& spec) const
@@ -459,24 +511,80 @@ result<void> nvmet::add(export_spec& spec) const
         done = allow_hosts(spec, undo);
     if (!done)
         return done;
-    const auto port = make_port(spec, undo);
-    if (!port)
-        return std::unexpected(port.error());
-    auto keys = give_tls_keys(spec);
+    auto keys = give_tls_keys(spec, spec.hosts);
     if (!keys)
         return std::unexpected(keys.error());
-    done = listen(*port, spec, undo);
+    result<void> first;
+    for (auto& address : spec.addresses) {
+        done = listen(spec, address);
+        if (done)
+            break;
+        if (first)
+            first = done;
+    }
     if (!done)
-        return done;
+        return first;
     undo.keep();
     for (auto& key : *keys)
         key.keep();
     return {};
 }
 
+result<void> nvmet::listen(const export_spec& spec, export_address& address)
+{
+    undo_stack undo;
+    address.own_port = false;
+    const auto port = make_port(spec, address.at, undo);
+    if (!port)
+        return std::unexpected(port.error());
+    if (auto done = link_port(port->folder, spec, address.at); !done)
+        return done;
+    undo.keep();
+    address.own_port = port->made;
+    return {};
+}
+
+result<void> nvmet::end_listening(const export_spec& spec, const export_address& address)
+{
+    const auto port = port_of(address.at);
+    return port ? leave_port(*port, spec, address.own_port) : result<void>();
+}
+
+result<void> nvmet::allow(export_spec& spec, const std::string& host)
+{
+    undo_stack undo;
+    const auto secrets = read_dhchap_secrets(spec.dhchap_secret_file, spec.dhchap_ctrl_secret_file);
+    if (!secrets)
+        return std::unexpected(secrets.error());
+    auto keys = give_tls_keys(spec, {host});
+    if (!keys)
+        return std::unexpected(keys.error());
+    const auto made = allow_host(spec, host, *secrets, undo);
+    if (!made)
+        return std::unexpected(made.error());
+    undo.keep();
+    for (auto& key : *keys)
+        key.keep();
+    spec.hosts.push_back(host);
+    if (*made)
+        spec.own_hosts.push_back(host);
+    return {};
+}
+
+result<void> nvmet::forbid(export_spec& spec, const std::string& host)
+{
+    const auto place = permission_of(spec, host);
+    if (::unlink(place.c_str()) && errno != ENOENT)
+        return fail(exit_code::failure, "{} cannot be removed: {}", place.string(), std::strerror(errno));
+    drop_host(spec, host);
+    std::erase(spec.hosts, host);
+    std::erase(spec.own_hosts, host);
+    return {};
+}
+
 result<void> nvmet::renew_tls_key(const export_spec& spec)
 {
-    auto keys = give_tls_keys(spec);
+    auto keys = give_tls_keys(spec, spec.hosts);
     if (!keys)
         return std::unexpected(keys.error());
     for (auto& key : *keys)
@@ -498,26 +606,18 @@ result<void> nvmet::remove(const export_spec& spec) const
         break;
     }
     for (const auto& port : children(root / "ports")) {
-        const auto place = port / "subsystems" / spec.subnqn;
-        if (!is_there(place))
+        if (!is_there(port / "subsystems" / spec.subnqn))
             continue;
-        const bool ours = spec.own_port && address_of(port) == spec.at;
-        if (::unlink(place.c_str()))
-            return fail(exit_code::failure, "{} cannot be removed: {}", place.string(), std::strerror(errno));
-        if (ours && children(port / "subsystems").empty())
-            ::rmdir(port.c_str());
+        const auto at = address_of(port);
+        const bool own = std::ranges::any_of(spec.addresses, [&](const export_address& address) {
+            return address.own_port && address.at == at;
+        });
+        if (auto done = leave_port(port, spec, own); !done)
+            return done;
     }
     for (const auto& host : children(subsystem / "allowed_hosts")) {
         ::unlink(host.c_str());
-        // The kernel refuses this while another subsystem allows the host.
-        const auto& own = spec.own_hosts;
-        if (std::find(own.begin(), own.end(), host.filename().string()) != own.end())
-            ::rmdir((root / "hosts" / host.filename()).c_str());
-        if (spec.tls_key_file.empty())
-            continue;
-        remove_tls_keys({host.filename(), spec.subnqn});
-        if (!has_tls_elsewhere(host.filename()))
-            remove_tls_keys({host.filename(), discovery_nqn});
+        drop_host(spec, host.filename());
     }
     static_cast<void>(write_attribute(ns / "enable", "0"));
     if ((::rmdir(ns.c_str()) && errno != ENOENT) || ::rmdir(subsystem.c_str()))

@@ -14,14 +14,20 @@
 namespace weft
 {
 
+/// Where an export is served.
+struct export_address {
+    nvme_address at;
+    bool own_port = false; ///< weft made the target's port: it goes with its last export
+};
+
 /// An exported device: the only namespace of its own subsystem.
 struct export_spec {
     std::string device; ///< path that is valid after a reboot, too
     std::string subnqn;
     std::string
         uuid; ///< of the namespace; constant, because connected hosts refuse a namespace with another one
-    nvme_address at;
-    std::vector<std::string> hosts; ///< NQNs that may connect
+    std::vector<export_address> addresses; ///< one at least, all of one transport
+    std::vector<std::string> hosts;        ///< NQNs that may connect
     bool any_host = false;
     std::string dhchap_secret_file;      ///< with the hosts' secret; empty: they need not authenticate
     std::string dhchap_ctrl_secret_file; ///< with this target's own, empty if it does not prove anything
@@ -30,10 +36,13 @@ struct export_spec {
     std::string p2pmem = "off";                                     ///< "auto", a PCI address, or "off"
     std::uint64_t size = 0; ///< size of the device in bytes; with another size it is another device
 
-    /// Parts that weft made for it. weft removes them when they are not used; everything else
-    /// stays.
-    bool own_port = false;
+    /// Folders of hosts that weft made for it. It removes them when they are not used; everything else stays.
     std::vector<std::string> own_hosts;
+
+    [[nodiscard]] const std::string& transport() const { return addresses.front().at.transport; }
+    /// What other hosts call it, by one of its addresses.
+    [[nodiscard]] std::string uri(const nvme_address& at) const { return member_uri{at, subnqn, 1}.text(); }
+    [[nodiscard]] export_address* find(const nvme_address& at);
 };
 
 /// A subsystem of the target, ours or not.
@@ -63,18 +72,34 @@ public:
 
     /// The state of an export in the target.
     enum class presence {
-        absent,  ///< no subsystem has its name
-        serving, ///< it is complete
-        partial, ///< disabled, or without a port: a command was killed, or another program changed it
-        foreign, ///< a subsystem of its name serves something else
+        absent,     ///< no subsystem has its name
+        serving,    ///< it is complete
+        incomplete, ///< served, but not at all of its addresses
+        broken,     ///< disabled, or at no address: a command was killed, or another program changed it
+        foreign,    ///< a subsystem of its name serves something else
     };
     [[nodiscard]] presence presence_of(const export_spec& spec) const;
 
-    /// Makes subsystem, namespace, hosts and port, and notes in `spec` which hosts and ports it made. On
-    /// failure it undoes everything.
+    /// Is it served at this address?
+    [[nodiscard]] static bool listens(const export_spec& spec, const nvme_address& at);
+
+    /// Makes subsystem, namespace and hosts, and listens at the first address that this host has. Notes in
+    /// `spec` which hosts and ports it made. On failure it undoes everything.
     [[nodiscard]] result<void> add(export_spec& spec) const;
 
-    /// Reads the TLS key of an export that is served again: a connection that begins now takes it.
+    /// Serves an export at one of its addresses, too. Other hosts do not notice.
+    [[nodiscard]] static result<void> listen(const export_spec& spec, export_address& address);
+
+    /// Undoes listen(): hosts that are connected by this address lose that path.
+    [[nodiscard]] static result<void> end_listening(const export_spec& spec, const export_address& address);
+
+    /// Lets one more of the hosts of `spec` in.
+    [[nodiscard]] static result<void> allow(export_spec& spec, const std::string& host);
+
+    /// Lets a host in no more. The kernel keeps a connection that the host has.
+    [[nodiscard]] static result<void> forbid(export_spec& spec, const std::string& host);
+
+    /// Reads the TLS key of an export that is served already: a connection that begins now takes it.
     [[nodiscard]] static result<void> renew_tls_key(const export_spec& spec);
 
     /// Undoes add(). weft's own port and hosts are removed with their last user. Succeeds if there is

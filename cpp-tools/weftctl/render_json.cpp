@@ -137,10 +137,18 @@ public:
     {
         json all = json::array();
         for (const auto& row : exports) {
-            json line = to_json(row.spec.at);
+            json addresses = json::array();
+            for (const auto& [at, own] : row.spec.addresses) {
+                json address = to_json(at);
+                address.update(
+                    {{"uri", row.spec.uri(at)}, {"serving", row.serving && nvmet::listens(row.spec, at)}});
+                addresses.push_back(std::move(address));
+            }
+            // Of the first address, beside the list of all.
+            json line = addresses.front();
             line.update({{"device", row.spec.device},
                          {"subnqn", row.spec.subnqn},
-                         {"uri", member_uri{row.spec.at, row.spec.subnqn, 1}.text()},
+                         {"addresses", addresses},
                          {"uuid", row.spec.uuid},
                          {"any_host", row.spec.any_host},
                          {"hosts", row.spec.hosts},

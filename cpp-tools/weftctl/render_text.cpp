@@ -215,14 +215,17 @@ public:
         }
         table rows({"DEVICE", "STATE", "HOSTS", "URI"});
         for (const auto& row : exports)
-            rows.add({row.spec.device, row.serving ? row.saved ? "serving" : "others'" : "not served",
-                      !row.saved          ? "-"
-                      : row.spec.any_host ? "any"
-                                          : std::to_string(row.spec.hosts.size()),
-                      member_uri{row.spec.at, row.spec.subnqn, 1}.text()});
+            for (const auto& [at, own] : row.spec.addresses)
+                rows.add({row.spec.device,
+                          row.serving && nvmet::listens(row.spec, at) ? row.saved ? "serving" : "others'"
+                                                                      : "not served",
+                          !row.saved          ? "-"
+                          : row.spec.any_host ? "any"
+                                              : std::to_string(row.spec.hosts.size()),
+                          row.spec.uri(at)});
         rows.print();
         for (const auto& row : exports)
-            if (row.saved && !row.serving)
+            if (row.saved && !row.why.empty())
                 fmt::print("{}: {}\n", row.spec.device, row.why);
     }
 

@@ -61,11 +61,10 @@ bool parse_number(std::string_view text, Number& number)
     return problem == std::errc() && end == text.data() + text.size() && number;
 }
 
-// Parses and removes "rdma://ADDRESS[:PORT]" at the start of `text`.
-result<nvme_address> take_service(std::string_view& text)
+// Parses and removes "rdma://ADDRESS[:PORT]" at the start of `text`; without a port, it has that of `at`.
+result<nvme_address> take_service(std::string_view& text, nvme_address at = {})
 {
     const auto whole = text;
-    nvme_address at;
     const auto scheme = text.find("://");
     if (scheme == std::string_view::npos)
         return fail(exit_code::usage, "'{}' is not a URI: rdma://ADDRESS or tcp://ADDRESS is", whole);
@@ -131,6 +130,31 @@ result<nvme_address> parse_service_uri(std::string_view text)
     if (at && !text.empty() && text != "/")
         return fail(exit_code::usage, "'{}': nothing follows the address, here '{}' does", whole, text);
     return at;
+}
+
+result<std::vector<nvme_address>> parse_addresses(const std::vector<std::string>& texts,
+                                                  const nvme_address& like)
+{
+    std::vector<nvme_address> all;
+    for (const auto& text : texts) {
+        auto at = like;
+        at.address = text;
+        // A port, or brackets, or a mistake.
+        if (!check_address(text)) {
+            const auto uri = fmt::format("{}://{}", like.transport, text);
+            std::string_view rest = uri;
+            auto parsed = take_service(rest, like);
+            if (!parsed)
+                return std::unexpected(parsed.error());
+            if (!rest.empty())
+                return fail(exit_code::usage, "'{}' is not ADDRESS or ADDRESS:PORT", text);
+            at = std::move(*parsed);
+        }
+        if (std::ranges::count(all, at))
+            return fail(exit_code::usage, "{} is given twice", at.text());
+        all.push_back(std::move(at));
+    }
+    return all;
 }
 
 } // namespace weft

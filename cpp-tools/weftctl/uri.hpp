@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace weft
 {
@@ -40,6 +41,11 @@ struct member_uri {
 
 /// Parses "tcp://[fd00::1]:8009", nothing behind the port.
 [[nodiscard]] result<nvme_address> parse_service_uri(std::string_view text);
+
+/// Parses addresses to listen on, each as "10.0.0.1", "10.0.0.1:4421", "fd00::1" or "[fd00::1]:4421"; `like`
+/// has the transport, and the port of those that name none. Refuses one that is there twice.
+[[nodiscard]] result<std::vector<nvme_address>> parse_addresses(const std::vector<std::string>& texts,
+                                                                const nvme_address& like);
 
 /// An IPv4 or IPv6 address, or a sentence.
 [[nodiscard]] result<void> check_address(const std::string& address);

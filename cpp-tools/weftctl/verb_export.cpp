@@ -19,7 +19,8 @@ namespace
 
 struct export_options {
     std::vector<std::string> devices;
-    nvme_address at;
+    std::vector<std::string> addresses;
+    nvme_address at; ///< its transport and port are those of all of them
     std::vector<std::string> hosts;
     bool any_host = false;
     std::string dhchap_secret_file, dhchap_ctrl_secret_file, dhchap_hash = "sha256",
@@ -78,7 +79,11 @@ result<export_spec> plan(const std::string& path, const export_options& options)
         return std::unexpected(uuid.error());
     spec.uuid = *uuid;
     spec.subnqn = options.subnqn.empty() ? "nqn.2014-08.org.nvmexpress:uuid:" + spec.uuid : options.subnqn;
-    spec.at = options.at;
+    auto addresses = parse_addresses(options.addresses, options.at);
+    if (!addresses)
+        return std::unexpected(addresses.error());
+    for (auto& at : *addresses)
+        spec.addresses.push_back({std::move(at)});
     spec.hosts = options.hosts;
     spec.any_host = options.any_host;
     // They are read again after a reboot, in another folder.
@@ -116,10 +121,10 @@ result<void> check_options(const export_options& options)
 {
     if (options.devices.empty())
         return fail(exit_code::usage, "name the devices to export");
-    if (options.at.address.empty())
+    if (options.addresses.empty())
         return fail(exit_code::usage, "--address says where to listen, and is missing");
-    if (auto good = check_address(options.at.address); !good)
-        return good;
+    if (auto good = parse_addresses(options.addresses, options.at); !good)
+        return std::unexpected(good.error());
     if (options.any_host && !options.hosts.empty())
         return fail(exit_code::usage, "--host and --any-host contradict each other");
     if (!options.any_host && options.hosts.empty())
@@ -150,9 +155,14 @@ result<void> check_options(const export_options& options)
     return {};
 }
 
-std::string describe(const export_spec& spec)
+// The first address is for 'weftctl create', the others are for 'weftctl path add'.
+void describe(const export_spec& spec, bool dry_run, std::vector<action>& actions)
 {
-    return member_uri{spec.at, spec.subnqn, 1}.text();
+    for (const auto& [at, own] : spec.addresses) {
+        const auto uri = spec.uri(at);
+        const bool first = at == spec.addresses.front().at;
+        actions.push_back({"export", uri, first ? uri : uri + " (another path to it)", dry_run});
+    }
 }
 
 // All or nothing. They are saved before they are served: if this command is killed, `unexport` removes the
@@ -167,8 +177,11 @@ result<void> serve_all(export_book& book, const nvmet& target, const std::vector
     if (!done)
         return done;
     std::size_t served = 0;
-    for (; served < specs.size() && done; served += done.has_value())
+    while (done && served < specs.size()) {
         done = book.serve(target, first + served);
+        if (done)
+            done = book.complete(target, first + served++);
+    }
     // With the parts of the target that are ours.
     if (done)
         done = book.save();
@@ -185,18 +198,6 @@ result<void> serve_all(export_book& book, const nvmet& target, const std::vector
     if (auto undone = book.save(); !undone)
         out.failure(undone.error());
     return done;
-}
-
-/// A host has one key for discovery, with which it finds all exports.
-result<void> check_same_key(const export_book& book, const export_spec& spec)
-{
-    for (const auto& other : book.entries())
-        for (const auto& host : spec.hosts)
-            if (!spec.tls_key_file.empty() && !other.tls_key_file.empty() &&
-                other.tls_key_file != spec.tls_key_file && std::ranges::count(other.hosts, host))
-                return fail(exit_code::busy, "{} has the TLS key {} for {}: name that one", host,
-                            other.tls_key_file, other.device);
-    return {};
 }
 
 result<exit_code> run_new(const export_options& options, renderer& out)
@@ -223,7 +224,7 @@ result<exit_code> run_new(const export_options& options, renderer& out)
         auto spec = plan(path, options);
         if (!spec)
             return std::unexpected(spec.error());
-        if (auto good = check_same_key(*book, *spec); !good)
+        if (auto good = book->check_tls_key(*spec); !good)
             return std::unexpected(good.error());
         if (target->presence_of(*spec) != nvmet::presence::absent || book->find(spec->subnqn))
             return fail(exit_code::busy, "the target has a subsystem called {} already", spec->subnqn);
@@ -234,7 +235,7 @@ result<exit_code> run_new(const export_options& options, renderer& out)
 
     std::vector<action> actions;
     for (const auto& spec : specs)
-        actions.push_back({"export", describe(spec), describe(spec), options.dry_run});
+        describe(spec, options.dry_run, actions);
     if (!options.dry_run)
         if (auto done = serve_all(*book, *target, specs, out); !done)
             return std::unexpected(done.error());
@@ -245,15 +246,17 @@ result<exit_code> run_new(const export_options& options, renderer& out)
 result<void> serve_entry(export_book& book, std::size_t index)
 {
     const auto& spec = book.entries()[index];
-    const auto target = nvmet::open(spec.at.transport);
+    const auto target = nvmet::open(spec.transport());
     if (!target)
         return std::unexpected(target.error());
     switch (target->presence_of(spec)) {
     case nvmet::presence::serving:
         return nvmet::renew_tls_key(spec);
+    case nvmet::presence::incomplete:
+        return book.complete(*target, index);
     case nvmet::presence::foreign:
         return fail(exit_code::busy, "a subsystem called {} serves something else", spec.subnqn);
-    case nvmet::presence::partial:
+    case nvmet::presence::broken:
         if (auto done = target->remove(spec); !done)
             return done;
         break;
@@ -267,7 +270,8 @@ result<void> serve_entry(export_book& book, std::size_t index)
         return fail(exit_code::busy,
                     "the device there has {} and had {} when it was exported: it is another one",
                     format_size(device->size()), format_size(spec.size));
-    return book.serve(*target, index);
+    auto done = book.serve(*target, index);
+    return done ? book.complete(*target, index) : done;
 }
 
 // Tries to serve all saved exports once; errors are stored in `failures`.
@@ -279,12 +283,17 @@ result<void> serve_round(std::vector<action>& actions, std::vector<error>& failu
     failures.clear();
     actions.clear();
     for (std::size_t i = 0; i < book->entries().size(); i++) {
-        if (auto done = serve_entry(*book, i); !done)
-            failures.push_back(
-                {done.error().code,
-                 fmt::format("{} is not exported: {}", book->entries()[i].device, done.error().text)});
-        else
-            actions.push_back({"export", describe(book->entries()[i]), describe(book->entries()[i])});
+        const auto& spec = book->entries()[i];
+        const auto done = serve_entry(*book, i);
+        if (done) {
+            describe(spec, false, actions);
+            continue;
+        }
+        const bool heard = std::ranges::any_of(
+            spec.addresses, [&](const auto& address) { return nvmet::listens(spec, address.at); });
+        failures.push_back(
+            {done.error().code, fmt::format("{} is not exported{}: {}", spec.device,
+                                            heard ? " at all of its addresses" : "", done.error().text)});
     }
     return book->entries().empty() ? result<void>() : book->save();
 }
@@ -323,11 +332,15 @@ verb add_export(CLI::App& app)
     command->add_option("--transport", options->at.transport, "rdma or tcp")
         ->check(CLI::IsMember({"rdma", "tcp"}))
         ->capture_default_str();
-    command->add_option("--address", options->at.address, "of this host, to listen on");
-    command->add_option("--port", options->at.port, "to listen on")
+    command
+        ->add_option("--address", options->addresses,
+                     "ADDRESS[:PORT] of this host, to listen on; may be given again, for another rail")
+        ->allow_extra_args(false);
+    command->add_option("--port", options->at.port, "to listen on, where --address names none")
         ->check(CLI::Range(1, 65535))
         ->capture_default_str();
-    command->add_option("--host", options->hosts, "NQN of a host that may connect; may be given again");
+    command->add_option("--host", options->hosts, "NQN of a host that may connect; may be given again")
+        ->allow_extra_args(false);
     command->add_flag("--any-host", options->any_host, "every host that reaches the address may connect");
     command->add_option("--dhchap-secret-file", options->dhchap_secret_file,
                         "file with the secret of these hosts: they have to authenticate by DH-HMAC-CHAP");
@@ -358,6 +371,8 @@ verb add_export(CLI::App& app)
         ->add_flag("--dry-run", options->dry_run, "check everything, say what would be done, change nothing")
         ->excludes(saved);
     command->footer(R"(Prints the URI of each export: 'weftctl create' on another host takes it as a member.
+With several addresses, a host makes a member of the first URI, and adds the others by 'weftctl path add'.
+'weftctl change-export' changes hosts and addresses of an export while hosts use it.
 Exports are kept in /etc/weft/exports.json and served again at boot by weft-exports.service. A device
 that is mounted, held by another or exported already is refused. What others configured in the
 kernel's target is left alone.
@@ -369,6 +384,7 @@ Examples:
       --host nqn.2014-08.org.nvmexpress:uuid:7ae4e2b7-6a2c-4d1c-9d52-8a1fbbb0a9a1
   weftctl export /dev/nvme0n1 --address 10.0.0.1 --dhchap-secret-file /etc/weft/dhchap-secret \
       --host nqn.2014-08.org.nvmexpress:uuid:7ae4e2b7-6a2c-4d1c-9d52-8a1fbbb0a9a1
+  weftctl export /dev/nvme0n1 --address 10.0.0.1 --address 10.1.0.1 --any-host
   weftctl export /dev/nvme0n1 --transport tcp --address 10.0.0.1 --any-host
   weftctl export /dev/nvme0n1 --transport tcp --address 10.0.0.1 --port 4430 --tls-key-file /etc/weft/tls-key \
       --host nqn.2014-08.org.nvmexpress:uuid:7ae4e2b7-6a2c-4d1c-9d52-8a1fbbb0a9a1

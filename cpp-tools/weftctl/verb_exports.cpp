@@ -22,7 +22,11 @@ export_status status_of(const export_spec& spec, const nvmet* target)
     case nvmet::presence::foreign:
         status.why = "a subsystem of that name serves something else, by others";
         break;
-    case nvmet::presence::partial:
+    case nvmet::presence::incomplete:
+        status.serving = true;
+        status.why = "not served at all of its addresses; 'weftctl export --saved' tries these again";
+        break;
+    case nvmet::presence::broken:
         status.why =
             "its subsystem is disabled or not listened for; 'weftctl export --saved' serves it again";
         break;
@@ -57,8 +61,10 @@ result<exit_code> run_exports(bool all, renderer& out)
         export_status row;
         row.spec.device = subsystem.device;
         row.spec.subnqn = subsystem.subnqn;
-        if (!subsystem.ports.empty())
-            row.spec.at = subsystem.ports.front();
+        for (const auto& port : subsystem.ports)
+            row.spec.addresses.push_back({port});
+        if (subsystem.ports.empty())
+            row.spec.addresses.emplace_back();
         row.serving = subsystem.enabled && !subsystem.ports.empty();
         row.why = "configured by others";
         rows.push_back(std::move(row));

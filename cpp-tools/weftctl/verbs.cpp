@@ -46,17 +46,14 @@ std::vector<verb> add_verbs(CLI::App& app, bool& json)
     app.fallthrough();
     app.set_version_flag("--version", std::string("weftctl ") + WEFT_VERSION);
     app.add_flag("--json", json, "print JSON for programs");
-    return {add_create(app),      add_assemble(app), add_stop(app),
-            add_list(app),        add_status(app),   add_events(app),
-            add_check(app),       add_examine(app),  add_rename(app),
-            add_wipe(app),        add_export(app),   add_unexport(app),
-            add_exports(app),     add_host_nqn(app), add_gen_dhchap_key(app),
-            add_gen_tls_key(app), add_discover(app), add_connect(app),
-            add_disconnect(app),  add_path(app),     add_qos(app),
-            add_save(app),        add_config(app),   add_top(app),
-            add_explain(app),     add_metrics(app),  add_cdi(app),
-            add_doctor(app),      add_topology(app), add_report(app),
-            add_probe(app)};
+    return {add_create(app),      add_assemble(app), add_stop(app),     add_list(app),
+            add_status(app),      add_events(app),   add_check(app),    add_examine(app),
+            add_rename(app),      add_wipe(app),     add_export(app),   add_change_export(app),
+            add_unexport(app),    add_exports(app),  add_host_nqn(app), add_gen_dhchap_key(app),
+            add_gen_tls_key(app), add_discover(app), add_connect(app),  add_disconnect(app),
+            add_path(app),        add_qos(app),      add_save(app),     add_config(app),
+            add_top(app),         add_explain(app),  add_metrics(app),  add_cdi(app),
+            add_doctor(app),      add_topology(app), add_report(app),   add_probe(app)};
 }
 
 } // namespace weft

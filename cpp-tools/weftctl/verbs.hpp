@@ -33,6 +33,7 @@ struct verb {
 [[nodiscard]] verb add_host_nqn(CLI::App& app);
 [[nodiscard]] verb add_wipe(CLI::App& app);
 [[nodiscard]] verb add_export(CLI::App& app);
+[[nodiscard]] verb add_change_export(CLI::App& app);
 [[nodiscard]] verb add_unexport(CLI::App& app);
 [[nodiscard]] verb add_exports(CLI::App& app);
 [[nodiscard]] verb add_gen_dhchap_key(CLI::App& app);

@@ -87,6 +87,10 @@ prepare() { # EXAMPLE: makes what it names
 	*export*--dhchap*) weftctl gen-dhchap-key /etc/weft/dhchap-secret --force ;;
 	*gen-tls-key*) rm -f /etc/weft/tls-key /tmp/key-of-node17 ;;
 	*export*--tls*) weftctl gen-tls-key /etc/weft/tls-key --force ;;
+	*change-export*)
+		weftctl export /dev/nvme0n1 --address 10.0.0.1 \
+			--host nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555
+		;;
 	*unexport*) weftctl export /dev/nvme0n1 --address 10.0.0.1 --any-host ;;
 	*cgroup*)
 		mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup

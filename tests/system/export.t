@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# weftctl export, discover and connect in one host: refusals, what other programs
-# configured stays, exports after a boot, members by URI.
+# weftctl export, change-export, discover and connect in one host: refusals, what
+# other programs configured stays, exports after a boot, members by URI.
 # lab: --topology nvme
 # lab-kernel: debian13
 # lab-not: uml
@@ -157,6 +157,49 @@ is "and leaves nothing" "$(weftctl connect)" "nothing is connected"
 ok "a volume of URIs" weftctl create v "$a" "$b" $uri_c --keep-alive "$(slow 5)" --queues 2
 is "its three connections are listed" "$(live)" 3
 ok "verified" verify_v
+# --- An export changes while a host uses it
+ip address add 10.0.0.2/24 dev dummy0
+# change SENTENCE STATUS TEXT ARGUMENT...: weftctl change-export refuses that.
+bad_change() {
+	local sentence=$1 status=$2 text=$3
+	shift 3
+	refused "$sentence" "$status" "$text" weftctl change-export "$@"
+}
+tree >/tmp/exported
+bad_change "no change" 2 "what is to change?" /dev/a
+bad_change "no export" 4 "is not an export of weftctl" /dev/d --add-address 10.0.0.2
+bad_change "one of two is no export" 4 "is not an export of weftctl" /dev/a /dev/d --add-address 10.0.0.2
+bad_change "an address that is not here" 4 "no RDMA device of this host has the address 10.0.0.9" \
+	/dev/a --add-address 10.0.0.9
+bad_change "the last address" 2 "would not be served at any address" /dev/a --remove-address 10.0.0.1
+bad_change "an address that it has not" 4 "is not exported at rdma://10.0.0.2:4420" /dev/a --remove-address 10.0.0.2
+bad_change "the last host" 2 "no host could connect" /dev/a --remove-host "$host"
+bad_change "a host that it has not" 4 "is not a host that may connect" /dev/a --remove-host "$other"
+bad_change "hosts where all may connect" 2 "every host may connect" $nqn_c --add-host "$other"
+bad_change "the same added and removed" 2 "both name" /dev/a --add-address 10.0.0.2 --remove-address 10.0.0.2
+ok "a dry run" weftctl change-export /dev/a /dev/b --add-address 10.0.0.2 --add-host "$other" --dry-run
+tree >/tmp/after
+is "none of that changes anything" "$(diff /tmp/exported /tmp/after)" ""
+losses() { cat /sys/class/weft-rdma/*/errors | awk '{ sum += $1 } END { print sum }'; }
+is "what is there already is no change" "$(weftctl change-export /dev/a --add-address 10.0.0.1)" "it is so already"
+add_both() { weftctl change-export /dev/a /dev/b --add-address 10.0.0.2 --add-host "$other"; }
+verify_while "an address and a host are added: no error" /dev/weft/v 4 1500 add_both
+is "no association has ended" "$(losses)" 0
+is "the other host finds both there" "$(weftctl discover rdma://10.0.0.2 "${as_other[@]}" | sort)" \
+	"$(printf '%s\n' "${a/0.1/0.2}" "${b/0.1/0.2}" | sort)"
+is "each export has two addresses" "$(exports 'map(.addresses | length) | join(" ")')" "2 2 1"
+ok "the volume takes the new paths" weftctl path add v "${a/0.1/0.2}" "${b/0.1/0.2}"
+remove_first() { weftctl change-export /dev/a /dev/b --remove-address 10.0.0.1; }
+verify_while "the first address is removed: no error" /dev/weft/v 4 1500 remove_first
+is "nobody finds anything there" "$(weftctl discover rdma://10.0.0.1 2>&1 | grep -c "$nqn_c\|uuid")" 0
+out=$(weftctl change-export /dev/a /dev/b --remove-host "$other")
+is "a host is removed, and told of" "$(grep -c 'a connection that it has stays until it ends' <<<"$out")" 2
+is "it finds nothing" "$(weftctl discover rdma://10.0.0.2 "${as_other[@]}")" "nothing that this host may connect to"
+back() { weftctl change-export /dev/a /dev/b --add-address 10.0.0.1 --remove-address 10.0.0.2; }
+verify_while "the first address is back, and the second is removed: no error" /dev/weft/v 4 1500 back
+ok "its paths are removed" weftctl path remove v "${a/0.1/0.2}" "${b/0.1/0.2}"
+tree >/tmp/after
+is "the target is as before" "$(diff /tmp/exported /tmp/after)" ""
 refused "disconnecting a member in use" 3 "is in use: held by weft/v" weftctl disconnect "$a"
 refused "disconnecting what is not connected" 4 "nothing called nqn.nix is connected" weftctl disconnect nqn.nix
 ok "stopped" weftctl stop v
@@ -187,6 +230,21 @@ is "the others are served" "$(served)" 2
 (sleep 2; mv /dev/b.away /dev/b) &
 ok "one that comes late is waited for" weftctl export --saved --wait "$(slow 20)"
 wait
+
+# --- An address that is missing at boot
+ok "an export gets a second address" weftctl change-export /dev/a --add-address 10.0.0.2:4421
+weftctl unexport --all --keep-saved >/dev/null
+ip address del 10.0.0.2/24 dev dummy0
+out=$(weftctl export --saved 2>&1)
+is "it fails the command" $? 4
+is "and is named" "$(grep -c '/dev/a is not exported at all of its addresses: rdma://10.0.0.2:4421' <<<"$out")" 1
+is "the export is served at the other one" "$(exports '.[] | select(.device == "/dev/a") |
+	[.serving, .addresses[].serving] | join(" ")')" "true true false"
+is "and doctor says so" "$(weftctl doctor | grep -c '/dev/a is not served at rdma://10.0.0.2:4421')" 1
+ip address add 10.0.0.2/24 dev dummy0
+ok "it is there again" weftctl export --saved
+is "and served at both" "$(exports '.[] | select(.device == "/dev/a") | .addresses | map(.serving) | all')" true
+ok "removed" weftctl change-export /dev/a --remove-address 10.0.0.2:4421
 
 # --- Bad books
 cp /etc/weft/exports.json /tmp/book

@@ -36,8 +36,32 @@ TEST(exports, are_what_was_saved)
     const auto all = parse(json::array({entry()}));
     ASSERT_TRUE(all) << all.error().text;
     ASSERT_EQ(all->size(), 1U);
-    EXPECT_EQ(all->front().at, (nvme_address{"tcp", "10.0.0.1", 4420}));
+    ASSERT_EQ(all->front().addresses.size(), 1U);
+    EXPECT_EQ(all->front().addresses[0].at, (nvme_address{"tcp", "10.0.0.1", 4420}));
+    EXPECT_TRUE(all->front().addresses[0].own_port);
     EXPECT_EQ(all->front().size, 1048576U);
+}
+
+TEST(exports, have_several_addresses)
+{
+    auto one = entry();
+    one["other_addresses"] =
+        json::array({json{{"address", "10.1.0.1"}, {"port", 4421}, {"own_port", false}}});
+    const auto all = parse(json::array({one}));
+    ASSERT_TRUE(all) << all.error().text;
+    ASSERT_EQ(all->front().addresses.size(), 2U);
+    EXPECT_EQ(all->front().addresses[1].at, (nvme_address{"tcp", "10.1.0.1", 4421}));
+    EXPECT_FALSE(all->front().addresses[1].own_port);
+
+    for (const auto& [name, bad] : {std::pair{"address", json("10.0.0.1")},
+                                    {"address", json("node7")},
+                                    {"port", json(0)},
+                                    {"port", json(70000)}}) {
+        auto other = json{{"address", "10.1.0.1"}, {"port", 4420}, {"own_port", false}};
+        other[name] = bad;
+        one["other_addresses"] = json::array({other});
+        EXPECT_FALSE(parse(json::array({one}))) << other;
+    }
 }
 
 TEST(exports, have_numbers_that_fit)

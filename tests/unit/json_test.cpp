@@ -117,6 +117,8 @@ TEST(json, is_one_document_and_fits_its_schema)
     load.rows[0].kind = "read";
     load.rows[1].member = 0;
     load.rows[1].kind = "feed";
+    export_status exported;
+    exported.spec.addresses.resize(2);
     const auto text = printed([&](renderer& out) {
         out.qos(qos);
         out.load(load);
@@ -130,7 +132,7 @@ TEST(json, is_one_document_and_fits_its_schema)
         out.findings({{"/dev/a", "ok", "both copies are good", true, false}});
         out.examined({examined_member{}}, {claim});
         out.host("nqn.2014-08.org.example:host");
-        out.exports({export_status{}});
+        out.exports({exported});
         out.discovered({weft::discovered{}});
         out.connections({connection{}});
         out.diagnosed({{severity::warning, "kernel", "it is", "it matters", "mend"}});

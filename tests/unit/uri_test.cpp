@@ -90,4 +90,19 @@ TEST(nqn, is_at_most_223_bytes)
     EXPECT_FALSE(check_nqn("nqn." + std::string(220, 'x')));
 }
 
+TEST(uri, of_what_is_listened_on)
+{
+    const nvme_address like{"tcp", "", 4430};
+    const auto all = parse_addresses({"10.0.0.1", "10.0.0.1:4421", "fd00::1", "[fd00::1]:4421"}, like);
+    ASSERT_TRUE(all) << all.error().text;
+    EXPECT_EQ(*all, (std::vector<nvme_address>{{"tcp", "10.0.0.1", 4430},
+                                               {"tcp", "10.0.0.1", 4421},
+                                               {"tcp", "fd00::1", 4430},
+                                               {"tcp", "fd00::1", 4421}}));
+    for (const auto* bad :
+         {"", "node7", "10.0.0.1:0", "10.0.0.1:70000", "10.0.0.1/24", "[fd00::1", "10.0.0.1:44x"})
+        EXPECT_FALSE(parse_addresses({bad}, like)) << bad;
+    EXPECT_FALSE(parse_addresses({"10.0.0.1", "10.0.0.1:4430"}, like));
+}
+
 } // namespace

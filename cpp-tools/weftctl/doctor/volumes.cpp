@@ -98,6 +98,30 @@ void diagnose_saved(diagnoses& found, const std::vector<volume_status>& assemble
                  fmt::format("weftctl assemble {0} --saved; journalctl -u weft-assemble@{0}", name)});
 }
 
+void diagnose_export(diagnoses& found, const export_spec& spec, nvmet::presence presence)
+{
+    std::vector<std::string> addresses, silent;
+    for (const auto& [at, own] : spec.addresses)
+        (nvmet::listens(spec, at) ? addresses : silent).push_back(at.text());
+    if (presence != nvmet::presence::serving && presence != nvmet::presence::incomplete)
+        found.push_back({severity::warning, "exports",
+                         fmt::format("{} is saved as an export and not served", spec.device),
+                         "hosts that have it as a member wait for it",
+                         "systemctl restart weft-exports; journalctl -u weft-exports"});
+    else if (!silent.empty())
+        found.push_back({severity::warning, "exports",
+                         fmt::format("{} is not served at {}", spec.device, fmt::join(silent, ", ")),
+                         "hosts have one path less to it", "weftctl export --saved tells the reason"});
+    else if (spec.any_host)
+        found.push_back(
+            {severity::note, "exports",
+             fmt::format("{} is open to every host that reaches {}", spec.device, fmt::join(addresses, ", ")),
+             "any host that connects can read and overwrite it", "unexport it and export it with --host"});
+    else
+        found.push_back({severity::good, "exports",
+                         fmt::format("{} is served at {}", spec.device, fmt::join(addresses, ", ")), "", ""});
+}
+
 void diagnose_exports(diagnoses& found)
 {
     const auto book = export_book::load();
@@ -112,20 +136,7 @@ void diagnose_exports(diagnoses& found)
                             ? nvmet::open("")
                             : fail(exit_code::missing, "no target");
     for (const auto& spec : book->entries())
-        if (!served || served->presence_of(spec) != nvmet::presence::serving)
-            found.push_back({severity::warning, "exports",
-                             fmt::format("{} is saved as an export and not served", spec.device),
-                             "hosts that have it as a member wait for it",
-                             "systemctl restart weft-exports; journalctl -u weft-exports"});
-        else if (spec.any_host)
-            found.push_back(
-                {severity::note, "exports",
-                 fmt::format("{} is open to every host that reaches {}", spec.device, spec.at.address),
-                 "any host that connects can read and overwrite it",
-                 "unexport it and export it with --host"});
-        else
-            found.push_back({severity::good, "exports",
-                             fmt::format("{} is served at {}", spec.device, spec.at.text()), "", ""});
+        diagnose_export(found, spec, served ? served->presence_of(spec) : nvmet::presence::absent);
 }
 
 } // namespace
