@@ -3,16 +3,18 @@
 /// pointers are no addresses, so a program that follows one on the CPU is caught. Copies of a stream are made
 /// by a thread of it, later. In the environment:
 ///   WEFT_STANDIN_DMABUF         memory has a dma-buf, which is a memfd
-///   WEFT_STANDIN_BAR=ADDRESS    memory is the BAR of that PCI device, which weft_p2p exports: devices reach
-///   it WEFT_STANDIN_UNORDERED      what devices write needs a flush; each flush is a line of standard error
+///   WEFT_STANDIN_BAR=ADDRESS    memory is the BAR of that PCI device, which weft_p2p exports
+///   WEFT_STANDIN_UNORDERED      what devices write needs a flush; each flush is a line of standard error
 ///   WEFT_STANDIN_NO_FLUSH       a flush fails
 ///   WEFT_STANDIN_NO_HOST_FLUSH  the host cannot flush
 ///   WEFT_STANDIN_BROKEN_COPIES  a stream copies nothing from a device
+///   WEFT_STANDIN_DEVICES        2: so many GPUs, each with a context of its own
 ///   WEFT_STANDIN_NO_CONTEXT     pointers are of no context, as memory of a pool is
 ///   WEFT_STANDIN_MAPPINGS=BYTES memory consists of mappings of that size, as that of cuMemMap() does
 #include "uapi/weft_p2p.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -45,9 +47,14 @@ constexpr int launch_failed = 719;
 constexpr int not_supported = 801;
 constexpr std::uint64_t device_bit = std::uint64_t{1} << 62;
 
+struct Context {
+    std::atomic<int> retained = 0;
+};
+
 struct Allocation {
     std::size_t size;
     int fd;
+    Context* context;
 };
 
 // As with a real one, its memory is there until the process is gone: what is below is never destroyed.
@@ -139,15 +146,25 @@ struct Event : OfContext {
 // A context that ends takes its events and streams with it. Here they stay, and are no leak of the program's.
 auto& made = *new std::set<const OfContext*>;
 
-int dummy_context;
-std::atomic<int> retained = 0;
-thread_local void* current = nullptr;
-auto& pinned = *new std::map<const void*, std::size_t>;
+std::array<Context, 2> contexts;
+thread_local Context* current = nullptr;
+auto& pinned = *new std::map<const void*, Context*>;
+
+int device_of(const Context* context)
+{
+    return static_cast<int>(context - contexts.data());
+}
+
+int device_count()
+{
+    const char* wanted = std::getenv("WEFT_STANDIN_DEVICES");
+    return wanted && !std::strcmp(wanted, "2") ? 2 : 1;
+}
 
 /// Most of the API is for who has a context.
 bool usable()
 {
-    return current && retained > 0;
+    return current && current->retained > 0;
 }
 
 /// An event or a stream that may be used.
@@ -229,14 +246,14 @@ int cuGetErrorString(int result, const char** text)
 
 int cuDeviceGetCount(int* count)
 {
-    *count = 1;
+    *count = device_count();
     return success;
 }
 
 int cuDeviceGet(int* device, int index)
 {
     *device = index;
-    return index ? invalid_value : success;
+    return index < 0 || index >= device_count() ? invalid_value : success;
 }
 
 int cuDeviceGetName(char* name, int length, int)
@@ -251,21 +268,23 @@ int cuDeviceGetPCIBusId(char* name, int length, int)
     return success;
 }
 
-int cuDevicePrimaryCtxRetain(void** context, int)
+int cuDevicePrimaryCtxRetain(void** context, int device)
 {
-    *context = &dummy_context;
-    retained++;
+    auto& one = contexts.at(static_cast<std::size_t>(device));
+    *context = &one;
+    one.retained++;
     return success;
 }
 
-int cuDevicePrimaryCtxRelease_v2(int)
+int cuDevicePrimaryCtxRelease_v2(int device)
 {
-    if (retained <= 0)
+    auto& one = contexts.at(static_cast<std::size_t>(device));
+    if (one.retained <= 0)
         return invalid_context;
-    if (!--retained) {
+    if (!--one.retained) {
         const std::lock_guard held(lock);
         ended_contexts++;
-        pinned.clear();
+        std::erase_if(pinned, [&](const auto& page) { return page.second == &one; });
     }
     return success;
 }
@@ -284,7 +303,7 @@ int cuDeviceGetAttribute(int* value, int attribute, int)
 
 int cuCtxGetDevice(int* device)
 {
-    *device = 0;
+    *device = current ? device_of(current) : 0;
     return usable() ? success : invalid_context;
 }
 
@@ -306,15 +325,16 @@ int cuCtxGetCurrent(void** context)
 
 int cuCtxSetCurrent(void* context)
 {
-    if (context && (context != &dummy_context || retained <= 0))
+    auto* const known = std::ranges::find_if(contexts, [&](const auto& one) { return &one == context; });
+    if (context && (known == contexts.end() || known->retained <= 0))
         return invalid_value;
-    current = context;
+    current = context ? known : nullptr;
     return success;
 }
 
 int cuMemAlloc_v2(std::uint64_t* pointer, std::size_t bytes)
 {
-    if (!current || retained <= 0)
+    if (!usable())
         return invalid_context;
     if (bytes > std::size_t{1} << 30)
         return out_of_memory;
@@ -327,7 +347,7 @@ int cuMemAlloc_v2(std::uint64_t* pointer, std::size_t bytes)
         return out_of_memory;
     const std::lock_guard held(lock);
     *pointer = reinterpret_cast<std::uintptr_t>(at) | device_bit;
-    allocations[*pointer] = {bytes, fd};
+    allocations[*pointer] = {bytes, fd, current};
     return success;
 }
 
@@ -354,17 +374,17 @@ int cuPointerGetAttribute(void* data, int attribute, std::uint64_t pointer)
         const auto page = pinned.find(reinterpret_cast<const void*>(pointer));
         if (attribute != 1 || page == pinned.end())
             return invalid_value;
-        *static_cast<void**>(data) = &dummy_context;
+        *static_cast<void**>(data) = page->second;
         return success;
     }
     const std::lock_guard held(lock);
     const auto& [start, allocation] = *std::prev(allocations.upper_bound(pointer));
     if (attribute == 1)
-        *static_cast<void**>(data) = std::getenv("WEFT_STANDIN_NO_CONTEXT") ? nullptr : &dummy_context;
+        *static_cast<void**>(data) = std::getenv("WEFT_STANDIN_NO_CONTEXT") ? nullptr : allocation.context;
     else if (attribute == 2)
         *static_cast<unsigned*>(data) = 2;
     else if (attribute == 9)
-        *static_cast<int*>(data) = 0;
+        *static_cast<int*>(data) = device_of(allocation.context);
     else if (attribute == 11)
         *static_cast<std::uint64_t*>(data) = start;
     else if (attribute == 12)
@@ -410,12 +430,12 @@ int cuMemGetHandleForAddressRange(void* handle, std::uint64_t pointer, std::size
     return success;
 }
 
-int cuMemHostRegister_v2(void* data, std::size_t bytes, unsigned)
+int cuMemHostRegister_v2(void* data, std::size_t, unsigned)
 {
     if (!usable())
         return invalid_context;
     const std::lock_guard held(lock);
-    return pinned.emplace(data, bytes).second ? success : already_registered;
+    return pinned.emplace(data, current).second ? success : already_registered;
 }
 
 int cuMemHostUnregister(void* data)

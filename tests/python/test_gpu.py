@@ -92,6 +92,20 @@ class Own(GpuTest):
             buffer.view  # pylint: disable=pointless-statement
         self.assertEqual(buffer.__cuda_array_interface__["data"], (buffer.address, False))
 
+    def test_two_gpus_in_one_thread(self):
+        try:
+            both = [weft.empty(100000, gpu=number) for number in (0, 1)]
+        except OSError as problem:
+            self.skipTest(f"one GPU alone: {problem}")
+        with weft.open(self.path("data")) as file:
+            for turn in range(3):
+                for buffer in both:
+                    file.read_into(buffer, 4096 * turn)
+                    file.gather(buffer, [(8192 * turn, 5000)])
+                    wanted = bytearray(self.data[4096 * turn:4096 * turn + len(buffer)])
+                    wanted[:5000] = self.data[8192 * turn:8192 * turn + 5000]
+                    self.assertEqual(bytes(buffer), bytes(wanted))
+
     def test_a_gpu_that_is_missing(self):
         for number in (77, -1):
             with self.assertRaises(OSError):

@@ -167,8 +167,9 @@ assert not read.lent
 
 TEST(Examples, PythonWithGpuMemory)
 {
-    const auto gpu = run(sanitizer + "LD_LIBRARY_PATH=" EXAMPLES ":" STANDIN " PYTHONPATH=" PYTHON
-                                     " python3 -B " PYTHON_TESTS "/test_gpu.py Own -v 2>&1");
+    const auto gpu =
+        run(sanitizer + "WEFT_STANDIN_DEVICES=2 LD_LIBRARY_PATH=" EXAMPLES ":" STANDIN " PYTHONPATH=" PYTHON
+                        " python3 -B " PYTHON_TESTS "/test_gpu.py Own -v 2>&1");
     EXPECT_EQ(gpu.status, 0) << gpu.text;
     EXPECT_NE(gpu.text.find("OK"), std::string::npos) << gpu.text;
 }
