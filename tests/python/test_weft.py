@@ -8,7 +8,9 @@ import random
 import signal
 import tempfile
 import threading
+import time
 import unittest
+import unittest.mock
 
 import weft
 
@@ -304,7 +306,11 @@ class Signals(WeftTest):
 
     def test_what_another_thread_closes(self):
         """Its I/O comes to its end, with the right bytes, and the next one is refused."""
-        for _ in range(20):
+        # So that an I/O uses what was closed many times.
+        small = unittest.mock.patch.object(weft._target, "_PIECE_BYTES", 4096)
+        small.start()
+        self.addCleanup(small.stop)
+        for number in range(20):
             file, memory, started, ended = weft.open(self.path), bytearray(self.SIZE), threading.Event(), []
             registration = file.register(memory)
 
@@ -318,10 +324,13 @@ class Signals(WeftTest):
             thread = threading.Thread(target=read)
             thread.start()
             started.wait()
-            registration.end()
+            time.sleep(number * 0.001)
+            if number % 2:
+                registration.end()
             file.close()
             thread.join()
             self.assertRegex(ended[0], "has ended|is closed")
+            registration.end()
             del thread, read, registration
             # Nothing has the memory any more.
             memory.append(1)
