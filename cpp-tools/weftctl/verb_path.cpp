@@ -173,8 +173,8 @@ verb add_path(CLI::App& app)
         R"(Which member a path leads to is read from its superblock, or, where its ANA state lets no
 I/O through, told by the disk's identifier (UUID, NGUID or EUI-64) and read
 when it is accessible. I/O takes a member's paths in
-turn, or with iopolicy numa the nearest in turn; when one is lost it goes on by the others: reads at once,
-writes that may have reached the target when it is certain that they cannot be executed late. With the last
+turn, or with iopolicy numa the nearest in turn; when one is lost it goes on by the others at once. Writes to
+the same bytes as a write that is sent again wait until the target cannot execute its first copy any more. With the last
 path lost, I/O waits no_path_timeout seconds (/sys/block/weft!NAME/weft/no_path_timeout; 600, -1 for ever)
 and fails then.
 

@@ -25,8 +25,7 @@ class _Lease:
 
 class Pool:
     """Buffers that are used again when nothing has their bytes any more. They begin at a page, and stay registered with the
-    target whose pool this is: the kernel waits for an RCU grace period when a registration ends, which takes longer than the
-    reads of a batch.
+    target whose pool this is: to register each batch anew takes longer than its reads.
     """
 
     def __init__(self):
