@@ -94,6 +94,20 @@ Status parse(const VolumeCapability& capability, volume_use& use)
     }
 }
 
+/// The volume's attributes, which Kubernetes passes to each call.
+template <typename Context>
+Status read_context(const Context& context, volume_use& use)
+{
+    for (const auto& [key, value] : context) {
+        if (key == "members")
+            use.members = value;
+        // Kubernetes adds its own.
+        else if (key.find('/') == key.npos)
+            return invalid("volumeAttributes have no '{}'; 'members' is possible", key);
+    }
+    return Status::OK;
+}
+
 /// The first that is not OK.
 template <typename... Checks>
 Status first_failure(Checks... checks)
@@ -161,14 +175,8 @@ Status node_service::NodeStageVolume(ServerContext* /*context*/, const NodeStage
     return alone(request->volume_id(), [request] {
         volume_use use;
         use.name = request->volume_id();
-        for (const auto& [key, value] : request->volume_context()) {
-            if (key == "members")
-                use.members = value;
-            // Kubernetes adds its own.
-            else if (key.find('/') == key.npos)
-                return invalid("volumeAttributes have no '{}'; 'members' is possible", key);
-        }
-        const auto valid = first_failure(parse(request->volume_capability(), use),
+        const auto valid = first_failure(read_context(request->volume_context(), use),
+                                         parse(request->volume_capability(), use),
                                          check_path(request->staging_target_path(), "staging_target_path"));
         return valid.ok() ? stage(use, request->staging_target_path()) : valid;
     });
@@ -189,7 +197,8 @@ Status node_service::NodePublishVolume(ServerContext* /*context*/, const NodePub
     return alone(request->volume_id(), [request] {
         volume_use use;
         use.name = request->volume_id();
-        const auto valid = first_failure(parse(request->volume_capability(), use),
+        const auto valid = first_failure(read_context(request->volume_context(), use),
+                                         parse(request->volume_capability(), use),
                                          check_path(request->staging_target_path(), "staging_target_path"),
                                          check_path(request->target_path(), "target_path"));
         if (!valid.ok())

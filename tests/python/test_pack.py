@@ -17,6 +17,7 @@ import tarfile
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 try:
     import numpy
@@ -383,6 +384,19 @@ class Binding(PackTest):
 
 
 class Interrupted(PackTest):
+    def test_after_it_has_its_name(self):
+        writer = Writer(self.file)
+        writer.add(b"one")
+        # As after a power cut: its folder stays.
+        with unittest.mock.patch("weft.pack._writer.seal_file", side_effect=OSError(errno.EIO, "no disk")), \
+                unittest.mock.patch("weft.pack._writer.shutil.rmtree"), self.assertRaisesRegex(OSError, "no disk"):
+            writer.finish()
+        with Pack(self.file) as opened:
+            self.assertEqual(len(opened), 1)
+        weft.pack.pack([b"a", b"b"], self.file, seal=False, replace=True)
+        with Pack(self.file) as opened:
+            self.assertEqual(len(opened), 2)
+
     def test_killed_and_gone_on_with(self):
         """A process is killed at its n-th change of a file, many times; the dataset is that of an undisturbed one."""
         program = """

@@ -50,12 +50,13 @@ def load_file(filename, device="cpu", *, strict=False):
         data = aligned[skip:skip + size]
         covered = 0
         for number, (name, kind, shape, first, last) in enumerate(sorted(tensors, key=lambda one: one[3:])):
-            if kind not in _TYPES or not hasattr(torch, _TYPES[kind]):
+            if not isinstance(kind, str) or kind not in _TYPES or not hasattr(torch, _TYPES[kind]):
                 raise ValueError(f"{filename}: tensor {name} is of type {kind}, which this PyTorch does not have")
             length = getattr(torch, _TYPES[kind]).itemsize
             for one in shape:
                 length *= one
-            if first != covered or last - first != length or min(shape, default=0) < 0:
+            # A tensor without bytes may have any other sizes, which PyTorch has to take.
+            if first != covered or last - first != length or min(shape, default=0) < 0 or max(shape, default=0) >> 63:
                 raise ValueError(f"{filename}: tensor {number}, {name}, is at bytes {first} to {last}, and not at {covered} to "
                                  f"{covered + length}")
             covered = last

@@ -105,7 +105,10 @@ def _info(options):
     if options.json:
         print(json.dumps(known, indent=2))
         return
-    known["created"] = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(known["created"]))
+    try:
+        known["created"] = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(known["created"]))
+    except (OverflowError, ValueError):
+        known["created"] = f"{known['created']} seconds after 1970"
     for name in ("longest_bytes", "payload_bytes", "file_bytes", "index_bytes", "cell_bytes", "align"):
         known[name] = f"{known[name]} ({_amount(known[name])})"
     for name, value in known.items():

@@ -154,12 +154,16 @@ class Writer:
     def _journal(self):
         """What an earlier Writer left, or the beginning."""
         path = self._file("journal")
+        beginning = {"count": 0, "end": 0, "cells": 0, "payload": 0, "longest": 0, "same": None, "large": False, "state": "",
+                     "uuid": uuid.uuid4().hex, "names": []}
+        # Or it was interrupted after the data had got its name.
+        if not os.path.exists(self._file("data")):
+            return beginning
         try:
             with builtins.open(path, "rb") as file:
                 check, raw = file.read(8), file.read()
         except FileNotFoundError:
-            return {"count": 0, "end": 0, "cells": 0, "payload": 0, "longest": 0, "same": None, "large": False, "state": "",
-                    "uuid": uuid.uuid4().hex, "names": []}
+            return beginning
         if check != b"%08x" % crc32c(raw):
             raise PackError(path, "the journal of an earlier attempt is damaged; --restart (restart=True) begins anew")
         known = json.loads(raw)
@@ -341,12 +345,15 @@ class Writer:
         if os.path.lexists(self.path):
             _unseal(self.path)
         os.replace(self._file("data"), self.path)
-        sync_folder(self._folder)
+        try:
+            sync_folder(self._folder)
+            why_not = seal_file(self._data.fileno()) if self._seal else "sealing was not asked for"
+        finally:
+            # It is complete, also where sealing fails.
+            self._close()
+            shutil.rmtree(self._work)
         reasons = [] if volume else ["it is not on a weft volume, so it is bound to none"]
-        why_not = seal_file(self._data.fileno()) if self._seal else "sealing was not asked for"
         reasons += [f"it is not sealed: {why_not}"] if why_not else []
-        self._close()
-        shutil.rmtree(self._work)
         self.made = Made(self.path, self.count, header.file_bytes, not why_not, volume.name if volume else "",
                          "; ".join(reasons))
         return self.made

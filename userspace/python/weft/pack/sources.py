@@ -8,6 +8,7 @@ The key of a sample is its part "__key__". total is the number of samples, or No
 import bz2
 import gzip
 import json
+import math
 import lzma
 import os
 import stat
@@ -227,6 +228,8 @@ class Tar:
             data = tar.extractfile(member).read() if begun > skip else None
             if data is not None and len(data) != member.size:
                 raise PackError(path, f"it is truncated within {member.name}: {len(data)} of {member.size} bytes")
+            if not math.isfinite(member.mtime):
+                raise PackError(path, f"the time of {member.name} in it is {member.mtime}")
             yield name, member.size, int(member.mtime), lambda data=data: data
 
 
@@ -243,7 +246,7 @@ class Mds:
             with open(index, "rb") as file:
                 known = json.load(file)
             self._shards = [_Shard(self.path, one) for one in known["shards"]]
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as wrong:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as wrong:
             raise PackError(index, f"it is not an index of MDS: {wrong!r}") from None
         self.total = sum(shard.samples for shard in self._shards)
         first = self._shards[0] if self._shards else None
