@@ -30,11 +30,11 @@ stage() {
 	call Node.NodeStageVolume "{\"volume_id\": \"${3:-data}\", \"staging_target_path\": \"$staging\",
 		\"volume_context\": {${4:+\"members\": \"$4\"}}, \"volume_capability\": $(capability "$1" "$2")}"
 }
-# publish TYPE MODE POD [READ_ONLY]
+# publish TYPE MODE POD [READ_ONLY] [MEMBERS]
 publish() {
 	call Node.NodePublishVolume "{\"volume_id\": \"data\", \"staging_target_path\": \"$staging\",
 		\"target_path\": \"$work/pods/$3\", \"readonly\": ${4:-false},
-		\"volume_capability\": $(capability "$1" "$2")}"
+		\"volume_context\": {${5:+\"members\": \"$5\"}}, \"volume_capability\": $(capability "$1" "$2")}"
 }
 unpublish() { call Node.NodeUnpublishVolume "{\"volume_id\": \"data\", \"target_path\": \"$work/pods/$1\"}"; }
 unstage() { call Node.NodeUnstageVolume "{\"volume_id\": \"data\", \"staging_target_path\": \"$staging\"}"; }
@@ -180,6 +180,12 @@ wait "${many[@]}"
 is "of calls at the same time, others are told to come again" \
 	"$(cat $work/many.* | grep -vc 'a call for volume data is under way')" 0
 is "the volume is there once" "$(findmnt -n -o TARGET -S /dev/weft/data)" $staging
+weftctl save data >/dev/null
+sed -i 's/^uuid = .*/uuid = "00000000-1111-2222-3333-444444444444"/' /etc/weft/volumes/data.toml
+refused "a file of that name for another volume" 9 "its file has" publish mount $writer named
+ok "does not count where the members are named" publish mount $writer named false "$members"
+ok "unpublished" unpublish named
+rm /etc/weft/volumes/data.toml
 python3 - $kubelet/plugins/weft.csi/csi.sock <<'P'
 import os, socket, sys
 for size in 1, 100, 100000:
