@@ -19,7 +19,7 @@ enum softhca_cep_state {
 
 /**
  * struct softhca_cep - an end of a connection, or a listener
- * @list: listeners
+ * @list: listeners, or passive ones that are not answered
  * @state: under softhca_cm_lock, as all here
  * @refs: its owner's, its peer's, its timer's
  * @cm_id: the connection manager's, with a reference; NULL when it is done with
@@ -39,6 +39,8 @@ struct softhca_cep {
 
 static DEFINE_MUTEX(softhca_cm_lock);
 static LIST_HEAD(softhca_listeners);
+/* The connection manager drops what asks a listener that is being destroyed, and answers nothing. */
+static LIST_HEAD(softhca_unanswered);
 
 static void softhca_cep_put(struct softhca_cep *cep)
 {
@@ -196,8 +198,10 @@ found:
 	cep->peer = passive;
 	refcount_inc(&passive->refs);
 	event.provider_data = passive;
+	list_add_tail(&passive->list, &softhca_unanswered);
 	ret = listener->cm_id->event_handler(listener->cm_id, &event);
 	if (ret) {
+		list_del_init(&passive->list);
 		softhca_cm_part(passive);
 		softhca_cep_put(passive);
 	}
@@ -256,6 +260,7 @@ static int softhca_iw_accept(struct iw_cm_id *cm_id, struct iw_cm_conn_param *pa
 	int ret = -ECONNRESET;
 
 	mutex_lock(&softhca_cm_lock);
+	list_del_init(&cep->list);
 	active = cep->peer;
 	if (!qp) {
 		ret = -EINVAL;
@@ -290,6 +295,7 @@ static int softhca_iw_reject(struct iw_cm_id *cm_id, const void *data, u8 len)
 	struct softhca_cep *cep = cm_id->provider_data, *active;
 
 	mutex_lock(&softhca_cm_lock);
+	list_del_init(&cep->list);
 	active = cep->peer;
 	softhca_cm_part(cep);
 	if (active)
@@ -343,6 +349,22 @@ void softhca_cm_closed(struct softhca_qp *qp)
 		softhca_cep_put(cep);
 	}
 	mutex_unlock(&softhca_cm_lock);
+}
+
+/**
+ * softhca_cm_exit() - free what was never answered
+ *
+ * Context: no adapter is left.
+ */
+void softhca_cm_exit(void)
+{
+	struct softhca_cep *cep, *next;
+
+	list_for_each_entry_safe(cep, next, &softhca_unanswered, list) {
+		list_del(&cep->list);
+		softhca_cm_part(cep);
+		softhca_cep_put(cep);
+	}
 }
 
 const struct ib_device_ops softhca_cm = {

@@ -180,6 +180,7 @@ static void __exit softhca_exit(void)
 	softhca_dma_exit();
 	debugfs_remove_recursive(softhca_debugfs);
 	destroy_workqueue(softhca_wq);
+	softhca_cm_exit();
 }
 
 module_init(softhca_init);

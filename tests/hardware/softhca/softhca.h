@@ -245,5 +245,6 @@ void *softhca_dma_pointer(struct softhca_dev *dev, u64 dma, size_t *len, bool *b
 /* cm.c */
 extern const struct ib_device_ops softhca_cm;
 void softhca_cm_closed(struct softhca_qp *qp);
+void softhca_cm_exit(void);
 
 #endif /* WEFT_SOFTHCA_H */

@@ -59,6 +59,8 @@ def problems(text):
 STOCK_LEAKS = (
     # 7.2: dma_buf_free_sgt() frees orig_nents entries, which dma_buf_phys_vec_to_sgt() has set to 0.
     ("dma_buf_phys_vec_to_sgt", "vfio_pci_dma_buf_map"),
+    # 7.3: iw_cm drops a connect request to a listener that is being destroyed without what it has copied of it.
+    ("kmemdup_noprof", "cm_event_handler"),
 )
 # The functions of an unloaded module have no names.
 NAMELESS = re.compile(r"^\s+0xffffffff[0-9a-f]{8}$", re.MULTILINE)
