@@ -19,7 +19,7 @@ static inline bool weft_dma_needs_sync(struct device *dev, dma_addr_t address)
 {
 #ifndef WEFT_HAVE_DMA_SKIP_SYNC
 	/* Before 6.10, dma_need_sync() says yes for each address behind an IOMMU. */
-	if (get_dma_ops(dev))
+	if (device_iommu_mapped(dev) && get_dma_ops(dev))
 		return !dev_is_dma_coherent(dev) ||
 		       (dev_is_pci(dev) && to_pci_dev(dev)->untrusted);
 #endif

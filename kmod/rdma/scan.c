@@ -77,9 +77,8 @@ static bool weft_scan_is_known(struct weft_rdma_ctrl *ctrl, u32 nsid)
 }
 
 /* One namespace that the target lists and that is no disk becomes one. */
-static enum weft_scanned weft_scan_new(struct weft_rdma_ctrl *ctrl, u32 nsid)
+static enum weft_scanned weft_scan_new(struct weft_rdma_ctrl *ctrl, u32 nsid, u32 errors)
 {
-	u32 errors = READ_ONCE(ctrl->errors);
 	struct weft_ns_info info;
 	struct weft_why why = {};
 	int ret;
@@ -99,9 +98,9 @@ static enum weft_scanned weft_scan_new(struct weft_rdma_ctrl *ctrl, u32 nsid)
 }
 
 /* One namespace that the target lists, or @again one that is unknown. */
-static enum weft_scanned weft_scan_one(struct weft_rdma_ctrl *ctrl, u32 nsid, bool again)
+static enum weft_scanned weft_scan_one(struct weft_rdma_ctrl *ctrl, u32 nsid, u32 errors,
+				       bool again)
 {
-	u32 errors = READ_ONCE(ctrl->errors);
 	struct weft_ns_info info;
 	struct weft_why why = {};
 	struct weft_rdma_ns *ns;
@@ -173,7 +172,7 @@ static void weft_scan_gone(struct weft_rdma_ctrl *ctrl, u32 from, u32 to)
  * Look at the disks of the namespaces that the target lists; with @add, make disks of
  * the others. Returns true if the whole list was read.
  */
-static bool weft_scan_list(struct weft_rdma_ctrl *ctrl, __le32 *list, bool add)
+static bool weft_scan_list(struct weft_rdma_ctrl *ctrl, __le32 *list, u32 errors, bool add)
 {
 	enum weft_scanned scanned;
 	u32 last = 0, nsid, i;
@@ -198,8 +197,8 @@ static bool weft_scan_list(struct weft_rdma_ctrl *ctrl, __le32 *list, bool add)
 			}
 			if (!add)
 				weft_scan_gone(ctrl, last + 1, nsid);
-			scanned = add ? weft_scan_new(ctrl, nsid) :
-					weft_scan_one(ctrl, nsid, false);
+			scanned = add ? weft_scan_new(ctrl, nsid, errors) :
+					weft_scan_one(ctrl, nsid, errors, false);
 			if (scanned == WEFT_SCAN_LOST)
 				return false;
 			last = nsid;
@@ -227,13 +226,22 @@ static void weft_scan_kill_lost(struct weft_rdma_ctrl *ctrl)
 	mutex_unlock(&ctrl->scan_lock);
 }
 
-/* Resume the disks that were identified; scan the others again. */
+/* Resume the disks that were identified. */
+static void weft_scan_resume(struct weft_rdma_ctrl *ctrl)
+{
+	/* Recovery may have begun, which pauses under this lock. */
+	mutex_lock(&ctrl->ns_lock);
+	if (weft_rdma_state(ctrl) == WEFT_RDMA_LIVE)
+		weft_rdma_ns_resume_ready(ctrl);
+	mutex_unlock(&ctrl->ns_lock);
+}
+
+/* The same, and tell the volumes; scan the others again. */
 static void weft_scan_end(struct weft_rdma_ctrl *ctrl)
 {
 	unsigned long ana_again = 0;
 	bool again = false;
 
-	/* Recovery may have begun, which pauses under this lock. */
 	mutex_lock(&ctrl->ns_lock);
 	if (weft_rdma_state(ctrl) == WEFT_RDMA_LIVE) {
 		again = !weft_rdma_ns_resume_ready(ctrl);
@@ -253,13 +261,13 @@ static void weft_scan_end(struct weft_rdma_ctrl *ctrl)
  * needs, and waits for the I/O of the paused one. Returns true if the whole list was
  * read.
  */
-static bool weft_scan_add(struct weft_rdma_ctrl *ctrl, __le32 *list)
+static bool weft_scan_add(struct weft_rdma_ctrl *ctrl, __le32 *list, u32 errors)
 {
 	bool whole;
 
 	mutex_lock(&ctrl->scan_lock);
 	ctrl->scan_missed = false;
-	whole = weft_scan_list(ctrl, list, true);
+	whole = weft_scan_list(ctrl, list, errors, true);
 	if (ctrl->scan_missed) {
 		ctrl->scan_tries--;
 		weft_rdma_scan_owe(ctrl, WEFT_RDMA_SCAN_SOON);
@@ -272,6 +280,8 @@ static void weft_scan(struct weft_rdma_ctrl *ctrl)
 {
 	/* Reclaim may need I/O that waits for this scan. */
 	unsigned int noio = memalloc_noio_save();
+	/* All of it is about this association. */
+	u32 errors = READ_ONCE(ctrl->errors);
 	bool whole = true, add = false;
 	__le32 *list;
 
@@ -282,21 +292,21 @@ static void weft_scan(struct weft_rdma_ctrl *ctrl)
 		weft_rdma_ana_read(ctrl);
 		mutex_lock(&ctrl->scan_lock);
 		ctrl->scan_new = false;
-		whole = weft_scan_list(ctrl, list, false);
+		whole = weft_scan_list(ctrl, list, errors, false);
 		add = ctrl->scan_new;
 		mutex_unlock(&ctrl->scan_lock);
 	} else {
 		weft_rdma_scan_owe(ctrl, WEFT_SCAN_AGAIN);
 	}
 	/* A disk that is not identified must not resume. */
-	if (list && whole) {
-		weft_scan_end(ctrl);
-		if (add) {
-			whole = weft_scan_add(ctrl, list);
-			weft_scan_end(ctrl);
-		}
+	if (list && whole && add) {
+		weft_scan_resume(ctrl);
+		whole = weft_scan_add(ctrl, list, errors);
 	}
-	if (!whole)
+	if (list && whole)
+		weft_scan_end(ctrl);
+	/* Another association has a scan of its own. */
+	if (!whole && READ_ONCE(ctrl->errors) == errors)
 		weft_rdma_error(ctrl, WEFT_RDMA_END_SCAN, "its namespaces cannot be read");
 	kfree(list);
 	memalloc_noio_restore(noio);
@@ -355,7 +365,7 @@ void weft_rdma_again_work(struct work_struct *work)
 	noio = memalloc_noio_save();
 	mutex_lock(&ctrl->scan_lock);
 	while ((nsid = weft_scan_unknown(ctrl, nsid)))
-		if (weft_scan_one(ctrl, nsid++, true) == WEFT_SCAN_LOST)
+		if (weft_scan_one(ctrl, nsid++, READ_ONCE(ctrl->errors), true) == WEFT_SCAN_LOST)
 			break;
 	mutex_unlock(&ctrl->scan_lock);
 	weft_scan_end(ctrl);

@@ -176,7 +176,8 @@ static noinline int weft_mem_await_lease(const struct weft_mem_io *io)
 
 		if (ownership != WEFT_OWNERSHIP_HELD && ownership != WEFT_OWNERSHIP_SUSPENDED)
 			return -EIO;
-		if (schedule_timeout_interruptible(WEFT_MEM_LEASE_LOOK))
+		schedule_timeout_killable(WEFT_MEM_LEASE_LOOK);
+		if (fatal_signal_pending(current) || test_thread_flag(TIF_NOTIFY_SIGNAL))
 			return -EINTR;
 	}
 	return 0;

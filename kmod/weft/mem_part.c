@@ -168,6 +168,14 @@ void weft_mem_part_done(struct weft_mem_op *op, blk_status_t status, unsigned lo
 		weft_mem_part_undone(part, status, after);
 		return;
 	}
+	/* Another host may have had the volume when the target read. */
+	if (!op->write && unlikely(weft_mem_needs_lease(part->io) &&
+				   weft_lease_is_over(&part->member->volume->lease))) {
+		part->since = 0;
+		part->due = true;
+		weft_mem_part_hold(part);
+		return;
+	}
 	weft_mem_part_end(part, weft_mem_part_count(part));
 }
 

@@ -361,12 +361,23 @@ static void weft_mpath_resized(struct weft_path *path)
 	weft_event(member->volume, WEFT_EVENT_TYPE_MEMBER_RESIZED, member, 0, text.text);
 }
 
+static bool weft_mpath_all_dead(struct weft_mpath *mpath)
+{
+	bool dead = true;
+	u32 i;
+
+	lockdep_assert_held(&mpath->lock);
+	for (i = 0; i < WEFT_PATHS_MAX; i++)
+		dead &= !mpath->path[i] || mpath->path[i]->dead;
+	return dead;
+}
+
 static void weft_mpath_gone(struct weft_path *path)
 {
 	struct weft_member *member = path->owner_data;
 	struct weft_mpath *mpath = &member->mpath;
-	bool last = true;
 	unsigned long flags;
+	bool last;
 	u32 i;
 
 	spin_lock_irqsave(&mpath->lock, flags);
@@ -375,8 +386,7 @@ static void weft_mpath_gone(struct weft_path *path)
 		return;
 	}
 	path->dead = true;
-	for (i = 0; i < WEFT_PATHS_MAX; i++)
-		last &= !mpath->path[i] || mpath->path[i]->dead;
+	last = weft_mpath_all_dead(mpath);
 	i = weft_mpath_index(mpath, path);
 	/*
 	 * The last path stays usable if its device fails the I/O. A transport that
@@ -853,6 +863,7 @@ void weft_mpath_remove(struct weft_member *member, struct weft_path *path)
 	struct weft_volume *vol = member->volume;
 	struct weft_mpath *mpath = &member->mpath;
 	struct bio *bio;
+	bool gone;
 	u32 index;
 
 	mutex_lock(&mpath->prepare_lock);
@@ -868,10 +879,16 @@ void weft_mpath_remove(struct weft_member *member, struct weft_path *path)
 		bio_set_dev(bio, member->bdev);
 	bio_list_for_each(bio, &mpath->quiet)
 		bio_set_dev(bio, member->bdev);
+	/* The others may have died since the caller looked. */
+	gone = weft_mpath_all_dead(mpath);
 	spin_unlock_irq(&mpath->lock);
 	mutex_unlock(&weft_volumes_lock);
 	mutex_unlock(&mpath->prepare_lock);
 
+	if (gone) {
+		weft_member_gone(member);
+		weft_mpath_kick(member);
+	}
 	weft_mpath_end_check(path);
 	/* Bios that the work took from the lists. */
 	flush_delayed_work(&mpath->work);

@@ -39,17 +39,20 @@ make_loop more 64
 nvmet_withdraw "$nqn:d0"
 ok "its target is away" until_true 20 not_live
 dd if=/dev/weft-rdma0n1 of=/dev/null bs=4k count=1 iflag=direct status=none & reader=$!
-sleep "$(slow 0.5)"
+sleep "$(slow 1)"
 echo mq-deadline >/sys/block/weft-rdma0n1/queue/scheduler & changer=$!
-sleep "$(slow 0.5)"
-ok "its I/O waits, and who changes its scheduler" kill -0 $reader $changer
+sleep "$(slow 1)"
+ok "its I/O waits" kill -0 $reader
+ok "and who changes its scheduler" kill -0 $changer
 mkdir "$base/$nqn:d0/namespaces/2"
 readlink -f /dev/more >"$base/$nqn:d0/namespaces/2/device_path"
 echo 1 >"$base/$nqn:d0/namespaces/2/enable"
 nvmet_offer "$nqn:d0"
 has_ended() { ! kill -0 "$1" 2>/dev/null; }
 ok "the target is back with one more namespace: the I/O ends" until_true 30 has_ended $reader
-ok "the scheduler is changed" until_true 30 has_ended $changer
+ok "and well" wait $reader
+ok "who changes the scheduler ends" until_true 30 has_ended $changer
+ok "it is changed" grep -q '\[mq-deadline\]' /sys/block/weft-rdma0n1/queue/scheduler
 ok "the new namespace is a disk" until_true 30 test -b /dev/weft-rdma0n2
 rmdir_namespace() { echo 0 >"$base/$nqn:d0/namespaces/2/enable" && rmdir "$base/$nqn:d0/namespaces/2"; }
 ok "and no longer when it is gone" rmdir_namespace
