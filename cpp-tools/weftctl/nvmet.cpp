@@ -101,8 +101,17 @@ result<bool> make(const fs::path& folder, undo_stack& undo)
     return fail(exit_code_of(errno), "{} cannot be made: {}", folder.string(), std::strerror(errno));
 }
 
+bool is_link_to(const fs::path& place, const fs::path& target)
+{
+    std::error_code none;
+    return fs::equivalent(place, target, none);
+}
+
 result<void> link(const fs::path& target, const fs::path& place, undo_stack& undo)
 {
+    // A command that was killed may have made it.
+    if (is_link_to(place, target))
+        return {};
     if (::symlink(target.c_str(), place.c_str()))
         return fail(exit_code_of(errno), "{} cannot be linked: {}", place.string(), std::strerror(errno));
     undo.push([place] { ::unlink(place.c_str()); });
@@ -384,7 +393,8 @@ result<target_port> make_port(const export_spec& spec, const nvme_address& at, u
 result<void> link_port(const fs::path& port, const export_spec& spec, const nvme_address& at)
 {
     const auto place = port / "subsystems" / spec.subnqn;
-    if (!::symlink((root / "subsystems" / spec.subnqn).c_str(), place.c_str()))
+    const auto subsystem = root / "subsystems" / spec.subnqn;
+    if (is_link_to(place, subsystem) || !::symlink(subsystem.c_str(), place.c_str()))
         return {};
     const int err = errno;
     if (err == EADDRNOTAVAIL || (err == ENODEV && at.transport == "rdma"))
@@ -546,8 +556,9 @@ result<void> nvmet::listen(const export_spec& spec, export_address& address)
 
 result<void> nvmet::end_listening(const export_spec& spec, const export_address& address)
 {
-    const auto port = port_of(address.at);
-    return port ? leave_port(*port, spec, address.own_port) : result<void>();
+    // Without the link, the port may be another program's by now.
+    return listens(spec, address.at) ? leave_port(*port_of(address.at), spec, address.own_port)
+                                     : result<void>();
 }
 
 result<void> nvmet::allow(export_spec& spec, const std::string& host)

@@ -90,6 +90,12 @@ result<void> plan_addresses(export_change& change, export_spec& spec, const chan
     if (spec.addresses.size() + more == removed->size())
         return fail(exit_code::usage,
                     "{} would not be served at any address: 'weftctl unexport' ends an export", spec.device);
+    const bool stays_heard = std::ranges::any_of(spec.addresses, [&](const export_address& address) {
+        return !std::ranges::count(*removed, address.at) && nvmet::listens(spec, address.at);
+    });
+    if (change.live && !removed->empty() && change.add_addresses.empty() && !stays_heard)
+        return fail(exit_code::usage,
+                    "{} is not served at its other addresses now: it would be served nowhere", spec.device);
     change.remove_addresses = std::move(*removed);
     return {};
 }
@@ -101,6 +107,12 @@ result<export_change> plan(export_book& book, const nvmet& target, std::size_t i
     const auto presence = target.presence_of(spec);
     if (presence == nvmet::presence::foreign)
         return fail(exit_code::busy, "a subsystem called {} serves something else", spec.subnqn);
+    if (presence == nvmet::presence::broken)
+        return fail(
+            exit_code::busy,
+            "the subsystem of {} is disabled or not listened for: 'weftctl export --saved' serves it again, "
+            "then change it",
+            spec.device);
     export_change change{
         index, presence == nvmet::presence::serving || presence == nvmet::presence::incomplete, {}, {}, {},
         {}};
@@ -109,9 +121,10 @@ result<export_change> plan(export_book& book, const nvmet& target, std::size_t i
         good = plan_addresses(change, spec, options);
     if (!good)
         return std::unexpected(good.error());
-    auto changed = spec;
-    changed.hosts.insert(changed.hosts.end(), change.add_hosts.begin(), change.add_hosts.end());
-    if (good = book.check_tls_key(changed); !good)
+    // Those that it has were checked when they were added.
+    auto added = spec;
+    added.hosts = change.add_hosts;
+    if (good = book.check_tls_key(added); !good)
         return std::unexpected(good.error());
     return change;
 }
@@ -215,18 +228,28 @@ result<exit_code> run_change(const change_options& options, renderer& out)
         changes.push_back(std::move(*change));
     }
 
+    // All of them get the added hosts, which have one TLS key each.
+    for (const auto& change : changes)
+        for (const auto& other : changes)
+            if (const auto& one = book->entry(change.index), &two = book->entry(other.index);
+                !options.add_hosts.empty() && !one.tls_key_file.empty() && !two.tls_key_file.empty() &&
+                one.tls_key_file != two.tls_key_file)
+                return fail(exit_code::usage, "{} and {} have different TLS keys: change one after the other",
+                            one.device, two.device);
+
     std::vector<action> actions;
     result<void> done;
     for (const auto& change : changes) {
         done = apply(book->entry(change.index), change, options.dry_run, actions);
+        if (options.dry_run)
+            continue;
         book->share(*target, change.index);
+        // Also what was done before a failure.
+        if (const auto saved = book->save(); done && !saved)
+            done = saved;
         if (!done)
             break;
     }
-    // Also what was done before a failure.
-    if (!options.dry_run && !actions.empty())
-        if (auto saved = book->save(); !saved)
-            return std::unexpected(saved.error());
     if (done && actions.empty())
         actions.push_back({"change-export", "", "it is so already", options.dry_run, false});
     out.actions(actions);

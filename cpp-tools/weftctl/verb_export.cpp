@@ -253,6 +253,8 @@ result<void> serve_entry(export_book& book, std::size_t index)
     case nvmet::presence::serving:
         return nvmet::renew_tls_key(spec);
     case nvmet::presence::incomplete:
+        if (auto done = nvmet::renew_tls_key(spec); !done)
+            return done;
         return book.complete(*target, index);
     case nvmet::presence::foreign:
         return fail(exit_code::busy, "a subsystem called {} serves something else", spec.subnqn);
@@ -274,6 +276,12 @@ result<void> serve_entry(export_book& book, std::size_t index)
     return done ? book.complete(*target, index) : done;
 }
 
+nvmet::presence presence_of(const export_spec& spec)
+{
+    const auto target = nvmet::open("");
+    return target ? target->presence_of(spec) : nvmet::presence::absent;
+}
+
 // Tries to serve all saved exports once; errors are stored in `failures`.
 result<void> serve_round(std::vector<action>& actions, std::vector<error>& failures)
 {
@@ -289,11 +297,10 @@ result<void> serve_round(std::vector<action>& actions, std::vector<error>& failu
             describe(spec, false, actions);
             continue;
         }
-        const bool heard = std::ranges::any_of(
-            spec.addresses, [&](const auto& address) { return nvmet::listens(spec, address.at); });
-        failures.push_back(
-            {done.error().code, fmt::format("{} is not exported{}: {}", spec.device,
-                                            heard ? " at all of its addresses" : "", done.error().text)});
+        const bool incomplete = presence_of(spec) == nvmet::presence::incomplete;
+        failures.push_back({done.error().code,
+                            fmt::format("{} is not exported{}: {}", spec.device,
+                                        incomplete ? " at all of its addresses" : "", done.error().text)});
     }
     return book->entries().empty() ? result<void>() : book->save();
 }

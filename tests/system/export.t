@@ -242,7 +242,7 @@ is "the export is served at the other one" "$(exports '.[] | select(.device == "
 	[.serving, .addresses[].serving] | join(" ")')" "true true false"
 is "and doctor says so" "$(weftctl doctor | grep -c '/dev/a is not served at rdma://10.0.0.2:4421')" 1
 ip address add 10.0.0.2/24 dev dummy0
-ok "it is there again" weftctl export --saved
+ok "it is there again" weftctl export --saved --wait "$(slow 20)"
 is "and served at both" "$(exports '.[] | select(.device == "/dev/a") | .addresses | map(.serving) | all')" true
 ok "removed" weftctl change-export /dev/a --remove-address 10.0.0.2:4421
 

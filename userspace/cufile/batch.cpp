@@ -53,6 +53,7 @@ std::unique_lock<std::mutex> Batch::enter()
     waiting_++;
     std::unique_lock held(lock_);
     waiting_--;
+    entered_++;
     return held;
 }
 
@@ -132,7 +133,7 @@ unsigned Batch::events(CUfileIOEvents_t* to, unsigned least, unsigned most,
 {
     using Clock = std::chrono::steady_clock;
     const auto began = Clock::now();
-    std::unique_lock held(lock_);
+    auto held = enter();
     poll(std::chrono::nanoseconds(0));
     // Between two waits, other threads submit and cancel, and a signal handler runs.
     constexpr std::chrono::nanoseconds slice = std::chrono::milliseconds(10);
@@ -145,11 +146,13 @@ unsigned Batch::events(CUfileIOEvents_t* to, unsigned least, unsigned most,
             longest = std::min<std::chrono::nanoseconds>(left, slice);
         }
         poll(longest);
+        // One of the others is let in: a lock that is free for a moment alone may be taken by this thread
+        // each time.
+        const auto before = entered_.load();
         held.unlock();
-        // A lock that is free for a moment alone may be taken by this thread each time.
-        while (waiting_)
+        while (waiting_ && entered_ == before)
             std::this_thread::yield();
-        held.lock();
+        held = enter();
     }
     const auto count = std::min<std::size_t>(most, ended_.size());
     std::copy_n(ended_.begin(), count, to);

@@ -49,6 +49,7 @@ private:
 
     std::mutex lock_;                   ///< of all of it
     std::atomic<unsigned> waiting_ = 0; ///< threads that want it
+    std::atomic<unsigned> entered_ = 0; ///< how often one has got it
     std::vector<Slot> slots_;
     unsigned in_flight_ = 0;
     std::deque<CUfileIOEvents_t> ended_;

@@ -223,6 +223,13 @@ Result<Registration> Target::add(const Memory& memory, const Policy& policy) con
         int code = ::ioctl(mem_->get(), WEFT_MEM_IOC_REGISTER, &request) ? errno : 0;
         if (code)
             reason = sentence(request.why, code);
+        // What may be staged need not be registered for good: for each I/O is better than not at all.
+        if (code && code != EINTR && code != EACCES && policy.persistent && policy.staged) {
+            request.flags &= ~WEFT_MEM_PERSISTENT;
+            code = ::ioctl(mem_->get(), WEFT_MEM_IOC_REGISTER, &request) ? errno : 0;
+            if (code)
+                reason = sentence(request.why, code);
+        }
         if (code && code != EINTR && allowed) {
             request.flags |= allowed;
             code = ::ioctl(mem_->get(), WEFT_MEM_IOC_REGISTER, &request) ? errno : 0;

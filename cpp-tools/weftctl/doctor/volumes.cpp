@@ -112,14 +112,14 @@ void diagnose_export(diagnoses& found, const export_spec& spec, nvmet::presence 
         found.push_back({severity::warning, "exports",
                          fmt::format("{} is not served at {}", spec.device, fmt::join(silent, ", ")),
                          "hosts have one path less to it", "weftctl export --saved tells the reason"});
-    else if (spec.any_host)
+    else
+        found.push_back({severity::good, "exports",
+                         fmt::format("{} is served at {}", spec.device, fmt::join(addresses, ", ")), "", ""});
+    if (spec.any_host && !addresses.empty())
         found.push_back(
             {severity::note, "exports",
              fmt::format("{} is open to every host that reaches {}", spec.device, fmt::join(addresses, ", ")),
              "any host that connects can read and overwrite it", "unexport it and export it with --host"});
-    else
-        found.push_back({severity::good, "exports",
-                         fmt::format("{} is served at {}", spec.device, fmt::join(addresses, ", ")), "", ""});
 }
 
 void diagnose_exports(diagnoses& found)

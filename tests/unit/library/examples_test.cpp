@@ -172,6 +172,7 @@ TEST(Examples, PythonWithGpuMemory)
                         " python3 -B " PYTHON_TESTS "/test_gpu.py Own -v 2>&1");
     EXPECT_EQ(gpu.status, 0) << gpu.text;
     EXPECT_NE(gpu.text.find("OK"), std::string::npos) << gpu.text;
+    EXPECT_EQ(gpu.text.find("one GPU alone"), std::string::npos) << gpu.text;
 }
 
 TEST(Examples, PythonPacked)

@@ -39,6 +39,11 @@ class _Handle:
             self._end(self.value)
 
 
+def _reason(handle):
+    """Why a registration has no direct route."""
+    return lib.registration_reason(handle.value).decode(errors="replace") if handle else ""
+
+
 def _unregistering(memory):
     """What ends a registration, and then the memory, if that is of nobody else."""
     def end(handle):
@@ -85,8 +90,7 @@ class Registration:
 
     @property
     def reason(self):
-        handle = self.handle
-        return lib.registration_reason(handle.value).decode(errors="replace") if handle else ""
+        return _reason(self.handle)
 
     def end(self):
         """The memory is its owner's alone afterwards. If another thread has I/O on it, that is when this I/O has ended."""
@@ -264,12 +268,13 @@ class Target:
                 self._check(lent.memory, begin, length)
         extents = (lib.Extent * len(lengths)).from_buffer(rows)
         results = (ctypes.c_int32 * len(lengths))()
-        moved, failed, route = engine(lent.memory.gpu).gather(self.handle, lent.registration.handle, extents, results)
+        handle = lent.registration.handle
+        moved, failed, route = engine(lent.memory.gpu).gather(self.handle, handle, extents, results)
         if failed or moved < sum(lengths):
             for result, extent in zip(results, extents):
                 if result != extent.length:
                     raise self._error(-result if result < 0 else errno.EIO, extent.offset, extent.length)
-        return self._result(moved, route, lent)
+        return self._result(moved, route, handle)
 
     def close(self):
         """Ends it, with what is registered with it. I/O that other threads have begun comes to its end."""
@@ -294,16 +299,17 @@ class Target:
 
     def _move(self, function, lent, offset, length, memory_offset):
         pieces = ((offset + at, memory_offset + at, min(_PIECE_BYTES, length - at)) for at in range(0, length, _PIECE_BYTES))
-        moved, route, failed = engine(lent.memory.gpu).move(function, self.handle, lent.registration.handle, pieces)
+        handle = lent.registration.handle
+        moved, route, failed = engine(lent.memory.gpu).move(function, self.handle, handle, pieces)
         if failed:
             raise self._error(*failed, length)
-        return self._result(moved, route, lent)
+        return self._result(moved, route, handle)
 
-    def _result(self, moved, route, lent):
+    def _result(self, moved, route, handle):
         route = "direct" if route is None else lib.route_name(route).decode()
         reason = ""
         if route not in ("direct", "cached"):
-            reason = lent.registration.reason or f"it is not in whole blocks of {self.block_size} bytes, or the memory does " \
+            reason = _reason(handle) or f"it is not in whole blocks of {self.block_size} bytes, or the memory does " \
                                                  f"not begin at a multiple of {self.alignment}"
         return Result(moved, route, reason)
 

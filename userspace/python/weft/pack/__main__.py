@@ -107,7 +107,7 @@ def _info(options):
         return
     try:
         known["created"] = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(known["created"]))
-    except (OverflowError, ValueError):
+    except (OverflowError, ValueError, OSError):
         known["created"] = f"{known['created']} seconds after 1970"
     for name in ("longest_bytes", "payload_bytes", "file_bytes", "index_bytes", "cell_bytes", "align"):
         known[name] = f"{known[name]} ({_amount(known[name])})"
