@@ -73,12 +73,14 @@ private:
 
 /// The routes that a registration may use. The default is strict: only direct, registered for each command.
 struct Policy {
-    bool direct = true;      ///< false: do not use the direct route, for comparison
-    bool vmap = false;       ///< software RDMA may access the bytes through their CPU mapping
-    bool bounce = false;     ///< the kernel may copy them through its own pages
-    bool staged = false;     ///< this process may copy them through pinned pages
-    bool read_only = false;  ///< I/O may only write the memory to the target
-    bool persistent = false; ///< registered once; all targets of the volume can then access it at any time
+    bool direct = true;     ///< false: do not use the direct route, for comparison
+    bool vmap = false;      ///< software RDMA may access the bytes through their CPU mapping
+    bool bounce = false;    ///< the kernel may copy them through its own pages
+    bool staged = false;    ///< this process may copy them through pinned pages
+    bool read_only = false; ///< I/O may only write the memory to the target
+    /// Registered once; all targets of the volume can then access it at any time. With `staged`, it is
+    /// registered for each command where it cannot be registered once.
+    bool persistent = false;
 };
 
 /// A memory that is registered for I/O on a target, and on the other targets of the same weft volume. It may

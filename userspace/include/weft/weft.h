@@ -55,7 +55,9 @@ enum weft_policy {
 	WEFT_ALLOW_BOUNCE = 2,
 	WEFT_ALLOW_STAGED = 4,
 	WEFT_READ_ONLY = 8,
-	WEFT_PERSISTENT = 16	/* registered once; all targets of the volume can then access the memory */
+	/* Registered once; all targets of the volume can then access the memory. With WEFT_ALLOW_STAGED, it is registered
+	 * for each I/O where it cannot be registered once. */
+	WEFT_PERSISTENT = 16
 };
 
 enum weft_route {
