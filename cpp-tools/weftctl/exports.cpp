@@ -228,6 +228,21 @@ result<void> export_book::check_tls_key(const export_spec& spec) const
     return {};
 }
 
+result<std::vector<std::size_t>> export_book::select(const std::vector<std::string>& names, bool all) const
+{
+    std::vector<std::size_t> found;
+    for (std::size_t i = 0; all && i < entries_.size(); i++)
+        found.push_back(i);
+    for (const auto& name : names) {
+        const auto* spec = find(name);
+        if (!spec)
+            return fail(exit_code::missing, "{} is not an export of weftctl; 'weftctl exports' lists them",
+                        name);
+        found.push_back(static_cast<std::size_t>(spec - entries_.data()));
+    }
+    return found;
+}
+
 void export_book::remove(const std::string& subnqn)
 {
     entries_.erase(

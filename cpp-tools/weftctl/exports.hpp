@@ -15,7 +15,8 @@ struct export_status {
     export_spec spec;
     bool saved = false;
     bool serving = false;
-    std::string why; ///< why it is not served, or that it is not weft's
+    std::vector<nvme_address> heard; ///< where it is served
+    std::string why;                 ///< why it is not served, or that it is not weft's
 };
 
 /// Parses saved exports; `where` is the document's name for errors.
@@ -39,6 +40,9 @@ public:
 
     /// Finds the export of a device or NQN.
     [[nodiscard]] const export_spec* find(const std::string& device_or_nqn) const;
+    /// Their indices, by devices or NQNs; or of all. Refuses a name of none.
+    [[nodiscard]] result<std::vector<std::size_t>> select(const std::vector<std::string>& names,
+                                                          bool all) const;
     void remove(const std::string& subnqn);
 
     [[nodiscard]] export_spec& entry(std::size_t index) { return entries_[index]; }

@@ -2,6 +2,7 @@
 #include "render.hpp"
 #include "to_json.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace weft
@@ -140,8 +141,8 @@ public:
             json addresses = json::array();
             for (const auto& [at, own] : row.spec.addresses) {
                 json address = to_json(at);
-                address.update(
-                    {{"uri", row.spec.uri(at)}, {"serving", row.serving && nvmet::listens(row.spec, at)}});
+                address.update({{"uri", row.spec.uri(at)},
+                                {"serving", row.serving && std::ranges::count(row.heard, at)}});
                 addresses.push_back(std::move(address));
             }
             // Of the first address, beside the list of all.

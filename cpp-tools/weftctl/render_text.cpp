@@ -217,8 +217,8 @@ public:
         for (const auto& row : exports)
             for (const auto& [at, own] : row.spec.addresses)
                 rows.add({row.spec.device,
-                          row.serving && nvmet::listens(row.spec, at) ? row.saved ? "serving" : "others'"
-                                                                      : "not served",
+                          row.serving && std::ranges::count(row.heard, at) ? row.saved ? "serving" : "others'"
+                                                                           : "not served",
                           !row.saved          ? "-"
                           : row.spec.any_host ? "any"
                                               : std::to_string(row.spec.hosts.size()),

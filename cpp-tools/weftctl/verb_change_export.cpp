@@ -208,20 +208,14 @@ result<exit_code> run_change(const change_options& options, renderer& out)
         return std::unexpected(book.error());
 
     // All is checked before the first change.
+    const auto selected = book->select(options.names, options.all);
+    if (!selected)
+        return std::unexpected(selected.error());
     std::vector<export_change> changes;
-    for (std::size_t i = 0; options.all && i < book->entries().size(); i++)
-        if (auto change = plan(*book, *target, i, options); !change)
-            return std::unexpected(change.error());
-        else
-            changes.push_back(std::move(*change));
-    for (const auto& name : options.names) {
-        const auto* spec = book->find(name);
-        if (!spec)
-            return fail(exit_code::missing, "{} is not an export of weftctl; 'weftctl exports' lists them",
-                        name);
-        const auto index = static_cast<std::size_t>(spec - book->entries().data());
+    for (std::size_t i = 0; i < selected->size(); i++) {
+        const auto index = (*selected)[i];
         if (std::ranges::count(changes, index, &export_change::index))
-            return fail(exit_code::usage, "{} is given twice", name);
+            return fail(exit_code::usage, "{} is given twice", options.names[i]);
         auto change = plan(*book, *target, index, options);
         if (!change)
             return std::unexpected(change.error());

@@ -13,7 +13,12 @@ namespace
 
 export_status status_of(const export_spec& spec, const nvmet* target)
 {
-    export_status status{spec, true, false, {}};
+    export_status status;
+    status.spec = spec;
+    status.saved = true;
+    for (const auto& [at, own] : spec.addresses)
+        if (nvmet::listens(spec, at))
+            status.heard.push_back(at);
     std::error_code ignored;
     switch (target ? target->presence_of(spec) : nvmet::presence::absent) {
     case nvmet::presence::serving:
@@ -66,6 +71,7 @@ result<exit_code> run_exports(bool all, renderer& out)
         if (subsystem.ports.empty())
             row.spec.addresses.emplace_back();
         row.serving = subsystem.enabled && !subsystem.ports.empty();
+        row.heard = subsystem.ports;
         row.why = "configured by others";
         rows.push_back(std::move(row));
     }

@@ -22,16 +22,12 @@ result<exit_code> run_unexport(const unexport_options& options, renderer& out)
     auto book = export_book::open();
     if (!book)
         return std::unexpected(book.error());
+    const auto selected = book->select(options.names, options.all);
+    if (!selected)
+        return std::unexpected(selected.error());
     std::vector<export_spec> leaving;
-    if (options.all)
-        leaving = book->entries();
-    for (const auto& name : options.names) {
-        const auto* spec = book->find(name);
-        if (!spec)
-            return fail(exit_code::missing, "{} is not an export of weftctl; 'weftctl exports' lists them",
-                        name);
-        leaving.push_back(*spec);
-    }
+    for (const auto index : *selected)
+        leaving.push_back(book->entries()[index]);
     const auto target = nvmet::open("");
     if (!target && !leaving.empty())
         return std::unexpected(target.error());

@@ -466,7 +466,7 @@ static inline u32 weft_rdma_all_queues(const struct weft_rdma_options *opts)
  * @again_work: looks again for those of which nothing is known
  * @dead_work: ends the disks that a scan has found dead; on weft_rdma_wq
  * @scan_owed: it is to look for all
- * @scan_new: the target lists a namespace that is no disk; under @scan_lock
+ * @scan_new: the target lists a namespace that has no disk yet; under @scan_lock
  * @scan_missed: the target listed a namespace that was not there; under
  *	@scan_lock, as @scan_tries
  * @scan_tries: so often it is looked for again

@@ -76,7 +76,7 @@ static bool weft_scan_is_known(struct weft_rdma_ctrl *ctrl, u32 nsid)
 	return known;
 }
 
-/* One namespace that the target lists and that is no disk becomes one. */
+/* Make a disk of a namespace that the target lists, unless it has one. */
 static enum weft_scanned weft_scan_new(struct weft_rdma_ctrl *ctrl, u32 nsid, u32 errors)
 {
 	struct weft_ns_info info;

@@ -159,7 +159,7 @@ is "its three connections are listed" "$(live)" 3
 ok "verified" verify_v
 # --- An export changes while a host uses it
 ip address add 10.0.0.2/24 dev dummy0
-# change SENTENCE STATUS TEXT ARGUMENT...: weftctl change-export refuses that.
+# bad_change SENTENCE STATUS TEXT ARGUMENT...: weftctl change-export refuses that.
 bad_change() {
 	local sentence=$1 status=$2 text=$3
 	shift 3
@@ -168,7 +168,7 @@ bad_change() {
 tree >/tmp/exported
 bad_change "no change" 2 "what is to change?" /dev/a
 bad_change "no export" 4 "is not an export of weftctl" /dev/d --add-address 10.0.0.2
-bad_change "one of two is no export" 4 "is not an export of weftctl" /dev/a /dev/d --add-address 10.0.0.2
+bad_change "a second device that is not exported" 4 "is not an export of weftctl" /dev/a /dev/d --add-address 10.0.0.2
 bad_change "an address that is not here" 4 "no RDMA device of this host has the address 10.0.0.9" \
 	/dev/a --add-address 10.0.0.9
 bad_change "the last address" 2 "would not be served at any address" /dev/a --remove-address 10.0.0.1
@@ -181,7 +181,7 @@ ok "a dry run" weftctl change-export /dev/a /dev/b --add-address 10.0.0.2 --add-
 tree >/tmp/after
 is "none of that changes anything" "$(diff /tmp/exported /tmp/after)" ""
 losses() { cat /sys/class/weft-rdma/*/errors | awk '{ sum += $1 } END { print sum }'; }
-is "what is there already is no change" "$(weftctl change-export /dev/a --add-address 10.0.0.1)" "it is so already"
+is "an address that it has changes nothing" "$(weftctl change-export /dev/a --add-address 10.0.0.1)" "it is so already"
 add_both() { weftctl change-export /dev/a /dev/b --add-address 10.0.0.2 --add-host "$other"; }
 verify_while "an address and a host are added: no error" /dev/weft/v 4 1500 add_both
 is "no association has ended" "$(losses)" 0
@@ -191,9 +191,9 @@ is "each export has two addresses" "$(exports 'map(.addresses | length) | join("
 ok "the volume takes the new paths" weftctl path add v "${a/0.1/0.2}" "${b/0.1/0.2}"
 remove_first() { weftctl change-export /dev/a /dev/b --remove-address 10.0.0.1; }
 verify_while "the first address is removed: no error" /dev/weft/v 4 1500 remove_first
-is "nobody finds anything there" "$(weftctl discover rdma://10.0.0.1 2>&1 | grep -c "$nqn_c\|uuid")" 0
+is "discovery there finds no export" "$(weftctl discover rdma://10.0.0.1 2>&1 | grep -c "$nqn_c\|uuid")" 0
 out=$(weftctl change-export /dev/a /dev/b --remove-host "$other")
-is "a host is removed, and told of" "$(grep -c 'a connection that it has stays until it ends' <<<"$out")" 2
+is "a host is removed; its connection is named" "$(grep -c 'a connection that it has stays until it ends' <<<"$out")" 2
 is "it finds nothing" "$(weftctl discover rdma://10.0.0.2 "${as_other[@]}")" "nothing that this host may connect to"
 back() { weftctl change-export /dev/a /dev/b --add-address 10.0.0.1 --remove-address 10.0.0.2; }
 verify_while "the first address is back, and the second is removed: no error" /dev/weft/v 4 1500 back

@@ -68,7 +68,7 @@ Result<std::shared_ptr<const Registration>> Opened::registration(const Buffer& b
     // Registered for good where the volume can do that: an I/O then needs no registration of its own. What is
     // not in whole blocks is staged even so.
     auto made = add({.staged = !is_strict(), .persistent = target().is_weft()});
-    if (target().is_weft() && (!made || made->route() != Route::direct))
+    if (!made)
         made = add({.staged = !is_strict()});
     if (!made) {
         registrations_.erase(buffer.number);

@@ -45,7 +45,7 @@ def _reason(handle):
 
 
 def _unregistering(memory):
-    """What ends a registration, and then the memory, if that is of nobody else."""
+    """A function that ends a registration, and then the memory that was borrowed for it, or None."""
     def end(handle):
         lib.unregister(handle)
         if memory:
