@@ -78,6 +78,10 @@ events_begin
 
 # --- One rail of two
 ok "both paths of both members" all_usable 22
+# messages: what weft_rdma has said of associations, to be seen if the next test fails.
+messages() { dmesg | grep 'weft_rdma: weft-rdma' | tail -n 25 | indented; }
+messages
+is "no association has ended until now" "$(ends)" 0
 # drop_port, restore_port NUMBER: no listener, no connections.
 drop_port() { rails_withdraw "$1" "$nqn:d0" "$nqn:d1"; }
 restore_port() { rails_offer "$1" "$nqn:d0" "$nqn:d1"; }
@@ -91,6 +95,7 @@ weftctl status v | indented
 away='connection|queue-pair'
 ok "an association of each path ended with its connection" \
 	grep -qx '[1-9][0-9]* [1-9][0-9]*' <<<"$(ended 4421 "$away")"
+messages
 is "none on the other rail did" "$(ended 4420 "$away")" "0 0"
 ok "the text of the status says so" \
 	grep -Eq "weft-rdma2 *associations ended: .*($away) [1-9]" <<<"$(weftctl status v)"
