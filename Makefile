@@ -51,6 +51,14 @@ dkms-install: ## build and install the modules for KVER by DKMS
 	$(call remove-built,/usr/src/weft-$(VERSION))
 	dkms install -m weft -v $(VERSION) -k $(KVER)
 
+.PHONY: uninstall
+uninstall: ## remove what dkms-install and install-tools have installed
+	if [ -d /usr/src/weft-$(VERSION) ]; then dkms remove -m weft -v $(VERSION) --all; fi
+	rm -rf /usr/src/weft-$(VERSION)
+	# cmake lists the files that it installs.
+	if [ -e $(BUILD)/install_manifest.txt ]; then \
+		sed 's|^|$(DESTDIR)|' $(BUILD)/install_manifest.txt | xargs -d '\n' rm -f; fi
+
 .PHONY: deb
 deb: ## build Debian packages (weft-dkms, weft-tools) into BUILD/deb
 	rm -rf $(BUILD)/deb

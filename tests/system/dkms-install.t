@@ -33,4 +33,7 @@ ok "a program can link libweft by pkg-config" sh -c '
 	echo "int main(void) { return 0; }" >>/tmp/program.c
 	export PKG_CONFIG_PATH=/usr/local/lib/pkgconfig:/usr/local/lib/x86_64-linux-gnu/pkgconfig
 	cc /tmp/program.c -o /tmp/program $(pkg-config --cflags --libs weft)'
+ok "all is removed" make -C /tmp/clone uninstall BUILD=/tmp/build
+is "DKMS has none" "$(dkms status "weft/$version")" ""
+is "no file is left" "$(find /usr/local /usr/src /lib/modules ! -type d -iname '*weft*')" ""
 done_testing
