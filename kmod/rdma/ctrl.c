@@ -166,6 +166,7 @@ static struct weft_rdma_ctrl *weft_rdma_ctrl_alloc(const struct weft_controller_
 	INIT_DELAYED_WORK(&ctrl->mem_work, weft_rdma_peer_work);
 	INIT_WORK(&ctrl->scan_work, weft_rdma_scan_work);
 	INIT_DELAYED_WORK(&ctrl->again_work, weft_rdma_again_work);
+	INIT_WORK(&ctrl->add_work, weft_rdma_add_work);
 	INIT_DELAYED_WORK(&ctrl->ana_work, weft_rdma_ana_work);
 	INIT_WORK(&ctrl->dead_work, weft_rdma_dead_work);
 	INIT_WORK(&ctrl->event_work, weft_rdma_event_work);
@@ -242,8 +243,8 @@ static void weft_rdma_ctrl_free_queues(struct weft_rdma_ctrl *ctrl)
  * @size: of @name
  * @why: gets the reason of a failure
  *
- * Context: process context; waits for the target and for the first scan of its
- * namespaces.
+ * Context: process context; waits for the target, for the first scan of its
+ * namespaces, and for their disks.
  * Return: 0, or a negative errno with everything undone.
  */
 int weft_rdma_ctrl_create(const struct weft_controller_request *req,
@@ -282,6 +283,8 @@ int weft_rdma_ctrl_create(const struct weft_controller_request *req,
 	weft_rdma_went_live(ctrl);
 	flush_work(&ctrl->scan_work);
 	mutex_unlock(&ctrl->create_lock);
+	/* Not under the lock: it may wait for the I/O of a disk, which a removal ends. */
+	flush_work(&ctrl->add_work);
 	weft_rdma_ctrl_put(ctrl);
 	return 0;
 

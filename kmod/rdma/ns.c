@@ -183,19 +183,35 @@ struct weft_rdma_ns *weft_rdma_ns_find(struct weft_rdma_ctrl *ctrl, u32 nsid)
 	return NULL;
 }
 
+/* The disk was added. What a scan has found of it meanwhile is done now. */
+static void weft_ns_added(struct weft_rdma_ns *ns)
+{
+	struct weft_rdma_ctrl *ctrl = ns->ctrl;
+
+	mutex_lock(&ctrl->ns_lock);
+	ns->adding = false;
+	/* The work may free it when the lock is dropped. */
+	if (ns->state == WEFT_NS_DEAD)
+		queue_work(weft_rdma_wq, &ctrl->dead_work);
+	mutex_unlock(&ctrl->ns_lock);
+}
+
 /**
  * weft_rdma_ns_add() - make a namespace a disk
- * @ctrl: its scan_lock is held
+ * @ctrl: the caller is its add_work
  * @nsid: its number; no disk has it
  * @info: its identify data, checked
  * @errors: the controller's @errors when these were read
+ * @scans: its @scans before these were read, when no scan was running
  *
- * An error is logged.
+ * An error is logged, except -EAGAIN.
  *
- * Context: process context, may sleep.
+ * Context: process context, may sleep; may wait for the I/O of other disks.
+ * Return: 0; -EAGAIN if a scan has begun since, which does not know of the disk; or
+ * another negative errno.
  */
-void weft_rdma_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid, const struct weft_ns_info *info,
-		      u32 errors)
+int weft_rdma_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid, const struct weft_ns_info *info,
+		     u32 errors, u32 scans)
 {
 	struct weft_mq_limits lim;
 	struct weft_rdma_ns *ns;
@@ -207,6 +223,7 @@ void weft_rdma_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid, const struct weft_n
 	ns->ctrl = ctrl;
 	ns->nsid = nsid;
 	ns->info = *info;
+	ns->adding = true;
 	mutex_init(&ns->path_lock);
 	INIT_WORK(&ns->doubt_work, weft_rdma_doubt_work);
 	INIT_WORK(&ns->refused_work, weft_rdma_ana_refused_work);
@@ -217,7 +234,7 @@ void weft_rdma_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid, const struct weft_n
 		kfree(ns);
 		goto out_err;
 	}
-	/* The partition scan is I/O. A scan must not wait for I/O, which only resumes after it. */
+	/* The partition scan is I/O, for which a new controller would wait. */
 	ns->disk->flags |= GENHD_FL_NO_PART;
 	snprintf(ns->disk->disk_name, DISK_NAME_LEN, "%sn%u", dev_name(&ctrl->dev), nsid);
 	ns->disk->fops = &weft_ns_fops;
@@ -231,7 +248,9 @@ void weft_rdma_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid, const struct weft_n
 	 */
 	ret = -ENOTCONN;
 	mutex_lock(&ctrl->ns_lock);
-	if (weft_rdma_state(ctrl) == WEFT_RDMA_LIVE && READ_ONCE(ctrl->errors) == errors) {
+	if (READ_ONCE(ctrl->scans) != scans) {
+		ret = -EAGAIN;
+	} else if (weft_rdma_state(ctrl) == WEFT_RDMA_LIVE && READ_ONCE(ctrl->errors) == errors) {
 		list_add_tail(&ns->list, &ctrl->namespaces);
 		weft_rdma_ana_look_up(ns);
 		weft_ns_fit(ns);
@@ -241,18 +260,26 @@ void weft_rdma_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid, const struct weft_n
 	if (ret)
 		goto out_put;
 	ret = device_add_disk(&ctrl->dev, ns->disk, weft_ns_groups);
-	if (!ret)
-		return;
+	if (!ret) {
+		weft_ns_added(ns);
+		return 0;
+	}
+	/* A scan may be looking at it. */
+	mutex_lock(&ctrl->scan_lock);
 	mutex_lock(&ctrl->ns_lock);
 	list_del(&ns->list);
 	mutex_unlock(&ctrl->ns_lock);
+	mutex_unlock(&ctrl->scan_lock);
 out_put:
 	/* weft_ns_free_disk() is for disks that were added. */
 	put_disk(ns->disk);
 	kfree(ns);
 	weft_rdma_ctrl_put(ctrl);
 out_err:
-	weft_ctrl_err(ctrl, "namespace %u cannot be made a disk (error %d)\n", nsid, -ret);
+	if (ret != -EAGAIN)
+		weft_ctrl_err(ctrl, "namespace %u cannot be made a disk (error %d)\n", nsid,
+			      -ret);
+	return ret;
 }
 
 /* From now on nothing is sent: I/O of a volume goes back to it, all other fails. */
@@ -460,7 +487,7 @@ static struct weft_rdma_ns *weft_ns_dead(struct weft_rdma_ctrl *ctrl)
 
 	mutex_lock(&ctrl->ns_lock);
 	list_for_each_entry(ns, &ctrl->namespaces, list)
-		if (ns->state == WEFT_NS_DEAD && (!ns->ended || ns->lost))
+		if (ns->state == WEFT_NS_DEAD && !ns->adding && (!ns->ended || ns->lost))
 			found = ns;
 	mutex_unlock(&ctrl->ns_lock);
 	return found;
@@ -574,9 +601,12 @@ void weft_rdma_ns_kill_all(struct weft_rdma_ctrl *ctrl, bool paused_only)
 	struct weft_rdma_ns *ns;
 
 	/* Doom all disks before ending one: a user of one may wait for another. */
+	mutex_lock(&ctrl->scan_lock);
 	while ((ns = weft_ns_alive(ctrl, paused_only)))
 		weft_ns_doom(ns);
-	/* It waits for users of disks. No disk is paused any more, so they end. */
+	mutex_unlock(&ctrl->scan_lock);
+	/* They wait for users of disks. No disk is paused any more, so these end. */
+	cancel_work_sync(&ctrl->add_work);
 	cancel_work_sync(&ctrl->dead_work);
 	/* From here on, no other thread removes a namespace from the list. */
 	list_for_each_entry(ns, &ctrl->namespaces, list)

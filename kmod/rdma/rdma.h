@@ -464,12 +464,12 @@ static inline u32 weft_rdma_all_queues(const struct weft_rdma_options *opts)
  *	are good for
  * @scan_work: looks for namespaces
  * @again_work: looks again for those of which nothing is known
+ * @add_work: makes disks of the namespaces that are new; on weft_rdma_wq
  * @dead_work: ends the disks that a scan has found dead; on weft_rdma_wq
  * @scan_owed: it is to look for all
- * @scan_new: the target lists a namespace that has no disk yet; under @scan_lock
- * @scan_missed: the target listed a namespace that was not there; under
- *	@scan_lock, as @scan_tries
- * @scan_tries: so often it is looked for again
+ * @scans: scans that have begun; changed under @scan_lock
+ * @scan_tries: so often a namespace is looked for again that the target lists and
+ *	that is not there; changed under @scan_lock
  * @target_kato_ms: keep-alive timeout that the target uses; at least the host's
  * @ana_work: reads the ANA log page
  * @ana_log: the ANA log page as it was last read, or NULL; under @ns_lock
@@ -493,7 +493,7 @@ static inline u32 weft_rdma_all_queues(const struct weft_rdma_options *opts)
  * @notice: last asynchronous event
  * @namespaces: under @ns_lock
  * @ns_lock: protects the list and the paused state; not held during commands
- * @scan_lock: serializes scans
+ * @scan_lock: serializes scans; held where a disk that was not added is freed
  * @create_lock: held until a new controller is ready; removal waits for it
  * @attempt_lock: held during an attempt to connect
  * @abort_busy: bit 0: an Abort is in flight; at most one at a time
@@ -567,10 +567,10 @@ struct weft_rdma_ctrl {
 
 	struct work_struct	scan_work;
 	struct delayed_work	again_work;
+	struct work_struct	add_work;
 	struct work_struct	dead_work;
 	bool			scan_owed;
-	bool			scan_new;
-	bool			scan_missed;
+	u32			scans;
 	u8			scan_tries;
 	u32			target_kato_ms;
 	struct delayed_work	ana_work;
@@ -629,6 +629,7 @@ enum weft_ns_state {
  * @paused: what comes waits in the disk's queue; under the controller's ns_lock
  * @lost: the target does not have it any more: the disk goes; likewise
  * @back: and has it again meanwhile; likewise
+ * @adding: the disk is being added: dead_work ends it later; likewise
  * @ended: who used it was told that it is dead
  * @ana: enum nvme_ana_state of its group, 0 if it is not known; changed under the
  *	controller's ns_lock
@@ -655,6 +656,7 @@ struct weft_rdma_ns {
 	bool			paused;
 	bool			lost;
 	bool			back;
+	bool			adding;
 	bool			ended;
 	u8			ana;
 	unsigned long		ana_since;
@@ -691,6 +693,8 @@ const char *weft_rdma_end_text(enum weft_rdma_end end);
 __printf(3, 4)
 bool weft_rdma_error(struct weft_rdma_ctrl *ctrl, enum weft_rdma_end end, const char *fmt, ...);
 int weft_rdma_reset(struct weft_rdma_ctrl *ctrl);
+bool weft_rdma_queue(struct weft_rdma_ctrl *ctrl, struct workqueue_struct *wq,
+		     struct work_struct *work);
 int weft_rdma_rescan(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_scan_later(struct weft_rdma_ctrl *ctrl, unsigned long delay);
 void weft_rdma_scan_owe(struct weft_rdma_ctrl *ctrl, unsigned long delay);
@@ -866,12 +870,13 @@ void weft_rdma_ana_refused_work(struct work_struct *work);
 /* scan.c */
 void weft_rdma_scan_work(struct work_struct *work);
 void weft_rdma_again_work(struct work_struct *work);
+void weft_rdma_add_work(struct work_struct *work);
 void weft_rdma_event_work(struct work_struct *work);
 
 /* ns.c */
 struct weft_rdma_ns *weft_rdma_ns_find(struct weft_rdma_ctrl *ctrl, u32 nsid);
-void weft_rdma_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid, const struct weft_ns_info *info,
-		      u32 errors);
+int weft_rdma_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid, const struct weft_ns_info *info,
+		     u32 errors, u32 scans);
 int weft_rdma_ns_update(struct weft_rdma_ns *ns, const struct weft_ns_info *info,
 			struct weft_why *why);
 void weft_rdma_ns_trust(struct weft_rdma_ns *ns, u32 errors);

@@ -51,11 +51,15 @@ out_free:
 /**
  * enum weft_scanned - result of scanning a namespace
  * @WEFT_SCANNED: done
+ * @WEFT_SCAN_NEW: it has no disk yet
+ * @WEFT_SCAN_MISSED: the target has listed it before it exists
  * @WEFT_SCAN_UNKNOWN: it is a disk that could not be identified
  * @WEFT_SCAN_LOST: the target is lost
  */
 enum weft_scanned {
 	WEFT_SCANNED,
+	WEFT_SCAN_NEW,
+	WEFT_SCAN_MISSED,
 	WEFT_SCAN_UNKNOWN,
 	WEFT_SCAN_LOST,
 };
@@ -76,24 +80,40 @@ static bool weft_scan_is_known(struct weft_rdma_ctrl *ctrl, u32 nsid)
 	return known;
 }
 
+/* The scans that have begun. None is running when this returns. */
+static u32 weft_scan_count(struct weft_rdma_ctrl *ctrl)
+{
+	u32 scans;
+
+	mutex_lock(&ctrl->scan_lock);
+	scans = ctrl->scans;
+	mutex_unlock(&ctrl->scan_lock);
+	return scans;
+}
+
 /* Make a disk of a namespace that the target lists, unless it has one. */
 static enum weft_scanned weft_scan_new(struct weft_rdma_ctrl *ctrl, u32 nsid, u32 errors)
 {
 	struct weft_ns_info info;
-	struct weft_why why = {};
+	u32 scans;
 	int ret;
 
-	if (weft_scan_is_known(ctrl, nsid))
-		return WEFT_SCANNED;
-	ret = weft_scan_identify(ctrl, nsid, &info, &why);
-	if (weft_scan_is_lost(ctrl, errors))
-		return WEFT_SCAN_LOST;
-	if (!ret)
-		weft_rdma_ns_add(ctrl, nsid, &info, errors);
-	else if (ret == -ENODEV && ctrl->scan_tries)
-		ctrl->scan_missed = true;
-	else
-		weft_ctrl_warn(ctrl, "namespace %u: %s\n", nsid, why.text);
+	do {
+		struct weft_why why = {};
+
+		scans = weft_scan_count(ctrl);
+		if (weft_scan_is_known(ctrl, nsid))
+			return WEFT_SCANNED;
+		ret = weft_scan_identify(ctrl, nsid, &info, &why);
+		if (weft_scan_is_lost(ctrl, errors))
+			return WEFT_SCAN_LOST;
+		if (ret == -ENODEV && READ_ONCE(ctrl->scan_tries))
+			return WEFT_SCAN_MISSED;
+		if (ret)
+			weft_ctrl_warn(ctrl, "namespace %u: %s\n", nsid, why.text);
+		else
+			ret = weft_rdma_ns_add(ctrl, nsid, &info, errors, scans);
+	} while (ret == -EAGAIN && READ_ONCE(ctrl->scans) != scans);
 	return WEFT_SCANNED;
 }
 
@@ -107,10 +127,8 @@ static enum weft_scanned weft_scan_one(struct weft_rdma_ctrl *ctrl, u32 nsid, u3
 	bool dead;
 	int ret;
 
-	if (!weft_scan_is_known(ctrl, nsid)) {
-		ctrl->scan_new = true;
-		return WEFT_SCANNED;
-	}
+	if (!weft_scan_is_known(ctrl, nsid))
+		return WEFT_SCAN_NEW;
 	ret = weft_scan_identify(ctrl, nsid, &info, &why);
 	if (weft_scan_is_lost(ctrl, errors))
 		return WEFT_SCAN_LOST;
@@ -122,9 +140,9 @@ static enum weft_scanned weft_scan_one(struct weft_rdma_ctrl *ctrl, u32 nsid, u3
 		ns->back = ns->lost;
 	mutex_unlock(&ctrl->ns_lock);
 	if (!ns)
-		ctrl->scan_new = true;
+		return WEFT_SCAN_NEW;
 	/* Others stay as they are while this runs. */
-	if (!ns || dead)
+	if (dead)
 		return WEFT_SCANNED;
 	if (!ret)
 		ret = weft_rdma_ns_update(ns, &info, &why);
@@ -169,10 +187,12 @@ static void weft_scan_gone(struct weft_rdma_ctrl *ctrl, u32 from, u32 to)
 }
 
 /*
- * Look at the disks of the namespaces that the target lists; with @add, make disks of
- * the others. Returns true if the whole list was read.
+ * Look at the disks of the namespaces that the target lists, or with @add make disks
+ * of the others. @seen gets a bit for each enum weft_scanned. Returns true if the whole
+ * list was read.
  */
-static bool weft_scan_list(struct weft_rdma_ctrl *ctrl, __le32 *list, u32 errors, bool add)
+static bool weft_scan_list(struct weft_rdma_ctrl *ctrl, __le32 *list, u32 errors, bool add,
+			   unsigned int *seen)
 {
 	enum weft_scanned scanned;
 	u32 last = 0, nsid, i;
@@ -201,6 +221,7 @@ static bool weft_scan_list(struct weft_rdma_ctrl *ctrl, __le32 *list, u32 errors
 					weft_scan_one(ctrl, nsid, errors, false);
 			if (scanned == WEFT_SCAN_LOST)
 				return false;
+			*seen |= BIT(scanned);
 			last = nsid;
 		}
 	} while (i == WEFT_NSIDS_PER_LIST);
@@ -210,7 +231,7 @@ static bool weft_scan_list(struct weft_rdma_ctrl *ctrl, __le32 *list, u32 errors
 }
 
 /*
- * End the disks that are lost by their ANA state, after a scan: until they are
+ * End the disks that are lost by their ANA state, after a scan of all: until they are
  * identified, they may be of another group than before.
  */
 static void weft_scan_kill_lost(struct weft_rdma_ctrl *ctrl)
@@ -219,29 +240,20 @@ static void weft_scan_kill_lost(struct weft_rdma_ctrl *ctrl)
 
 	if (likely(!weft_rdma_ana_lost(ctrl)))
 		return;
-	/* Another scan may add and remove namespaces. */
+	/* Another scan may remove namespaces. */
 	mutex_lock(&ctrl->scan_lock);
 	while ((ns = weft_rdma_ana_lost(ctrl)))
 		weft_rdma_ns_kill(ns);
 	mutex_unlock(&ctrl->scan_lock);
 }
 
-/* Resume the disks that were identified. */
-static void weft_scan_resume(struct weft_rdma_ctrl *ctrl)
-{
-	/* Recovery may have begun, which pauses under this lock. */
-	mutex_lock(&ctrl->ns_lock);
-	if (weft_rdma_state(ctrl) == WEFT_RDMA_LIVE)
-		weft_rdma_ns_resume_ready(ctrl);
-	mutex_unlock(&ctrl->ns_lock);
-}
-
-/* The same, and tell the volumes; scan the others again. */
+/* Resume the disks that were identified, and tell the volumes; scan the others again. */
 static void weft_scan_end(struct weft_rdma_ctrl *ctrl)
 {
 	unsigned long ana_again = 0;
 	bool again = false;
 
+	/* Recovery may have begun, which pauses under this lock. */
 	mutex_lock(&ctrl->ns_lock);
 	if (weft_rdma_state(ctrl) == WEFT_RDMA_LIVE) {
 		again = !weft_rdma_ns_resume_ready(ctrl);
@@ -252,28 +264,22 @@ static void weft_scan_end(struct weft_rdma_ctrl *ctrl)
 		weft_rdma_scan_later(ctrl, WEFT_SCAN_AGAIN);
 	if (ana_again)
 		weft_rdma_ana_kick(ctrl, ana_again);
-	weft_scan_kill_lost(ctrl);
 }
 
-/*
- * Make disks of the namespaces that are new. All others have resumed: who changes the
- * scheduler of a paused disk, or takes a processor away, has a lock that a new disk
- * needs, and waits for the I/O of the paused one. Returns true if the whole list was
- * read.
- */
-static bool weft_scan_add(struct weft_rdma_ctrl *ctrl, __le32 *list, u32 errors)
+/* The same after a look at some of the namespaces: others are lost by what is known of them. */
+static void weft_scan_some_end(struct weft_rdma_ctrl *ctrl)
 {
-	bool whole;
+	weft_scan_end(ctrl);
+	if (unlikely(weft_rdma_ana_lost(ctrl)))
+		weft_rdma_rescan(ctrl);
+}
 
-	mutex_lock(&ctrl->scan_lock);
-	ctrl->scan_missed = false;
-	whole = weft_scan_list(ctrl, list, errors, true);
-	if (ctrl->scan_missed) {
-		ctrl->scan_tries--;
-		weft_rdma_scan_owe(ctrl, WEFT_RDMA_SCAN_SOON);
-	}
-	mutex_unlock(&ctrl->scan_lock);
-	return whole;
+/* The list was not read to its end: unless the association was lost, it ends here. */
+static void weft_scan_failed(struct weft_rdma_ctrl *ctrl, u32 errors)
+{
+	/* Another association has a scan of its own. */
+	if (READ_ONCE(ctrl->errors) == errors)
+		weft_rdma_error(ctrl, WEFT_RDMA_END_SCAN, "its namespaces cannot be read");
 }
 
 static void weft_scan(struct weft_rdma_ctrl *ctrl)
@@ -282,33 +288,77 @@ static void weft_scan(struct weft_rdma_ctrl *ctrl)
 	unsigned int noio = memalloc_noio_save();
 	/* All of it is about this association. */
 	u32 errors = READ_ONCE(ctrl->errors);
-	bool whole = true, add = false;
+	unsigned int seen = 0;
+	__le32 *list;
+	bool whole;
+
+	WRITE_ONCE(ctrl->scan_owed, false);
+	list = kzalloc(NVME_IDENTIFY_DATA_SIZE, GFP_KERNEL);
+	if (!list) {
+		weft_rdma_scan_owe(ctrl, WEFT_SCAN_AGAIN);
+		goto out;
+	}
+	/* No disk resumes before its state is known. */
+	weft_rdma_ana_read(ctrl);
+	mutex_lock(&ctrl->scan_lock);
+	WRITE_ONCE(ctrl->scans, ctrl->scans + 1);
+	whole = weft_scan_list(ctrl, list, errors, false, &seen);
+	mutex_unlock(&ctrl->scan_lock);
+	/* A disk that is not identified must not resume. */
+	if (whole) {
+		weft_scan_end(ctrl);
+		weft_scan_kill_lost(ctrl);
+	} else {
+		weft_scan_failed(ctrl, errors);
+	}
+	if (whole && seen & BIT(WEFT_SCAN_NEW))
+		weft_rdma_queue(ctrl, weft_rdma_wq, &ctrl->add_work);
+	kfree(list);
+out:
+	memalloc_noio_restore(noio);
+}
+
+/**
+ * weft_rdma_add_work() - make disks of the namespaces that are new
+ * @work: the controller's add_work
+ *
+ * A task that changes the scheduler of a disk, or takes a processor away, has a lock
+ * that a new disk needs, and waits for the I/O of the first disk. If the association is
+ * lost meanwhile, that I/O needs a recovery and a scan. So this work does not hold
+ * @scan_lock, and does not run on the controller's workqueue.
+ */
+void weft_rdma_add_work(struct work_struct *work)
+{
+	struct weft_rdma_ctrl *ctrl = container_of(work, struct weft_rdma_ctrl, add_work);
+	/* Reclaim may need I/O of the disks that a scan after this resumes. */
+	unsigned int noio = memalloc_noio_save();
+	u32 errors = READ_ONCE(ctrl->errors);
+	unsigned int seen = 0;
+	bool again = false;
 	__le32 *list;
 
+	if (weft_rdma_state(ctrl) != WEFT_RDMA_LIVE)
+		goto out;	/* the next association is scanned */
 	list = kzalloc(NVME_IDENTIFY_DATA_SIZE, GFP_KERNEL);
-	WRITE_ONCE(ctrl->scan_owed, false);
-	if (list) {
-		/* No disk resumes before its state is known. */
-		weft_rdma_ana_read(ctrl);
-		mutex_lock(&ctrl->scan_lock);
-		ctrl->scan_new = false;
-		whole = weft_scan_list(ctrl, list, errors, false);
-		add = ctrl->scan_new;
-		mutex_unlock(&ctrl->scan_lock);
-	} else {
+	if (!list) {
 		weft_rdma_scan_owe(ctrl, WEFT_SCAN_AGAIN);
+		goto out;
 	}
-	/* A disk that is not identified must not resume. */
-	if (list && whole && add) {
-		weft_scan_resume(ctrl);
-		whole = weft_scan_add(ctrl, list, errors);
+	if (weft_scan_list(ctrl, list, errors, true, &seen))
+		/* Nobody was told of the ANA state of a new disk. */
+		weft_scan_some_end(ctrl);
+	else
+		weft_scan_failed(ctrl, errors);
+	mutex_lock(&ctrl->scan_lock);
+	if (seen & BIT(WEFT_SCAN_MISSED) && ctrl->scan_tries) {
+		WRITE_ONCE(ctrl->scan_tries, ctrl->scan_tries - 1);
+		again = true;
 	}
-	if (list && whole)
-		weft_scan_end(ctrl);
-	/* Another association has a scan of its own. */
-	if (!whole && READ_ONCE(ctrl->errors) == errors)
-		weft_rdma_error(ctrl, WEFT_RDMA_END_SCAN, "its namespaces cannot be read");
+	mutex_unlock(&ctrl->scan_lock);
+	if (again)
+		weft_rdma_scan_owe(ctrl, WEFT_RDMA_SCAN_SOON);
 	kfree(list);
+out:
 	memalloc_noio_restore(noio);
 }
 
@@ -316,7 +366,7 @@ static void weft_scan(struct weft_rdma_ctrl *ctrl)
 static void weft_scan_all(struct weft_rdma_ctrl *ctrl)
 {
 	mutex_lock(&ctrl->scan_lock);
-	ctrl->scan_tries = WEFT_SCAN_TRIES;
+	WRITE_ONCE(ctrl->scan_tries, WEFT_SCAN_TRIES);
 	mutex_unlock(&ctrl->scan_lock);
 	weft_scan(ctrl);
 }
@@ -368,7 +418,7 @@ void weft_rdma_again_work(struct work_struct *work)
 		if (weft_scan_one(ctrl, nsid++, READ_ONCE(ctrl->errors), true) == WEFT_SCAN_LOST)
 			break;
 	mutex_unlock(&ctrl->scan_lock);
-	weft_scan_end(ctrl);
+	weft_scan_some_end(ctrl);
 	memalloc_noio_restore(noio);
 }
 

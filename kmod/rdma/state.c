@@ -210,22 +210,33 @@ int weft_rdma_reset(struct weft_rdma_ctrl *ctrl)
 	return weft_rdma_error(ctrl, WEFT_RDMA_END_RESET, "a user has reset it") ? 0 : -ENOTCONN;
 }
 
-/**
- * weft_rdma_scan_later() - scan namespaces in the state UNKNOWN again
- * @ctrl: the controller; if it is not live, nothing happens
- * @delay: in jiffies
- *
- * Context: any.
- */
-void weft_rdma_scan_later(struct weft_rdma_ctrl *ctrl, unsigned long delay)
+/* Start a delayed work of a live controller. What is due earlier stays. */
+static void weft_rdma_bring_forward(struct weft_rdma_ctrl *ctrl, struct delayed_work *work,
+				    unsigned long delay)
 {
 	unsigned long flags;
 
 	/* The removal of the controller sets its state, then cancels the work. */
 	spin_lock_irqsave(&ctrl->lock, flags);
-	if (ctrl->state == WEFT_RDMA_LIVE)
-		queue_delayed_work(ctrl->wq, &ctrl->again_work, delay);
+	if (ctrl->state == WEFT_RDMA_LIVE &&
+	    (!delayed_work_pending(work) ||
+	     /* Without its timer it is due, and the timer's time is an old one. */
+	     (timer_pending(&work->timer) &&
+	      time_before(jiffies + delay, work->timer.expires))))
+		mod_delayed_work(ctrl->wq, work, delay);
 	spin_unlock_irqrestore(&ctrl->lock, flags);
+}
+
+/**
+ * weft_rdma_scan_later() - scan namespaces in the state UNKNOWN again
+ * @ctrl: the controller; if it is not live, nothing happens
+ * @delay: in jiffies; what is due earlier stays
+ *
+ * Context: any.
+ */
+void weft_rdma_scan_later(struct weft_rdma_ctrl *ctrl, unsigned long delay)
+{
+	weft_rdma_bring_forward(ctrl, &ctrl->again_work, delay);
 }
 
 /**
@@ -242,13 +253,16 @@ void weft_rdma_scan_owe(struct weft_rdma_ctrl *ctrl, unsigned long delay)
 }
 
 /**
- * weft_rdma_rescan() - scan the target's namespaces, for a user
+ * weft_rdma_queue() - start a work of a live controller
  * @ctrl: the controller
+ * @wq: where it runs
+ * @work: of the controller, whose removal cancels it
  *
- * Context: any; does not wait.
- * Return: 0, or -ENOTCONN if the controller is not live.
+ * Context: any.
+ * Return: false, with nothing done, if the controller is not live.
  */
-int weft_rdma_rescan(struct weft_rdma_ctrl *ctrl)
+bool weft_rdma_queue(struct weft_rdma_ctrl *ctrl, struct workqueue_struct *wq,
+		     struct work_struct *work)
 {
 	unsigned long flags;
 	bool live;
@@ -257,9 +271,21 @@ int weft_rdma_rescan(struct weft_rdma_ctrl *ctrl)
 	spin_lock_irqsave(&ctrl->lock, flags);
 	live = ctrl->state == WEFT_RDMA_LIVE;
 	if (live)
-		queue_work(ctrl->wq, &ctrl->scan_work);
+		queue_work(wq, work);
 	spin_unlock_irqrestore(&ctrl->lock, flags);
-	return live ? 0 : -ENOTCONN;
+	return live;
+}
+
+/**
+ * weft_rdma_rescan() - scan the target's namespaces, for a user
+ * @ctrl: the controller
+ *
+ * Context: any; does not wait.
+ * Return: 0, or -ENOTCONN if the controller is not live.
+ */
+int weft_rdma_rescan(struct weft_rdma_ctrl *ctrl)
+{
+	return weft_rdma_queue(ctrl, ctrl->wq, &ctrl->scan_work) ? 0 : -ENOTCONN;
 }
 
 /**
@@ -271,13 +297,5 @@ int weft_rdma_rescan(struct weft_rdma_ctrl *ctrl)
  */
 void weft_rdma_ana_kick(struct weft_rdma_ctrl *ctrl, unsigned long delay)
 {
-	unsigned long flags;
-
-	/* The removal of the controller sets its state, then cancels the work. */
-	spin_lock_irqsave(&ctrl->lock, flags);
-	if (ctrl->state == WEFT_RDMA_LIVE &&
-	    (!delayed_work_pending(&ctrl->ana_work) ||
-	     time_before(jiffies + delay, ctrl->ana_work.timer.expires)))
-		mod_delayed_work(ctrl->wq, &ctrl->ana_work, delay);
-	spin_unlock_irqrestore(&ctrl->lock, flags);
+	weft_rdma_bring_forward(ctrl, &ctrl->ana_work, delay);
 }

@@ -28,6 +28,13 @@ usable() { status_of v ".members[$1].paths[0].usable"; }
 not_live() { [ "$(attribute 0 state)" = connecting ]; }
 usable_is() { [ "$(usable "$1")" = "$2" ]; }
 
+# more NSID DEVICE: the target has one more namespace.
+more() {
+	mkdir "$base/$nqn:d0/namespaces/$1"
+	readlink -f "$2" >"$base/$nqn:d0/namespaces/$1/device_path"
+	echo 1 >"$base/$nqn:d0/namespaces/$1/enable"
+}
+
 # --- The disk of no volume
 ok "connected" weftctl connect "$(uri 0)" "${quick[@]}"
 resize 0 96
@@ -44,9 +51,7 @@ echo mq-deadline >/sys/block/weft-rdma0n1/queue/scheduler & changer=$!
 sleep "$(slow 1)"
 ok "its I/O waits" kill -0 $reader
 ok "and who changes its scheduler" kill -0 $changer
-mkdir "$base/$nqn:d0/namespaces/2"
-readlink -f /dev/more >"$base/$nqn:d0/namespaces/2/device_path"
-echo 1 >"$base/$nqn:d0/namespaces/2/enable"
+more 2 /dev/more
 nvmet_offer "$nqn:d0"
 has_ended() { ! kill -0 "$1" 2>/dev/null; }
 ok "the target is back with one more namespace: the I/O ends" until_true 30 has_ended $reader
@@ -58,6 +63,51 @@ rmdir_namespace() { echo 0 >"$base/$nqn:d0/namespaces/2/enable" && rmdir "$base/
 ok "and no longer when it is gone" rmdir_namespace
 ok "its disk goes" until_true 30 test ! -e /dev/weft-rdma0n2
 remove_loop more
+
+# The same while the association lives: the I/O waits in the target, and the association ends under the new disk.
+modprobe dm_mod
+make_loop more 64
+make_loop third 64
+stand_still() {
+	nvmet_withdraw "$nqn:d0"
+	echo "0 $(blockdev --getsz /dev/grow0) linear $(readlink -f /dev/grow0) 0" | dmsetup create still
+	dmsetup mknodes
+	nvmet_set "$nqn:d0" device_path="$(readlink -f /dev/mapper/still)"
+	nvmet_offer "$nqn:d0"
+}
+is_live() { [ "$(attribute 0 state)" = live ]; }
+stand_still
+ok "its namespace can stand still" until_true 30 is_live
+ok "it is read" dd if=/dev/weft-rdma0n1 of=/dev/null bs=4k count=1 iflag=direct status=none
+dmsetup suspend --noflush --nolockfs still
+dd if=/dev/weft-rdma0n1 of=/dev/null bs=4k count=1 iflag=direct status=none & reader=$!
+sleep "$(slow 1)"
+echo none >/sys/block/weft-rdma0n1/queue/scheduler & changer=$!
+sleep "$(slow 1)"
+ok "its I/O waits for the target" kill -0 $reader
+ok "and who changes its scheduler for the I/O" kill -0 $changer
+more 2 /dev/more
+sleep "$(slow 2)"
+nvmet_withdraw "$nqn:d0"
+ok "its target is away" until_true 20 not_live
+dmsetup resume still
+more 3 /dev/third
+nvmet_offer "$nqn:d0"
+ok "the target is back: the I/O ends" until_true 30 has_ended $reader
+ok "and well" wait $reader
+ok "who changes the scheduler ends" until_true 30 has_ended $changer
+ok "the new namespace is a disk" until_true 30 test -b /dev/weft-rdma0n2
+ok "and the one after it" until_true 30 test -b /dev/weft-rdma0n3
+for n in 2 3; do
+	echo 0 >"$base/$nqn:d0/namespaces/$n/enable" && rmdir "$base/$nqn:d0/namespaces/$n"
+	ok "namespace $n is gone, and so is its disk" until_true 30 test ! -e /dev/weft-rdma0n$n
+done
+nvmet_withdraw "$nqn:d0"
+nvmet_set "$nqn:d0" device_path="$(readlink -f /dev/grow0)"
+nvmet_offer "$nqn:d0"
+ok "and back" until_true 30 is_live
+dmsetup remove still
+for n in more third; do remove_loop $n; done
 losses=$(attribute 0 errors)
 
 # --- A member
