@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The lease that a heartbeat gives: the state of this host's claim on a volume, and
- * what becomes of writes by it. owner.c does the heartbeats, and describes them.
+ * what becomes of I/O by it. owner.c does the heartbeats, and describes them.
  */
 #include "weft.h"
 
@@ -138,8 +138,7 @@ enum weft_admission weft_owner_admit(struct weft_volume *vol)
 	spin_lock_irq(&owner->lock);
 	if (!weft_lease_is_over(&vol->lease)) {
 		admission = WEFT_ADMISSION_PASS;
-	} else if (owner->state == WEFT_OWNERSHIP_HELD ||
-		   owner->state == WEFT_OWNERSHIP_SUSPENDED) {
+	} else if (weft_owner_waits(vol)) {
 		admission = WEFT_ADMISSION_WAIT;
 		owner->members_wait = true;
 	}
@@ -164,6 +163,20 @@ bool weft_owner_refuses(struct weft_volume *vol)
 }
 
 /**
+ * weft_owner_waits() - does I/O that needs the lease wait where it is over?
+ * @vol: the volume
+ *
+ * Context: any.
+ * Return: true if it waits, false if it fails.
+ */
+bool weft_owner_waits(struct weft_volume *vol)
+{
+	enum weft_ownership state = READ_ONCE(vol->owner.state);
+
+	return state == WEFT_OWNERSHIP_HELD || state == WEFT_OWNERSHIP_SUSPENDED;
+}
+
+/**
  * weft_owner_hold() - handle a write that came after the end of the lease
  * @vol: the volume
  * @bio: a write; it is held, sent or ended
@@ -173,7 +186,6 @@ bool weft_owner_refuses(struct weft_volume *vol)
 void weft_owner_hold(struct weft_volume *vol, struct bio *bio)
 {
 	struct weft_owner_claim *owner = &vol->owner;
-	enum weft_ownership state;
 	bool expired;
 
 	/* A read-only volume writes nothing, so there is nothing to flush. */
@@ -183,9 +195,8 @@ void weft_owner_hold(struct weft_volume *vol, struct bio *bio)
 	}
 
 	spin_lock_irq(&owner->lock);
-	state = owner->state;
 	expired = weft_lease_is_over(&vol->lease);
-	if (state == WEFT_OWNERSHIP_HELD || state == WEFT_OWNERSHIP_SUSPENDED) {
+	if (weft_owner_waits(vol)) {
 		if (bio->bi_opf & REQ_NOWAIT) {
 			spin_unlock_irq(&owner->lock);
 			bio_wouldblock_error(bio);

@@ -249,6 +249,7 @@ int weft_mem_add(struct weft_volume *vol)
 	xa_init(&node->sealed);
 	spin_lock_init(&node->held_lock);
 	INIT_LIST_HEAD(&node->held);
+	bio_list_init(&node->held_bios);
 	INIT_DELAYED_WORK(&node->held_work, weft_mem_held_work);
 	node->closed = true;
 	node->vol = vol;

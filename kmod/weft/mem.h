@@ -68,9 +68,10 @@ struct weft_mem_bio {
  * @bytes: bytes moved, per CPU
  * @bios: pool of struct weft_mem_bio for commands
  * @wq: for bios that wait, for example for a tag, each in a work of its own
- * @held_lock: protects @held
+ * @held_lock: protects @held and @held_bios
  * @held: parts of commands that wait for a path or for their memory
- * @held_work: sends the parts on @held, or fails them
+ * @held_bios: bios of reads that wait for the volume's lease
+ * @held_work: sends the parts and bios that are held, or fails them
  */
 struct weft_mem_node {
 	struct device			dev;
@@ -85,8 +86,9 @@ struct weft_mem_node {
 	struct weft_mem_bytes __percpu	*bytes;
 	struct bio_set			bios;
 	struct workqueue_struct		*wq;
-	spinlock_t			held_lock;	/* @held; also taken in interrupts */
+	spinlock_t			held_lock;	/* see above; also taken in interrupts */
 	struct list_head		held;
+	struct bio_list			held_bios;
 	struct delayed_work		held_work;
 };
 

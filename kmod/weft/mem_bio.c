@@ -26,15 +26,25 @@ static void weft_mem_io_put(struct weft_mem_io *io)
 		weft_mem_io_end(io);
 }
 
-static void weft_mem_bio_again_work(struct work_struct *work)
+static void weft_mem_bio_over(struct weft_mem_io *io, struct bio *bio, int error)
 {
-	submit_bio_noacct(&container_of(work, struct weft_mem_bio, again)->bio);
+	/* Keep any one of several errors. */
+	if (unlikely(error))
+		WRITE_ONCE(io->error, error);
+	bio_put(bio);
+	weft_mem_io_put(io);
 }
 
-/*
- * The submitter must not wait, and the bio has to: nothing of it was issued. It
- * starts again where it may wait, for example for a tag.
- */
+static void weft_mem_bio_again_work(struct work_struct *work)
+{
+	struct bio *bio = &container_of(work, struct weft_mem_bio, again)->bio;
+	struct weft_mem_io *io = bio->bi_private;
+
+	bio_set_dev(bio, io->mf->vol->disk->part0);
+	submit_bio_noacct(bio);
+}
+
+/* Submit a bio again, where it may wait, for example for a tag. */
 static noinline void weft_mem_bio_again(struct weft_mem_io *io, struct bio *bio)
 {
 	struct weft_mem_bio *mem_bio = container_of(bio, struct weft_mem_bio, bio);
@@ -44,25 +54,69 @@ static noinline void weft_mem_bio_again(struct weft_mem_io *io, struct bio *bio)
 	bio->bi_status = BLK_STS_OK;
 	bio->bi_iter = mem_bio->start;
 	bio->bi_opf &= ~REQ_NOWAIT;
+	/* Of the bios that the block layer had merged with it. */
+	bio->bi_next = NULL;
 	weft_bio_forget_queue(bio);
-	bio_set_dev(bio, io->mf->vol->disk->part0);
 	INIT_WORK(&mem_bio->again, weft_mem_bio_again_work);
 	queue_work(io->mf->node->wq, &mem_bio->again);
+}
+
+/* Hold the bio of a read until the lease is there. */
+static noinline void weft_mem_bio_hold(struct weft_mem_io *io, struct bio *bio)
+{
+	struct weft_mem_node *node = io->mf->node;
+	unsigned long flags;
+
+	spin_lock_irqsave(&node->held_lock, flags);
+	bio_list_add(&node->held_bios, bio);
+	/* Under the lock: after it, the bio and the file may be gone. */
+	queue_delayed_work(weft_mem_wq, &node->held_work, WEFT_MEM_AGAIN);
+	spin_unlock_irqrestore(&node->held_lock, flags);
+}
+
+/**
+ * weft_mem_held_bios() - submit held bios, or fail them
+ * @node: the volume's device
+ *
+ * Context: process context; does not sleep.
+ */
+void weft_mem_held_bios(struct weft_mem_node *node)
+{
+	struct bio_list bios;
+	struct bio *bio;
+
+	spin_lock_irq(&node->held_lock);
+	bios = node->held_bios;
+	bio_list_init(&node->held_bios);
+	spin_unlock_irq(&node->held_lock);
+	while ((bio = bio_list_pop(&bios))) {
+		struct weft_mem_io *io = bio->bi_private;
+
+		weft_mem_io_mark(io);
+		if (!weft_mem_lacks_lease(io))
+			weft_mem_bio_again(io, bio);
+		/* Nobody waits for the bytes of a cancelled one. */
+		else if (weft_owner_waits(io->mf->vol) && !READ_ONCE(io->cancelled) &&
+			 !weft_mem_is_abandoned(io))
+			weft_mem_bio_hold(io, bio);
+		else
+			weft_mem_bio_over(io, bio, -EIO);
+	}
 }
 
 static void weft_mem_end_bio(struct bio *bio)
 {
 	struct weft_mem_io *io = bio->bi_private;
 
-	if (unlikely(bio->bi_status == BLK_STS_AGAIN && bio->bi_opf & REQ_NOWAIT)) {
+	/* The submitter must not wait, and the bio has to: nothing of it was issued. */
+	if (unlikely(bio->bi_status == BLK_STS_AGAIN && bio->bi_opf & REQ_NOWAIT))
 		weft_mem_bio_again(io, bio);
-		return;
-	}
-	/* Keep any one of several errors. */
-	if (unlikely(bio->bi_status))
-		WRITE_ONCE(io->error, blk_status_to_errno(bio->bi_status));
-	bio_put(bio);
-	weft_mem_io_put(io);
+	/* Another host may have had the volume when the bytes were read. */
+	else if (!bio->bi_status && io->op == REQ_OP_READ && weft_mem_lacks_lease(io))
+		weft_mem_bio_hold(io, bio);
+	else
+		weft_mem_bio_over(io, bio, unlikely(bio->bi_status) ?
+					   blk_status_to_errno(bio->bi_status) : 0);
 }
 
 static struct bio *weft_mem_bio(struct weft_mem_io *io, sector_t sector, u32 vecs, blk_opf_t opf)
@@ -145,7 +199,15 @@ void weft_mem_submit_bios(struct weft_mem_io *io, bool may_wait)
 		}
 		done += filled;
 		container_of(bio, struct weft_mem_bio, bio)->start = bio->bi_iter;
-		submit_bio(bio);
+		/* The volume's disk holds writes without the lease, but not reads. */
+		if (io->op == REQ_OP_READ && weft_mem_lacks_lease(io)) {
+			/* As submit_bio() does: here is the task. */
+			if (!bio->bi_ioprio)
+				bio->bi_ioprio = get_current_ioprio();
+			weft_mem_bio_hold(io, bio);
+		} else {
+			submit_bio(bio);
+		}
 	}
 	blk_finish_plug(&plug);
 	weft_mem_io_put(io);

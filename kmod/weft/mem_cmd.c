@@ -11,6 +11,8 @@
  */
 #include "mem_io.h"
 
+#define WEFT_MEM_DYING	(60 * HZ)
+
 /* For work that takes the processor for long: a volume's own has the heartbeat. */
 struct workqueue_struct *weft_mem_wq;
 /* Of struct weft_mem_io. */
@@ -65,7 +67,7 @@ static void weft_mem_io_marked(struct weft_mem_mark *mark)
 }
 
 /**
- * weft_mem_io_mark() - a part of a command waits: tell io_uring
+ * weft_mem_io_mark() - a part or a bio of a command waits: tell io_uring
  * @io: the command
  *
  * Context: any.
@@ -73,6 +75,25 @@ static void weft_mem_io_marked(struct weft_mem_mark *mark)
 void weft_mem_io_mark(struct weft_mem_io *io)
 {
 	weft_mem_mark(io->mf, &io->mark, io->cmd, weft_mem_io_marked);
+}
+
+static bool weft_mem_is_over(unsigned long since)
+{
+	return since && time_after(jiffies, since + WEFT_MEM_DYING);
+}
+
+/**
+ * weft_mem_is_abandoned() - is the minute of an exiting submitter or a killed task over?
+ * @io: the command
+ *
+ * Context: any.
+ * Return: true if the command is held no longer.
+ */
+bool weft_mem_is_abandoned(const struct weft_mem_io *io)
+{
+	return weft_mem_is_over(READ_ONCE(io->cancelled)) ||
+	       weft_mem_is_over(READ_ONCE(io->mf->dying)) ||
+	       weft_mem_is_over(READ_ONCE(io->mf->killed_at));
 }
 
 /* Another process read the range into the page cache during the write. */

@@ -27,8 +27,6 @@
 #define WEFT_MEM_INLINE_PARTS	32
 /* Not too large for any volume, whose chunks have at least 4 KiB. */
 #define WEFT_MEM_SHORT		SZ_64K
-/* How often a command that waits for the lease looks whether it is there. */
-#define WEFT_MEM_LEASE_LOOK	(HZ / 20)
 
 /* Before submission: write back cached pages, and drop them for a write. */
 static noinline int weft_mem_io_clean(struct weft_mem_io *io)
@@ -163,26 +161,6 @@ static noinline bool weft_mem_may_be_long(const struct weft_mem_io *io)
 	return io->length / WEFT_MEM_INLINE_PARTS > part;
 }
 
-/*
- * A read of a sealed file by bios waits for the lease here: the volume's disk holds only
- * writes. Returns 0, or an error.
- */
-static noinline int weft_mem_await_lease(const struct weft_mem_io *io)
-{
-	struct weft_volume *vol = io->mf->vol;
-
-	while (weft_lease_is_over(&vol->lease)) {
-		enum weft_ownership ownership = weft_owner_state(vol);
-
-		if (ownership != WEFT_OWNERSHIP_HELD && ownership != WEFT_OWNERSHIP_SUSPENDED)
-			return -EIO;
-		schedule_timeout_killable(WEFT_MEM_LEASE_LOOK);
-		if (fatal_signal_pending(current) || test_thread_flag(TIF_NOTIFY_SIGNAL))
-			return -EINTR;
-	}
-	return 0;
-}
-
 /* Few chunks, each in one operation: most commands. */
 static inline bool weft_mem_is_long(const struct weft_mem_io *io)
 {
@@ -309,10 +287,7 @@ int weft_mem_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 		weft_mem_submit_parts(io);
 		return -EIOCBQUEUED;
 	}
-	if (io->op == REQ_OP_READ && unlikely(weft_mem_needs_lease(io) &&
-					      weft_lease_is_over(&mf->vol->lease)))
-		ret = issue_flags & IO_URING_F_NONBLOCK ? -EAGAIN : weft_mem_await_lease(io);
-	if (!ret && io->memory && io->memory->route == WEFT_MEM_ROUTE_BOUNCE)
+	if (io->memory && io->memory->route == WEFT_MEM_ROUTE_BOUNCE)
 		ret = weft_mem_bounce(io);
 	if (unlikely(ret))
 		goto out_free;

@@ -57,7 +57,7 @@ struct weft_mem_part {
  * @mf: the file; the command keeps it open
  * @remaining: with bios: bios in flight, plus one while they are submitted.
  *	With parts: parts in flight, plus one while the last is not submitted
- * @mark: io_uring is told when a part of it is held, here or for its class
+ * @mark: io_uring is told when a part or a bio of it is held, here or for its class
  * @op: read or write; a flush is a write without a memory
  * @class: its class, if classes are told apart
  * @background: its parts are background I/O
@@ -122,13 +122,17 @@ static inline struct weft_run weft_mem_run(const struct weft_mem_io *io, u64 off
 	return (struct weft_run) { .at = offset, .length = U64_MAX };
 }
 
+/* A held command looks so often whether it can go on. */
+#define WEFT_MEM_AGAIN	(HZ / 20)
+
 /*
- * Needs a command the volume's lease? A write does, and a read of a sealed file, which a
- * host that has taken the volume may have deleted.
+ * Has a command no lease that needs one? A write does, and a read of a sealed file,
+ * which a host that has taken the volume may have deleted.
  */
-static __always_inline bool weft_mem_needs_lease(const struct weft_mem_io *io)
+static __always_inline bool weft_mem_lacks_lease(const struct weft_mem_io *io)
 {
-	return io->op == REQ_OP_WRITE || io->target->sealed;
+	return (io->op == REQ_OP_WRITE || io->target->sealed) &&
+	       unlikely(weft_lease_is_over(&io->mf->vol->lease));
 }
 
 /* mem_cmd.c */
@@ -139,8 +143,10 @@ void weft_mem_unbounce(struct weft_mem_io *io);
 int weft_mem_io_invalidate(struct weft_mem_io *io);
 void weft_mem_io_end_cached(struct weft_mem_io *io);
 void weft_mem_io_mark(struct weft_mem_io *io);
+bool weft_mem_is_abandoned(const struct weft_mem_io *io);
 
 /* mem_bio.c */
+void weft_mem_held_bios(struct weft_mem_node *node);
 int weft_mem_bounce(struct weft_mem_io *io);
 void weft_mem_submit_bios(struct weft_mem_io *io, bool may_wait);
 void weft_mem_submit_flush(struct weft_mem_io *io);

@@ -21,8 +21,6 @@
 
 #include <linux/sched/signal.h>
 
-#define WEFT_MEM_AGAIN		(HZ / 20)
-#define WEFT_MEM_DYING		(60 * HZ)
 /* A part fails after so many associations have ended with it in flight, ... */
 #define WEFT_MEM_LOSSES		16
 /* ... but not before so long after the first: a bad network loses several at once. */
@@ -115,8 +113,7 @@ static void weft_mem_part_failed(struct weft_mem_part *part)
 void weft_mem_part_unsent(struct weft_mem_part *part, int error)
 {
 	/* It waits for another write, or for the lease, but not for a path. */
-	if (error == -EBUSY || (error == -ENOTCONN && weft_mem_needs_lease(part->io) &&
-				weft_lease_is_over(&part->member->volume->lease))) {
+	if (error == -EBUSY || (error == -ENOTCONN && weft_mem_lacks_lease(part->io))) {
 		part->since = 0;
 		part->due = true;
 	}
@@ -169,8 +166,7 @@ void weft_mem_part_done(struct weft_mem_op *op, blk_status_t status, unsigned lo
 		return;
 	}
 	/* Another host may have had the volume when the target read. */
-	if (!op->write && unlikely(weft_mem_needs_lease(part->io) &&
-				   weft_lease_is_over(&part->member->volume->lease))) {
+	if (!op->write && weft_mem_lacks_lease(part->io)) {
 		part->since = 0;
 		part->due = true;
 		weft_mem_part_hold(part);
@@ -186,19 +182,6 @@ static void weft_mem_part_send_again(struct weft_mem_part *part)
 		part->sent = ktime_get_ns();
 	part->due = false;
 	weft_mem_part_send(part);
-}
-
-static bool weft_mem_is_over(unsigned long since)
-{
-	return since && time_after(jiffies, since + WEFT_MEM_DYING);
-}
-
-/* The minute of an exiting submitter or a killed task is over. */
-static bool weft_mem_is_abandoned(const struct weft_mem_io *io)
-{
-	return weft_mem_is_over(READ_ONCE(io->cancelled)) ||
-	       weft_mem_is_over(READ_ONCE(io->mf->dying)) ||
-	       weft_mem_is_over(READ_ONCE(io->mf->killed_at));
 }
 
 static struct weft_mem_part *weft_mem_part_of(const struct weft_qos_item *item)
@@ -290,7 +273,6 @@ bool weft_mem_part_is_held(struct weft_mem_part *part)
 static int weft_mem_part_gives_up(const struct weft_mem_part *part)
 {
 	struct weft_memory *memory = part->io->memory;
-	enum weft_ownership ownership;
 
 	if (memory->transport->peer_lost(memory->peer))
 		return -EFAULT;
@@ -302,11 +284,8 @@ static int weft_mem_part_gives_up(const struct weft_mem_part *part)
 				    part->member->volume->name, part->losses);
 		return -EIO;
 	}
-	if (weft_mem_needs_lease(part->io) && weft_lease_is_over(&part->member->volume->lease)) {
-		ownership = weft_owner_state(part->member->volume);
-		return ownership == WEFT_OWNERSHIP_HELD ||
-		       ownership == WEFT_OWNERSHIP_SUSPENDED ? 0 : -EREMOTEIO;
-	}
+	if (weft_mem_lacks_lease(part->io))
+		return weft_owner_waits(part->member->volume) ? 0 : -EREMOTEIO;
 	if (part->due)
 		return 0;
 	return weft_mpath_is_patient(part->member, part->since) ? 0 : -EIO;
@@ -339,7 +318,7 @@ static bool weft_mem_part_cut(struct weft_mem_part *part)
 }
 
 /**
- * weft_mem_held_work() - send held parts again, or fail them
+ * weft_mem_held_work() - send held parts and bios again, or fail them
  * @work: the node's held_work
  */
 void weft_mem_held_work(struct work_struct *work)
@@ -371,6 +350,7 @@ void weft_mem_held_work(struct work_struct *work)
 		else
 			weft_mem_part_send_again(part);
 	}
+	weft_mem_held_bios(node);
 }
 
 /**

@@ -24,7 +24,7 @@ static __always_inline void weft_mem_part_send(struct weft_mem_part *part)
 	int ret = -ENOTCONN;
 
 	/* Once it is sent, it and its volume may be gone. */
-	if (likely(!weft_mem_needs_lease(part->io) || !weft_lease_is_over(&member->volume->lease)))
+	if (likely(!weft_mem_lacks_lease(part->io)))
 		ret = weft_mpath_peer(member, &part->op);
 	if (unlikely(ret))
 		weft_mem_part_unsent(part, ret);

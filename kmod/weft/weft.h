@@ -642,6 +642,7 @@ void weft_owner_set(struct weft_volume *vol, enum weft_ownership to, const char 
 void weft_owner_hold(struct weft_volume *vol, struct bio *bio);
 enum weft_admission weft_owner_admit(struct weft_volume *vol);
 bool weft_owner_refuses(struct weft_volume *vol);
+bool weft_owner_waits(struct weft_volume *vol);
 void weft_owner_kick(struct weft_volume *vol);
 
 /* The time from one heartbeat to the next, in jiffies. */

@@ -3,6 +3,7 @@
 #include "memtest.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <fcntl.h>
 #include <random>
@@ -76,12 +77,16 @@ int read_file(const file_test& test)
 
     std::printf("held\n");
     std::fflush(stdout);
+    if (test.stop)
+        raise(SIGSTOP);
     for (unsigned i = 0; i < test.count || std::chrono::steady_clock::now() < end; i++) {
         // The last block now and then: it is where a file ends.
-        const auto first = i % 8 ? random() % blocks : blocks - 1;
+        const bool long_one = test.stop && !i;
+        const auto first = long_one ? 0 : i % 8 ? random() % blocks : blocks - 1;
         const auto most =
             std::min<std::uint64_t>({test.largest / g.block_size, test.size / g.block_size, blocks - first});
-        const auto length = static_cast<std::uint32_t>((random() % most + 1) * g.block_size);
+        const auto length =
+            static_cast<std::uint32_t>((long_one ? most : random() % most + 1) * g.block_size);
         const auto at = random() % ((test.size - length) / g.alignment + 1) * g.alignment;
         wrong += !read_is_right(file, io, source, {target.id, memory.id, first * g.block_size, at, length, 0},
                                 data);

@@ -7,7 +7,8 @@
 ///   weft-memtest VOLUME load MEMORY [OPTION...]
 ///       reads and writes until it is killed, or --seconds are over
 ///   weft-memtest VOLUME file MEMORY PATH [OPTION...]
-///       random reads of a sealed file, compared with what read() gives
+///       random reads of a sealed file, compared with what read() gives; with --stop it stops itself
+///       before (SIGSTOP), and the first read is of all that fits in the memory
 ///   weft-memtest VOLUME bad
 ///       wrong input of every kind, as TAP
 ///   weft-memtest VOLUME stopped
@@ -50,6 +51,7 @@ struct command_line {
     std::uint64_t span = 0;  ///< on so many bytes; 0 for all of the rest
     std::uint64_t seed = 7;
     std::uint32_t largest = 1U << 20;
+    bool stop = false;
 };
 
 command_line parse(int argc, char** argv)
@@ -71,6 +73,8 @@ command_line parse(int argc, char** argv)
             line.flags |= WEFT_MEM_PERSISTENT;
         else if (word == "--bounce")
             line.flags |= WEFT_MEM_ALLOW_BOUNCE;
+        else if (word == "--stop")
+            line.stop = true;
         else if (!number("size", line.size) && !number("count", line.count) && !number("depth", line.depth) &&
                  !number("seconds", line.seconds) && !number("move", line.move_ms) &&
                  !number("revoke", line.revoke_ms) && !number("shift", line.shift) &&
@@ -536,7 +540,7 @@ int main(int argc, char** argv)
         return show_waits(line);
     if (line.verb == "file")
         return read_file({line.volume, line.memory, line.path, line.flags, line.size, line.largest,
-                          line.count, line.seconds});
+                          line.count, line.seconds, line.stop});
     if (line.verb == "bad")
         return bad_input(line.volume);
     if (line.verb == "stopped")

@@ -138,5 +138,6 @@ struct file_test {
     std::uint32_t largest;
     unsigned count;
     unsigned seconds; ///< at least for so long
+    bool stop;        ///< itself before the first read, which is a long one
 };
 int read_file(const file_test& test);

@@ -155,19 +155,37 @@ beat=/sys/module/weft/parameters/heartbeat_ms
 usual=$(cat $beat)
 echo 100 >$beat
 sectors=$(blockdev --getsz /dev/a)
-linear() { echo "$1 $(($2 - $1)) linear $(readlink -f /dev/a) $1"; }
-# record GOOD: the record of the owner, which is in the first 12 KiB, can be reached or cannot.
-record() {
-	if [ "$1" = 1 ]; then
-		linear 0 "$sectors"
-	else
-		printf '%s\n' "$(linear 0 8)" "8 16 error" "$(linear 24 "$sectors")"
-	fi
+linear() { echo "0 $2 linear $(readlink -f "$1") ${3:-0}"; }
+# Member 0 is three devices: the owner's record is in the second, 8 KiB from byte 4096 on.
+make_beaten() {
+	linear /dev/a 16 8 | dmsetup create record
+	linear /dev/a $((sectors - 24)) 24 | dmsetup create rest
+	dmsetup mknodes
+	{
+		echo "0 8 linear $(readlink -f /dev/a) 0"
+		echo "8 16 linear $(readlink -f /dev/mapper/record) 0"
+		echo "24 $((sectors - 24)) linear $(readlink -f /dev/mapper/rest) 0"
+	} | dmsetup create beaten
+	dmsetup mknodes
 }
+# Member 1 merges the bios of a long read to requests.
+make_merging() {
+	linear /dev/other "$(blockdev --getsz /dev/other)" | dmsetup create under
+	dmsetup mknodes
+	modprobe loop
+	mkfs.ext4 -q -F /dev/mapper/under && mount /dev/mapper/under /mnt/o && fallocate -l 160M /mnt/o/member
+	merging=$(losetup --find --show --direct-io=on /mnt/o/member)
+}
+# record GOOD: it can be reached or cannot.
+record() {
+	if [ "$1" = 1 ]; then linear /dev/a 16 8; else echo "0 16 error"; fi | dmsetup load record
+	dmsetup resume record
+}
+data() { local one; for one in rest under; do dmsetup "$1" --noflush --nolockfs $one; done; }
 weftctl wipe /dev/a /dev/b /dev/c >/dev/null
-record 1 | dmsetup create beaten
-dmsetup mknodes
-ok "a volume" weftctl create v /dev/mapper/beaten /dev/b --chunk 64K --force
+make_beaten
+make_merging
+ok "a volume" weftctl create v /dev/mapper/beaten "$merging" --chunk 64K --force
 mkfs.xfs -q -f /dev/weft/v
 mount /dev/weft/v /mnt/f
 random $f 1048576
@@ -176,16 +194,52 @@ chattr +i $f
 mount -o remount,ro /mnt/f
 ownership_is() { [ "$(cat '/sys/block/weft!v/weft/ownership')" = "$1" ]; }
 reads "a sealed file is read" pages $f --count=4
-record 0 | dmsetup load beaten && dmsetup resume beaten
+# prepare_read: of all of the file, by a process that stops itself before. Sets reader.
+prepare_read() {
+	weft-memtest v file pages $f --count=1 --stop >/tmp/out 2>&1 & reader=$!
+	until_true 10 grep -q held /tmp/out
+}
+prepare_read
+record 0
 ok "heartbeats fail" until_true 30 ownership_is failed
-weft-memtest v file pages $f --count=1 >/tmp/out 2>&1
+kill -CONT $reader
+wait $reader
 is "it is not read" "$? $(grep -c ' bytes at .*: -5$' /tmp/out)" "1 1"
-record 1 | dmsetup load beaten && dmsetup resume beaten
+record 1
 ok "they succeed" until_true 30 ownership_is held
 reads "it is read again" pages $f --count=4
+# start_read: it begins with the lease, and waits for its members.
+start_read() {
+	prepare_read
+	data suspend
+	kill -CONT $reader
+}
+reading() { [ "$(awk '{ print $1 }' '/sys/block/weft!v/inflight')" -gt 0 ]; }
+start_read
+ok "a read waits for its member" until_true 10 reading
+dmsetup suspend --noflush --nolockfs record
+ok "the lease ends, and nobody knows more" until_true 30 ownership_is suspended
+data resume
+sleep "$(slow 1)"
+ok "what the member has read then does not count" kill -0 $reader
+dmsetup resume record
+ok "the lease is there again" until_true 30 ownership_is held
+wait $reader
+result $? "it is read again"
+start_read
+ok "a read waits for its member" until_true 10 reading
+record 0
+ok "heartbeats fail" until_true 30 ownership_is failed
+data resume
+wait $reader
+is "what was read without the lease is an error" "$? $(grep -c ' bytes at .*: -5$' /tmp/out)" "1 1"
+record 1
+ok "they succeed" until_true 30 ownership_is held
 umount /mnt/f
 ok "stopped" weftctl stop v
-dmsetup remove beaten
+losetup -d "$merging"
+umount /mnt/o
+for one in beaten under rest record; do dmsetup remove $one; done
 echo "$usual" >$beat
 for n in a b c other; do remove_null "$n"; done
 ok_unload
