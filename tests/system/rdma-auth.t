@@ -43,6 +43,13 @@ refused "or with another hash" 3 "with hmac(sha256), in all of its subsystems: n
 refused "or with another group" 3 "with ffdhe2048, in all of its subsystems: name that one, --dhchap-dhgroup" \
 	weftctl export /dev/auth2 --address 10.9.0.1 --host "$host_nqn" "${both[@]}" --dhchap-dhgroup ffdhe4096
 is "and nothing of that is left" "$(weftctl exports | grep -c auth2)" 0
+another=nqn.2014-08.org.example:another
+different() { cat $nvmet/hosts/*/"$1" | sort -u | wc -l; }
+ok "a host is added to the export" weftctl change-export /dev/auth --add-host $another
+ok "its folder is there" test -e $nvmet/hosts/$another
+is "it has the secrets of the first one" "$(different dhchap_key) $(different dhchap_ctrl_key)" "1 1"
+ok "it is removed" weftctl change-export /dev/auth --remove-host $another
+ok "and so are its secrets" test ! -e $nvmet/hosts/$another
 
 # --- One way, both ways
 refused "without a secret" 7 "wants this host to authenticate, and no secret is given" connects
