@@ -63,7 +63,7 @@
  * @data_offset: start of the data, a multiple of 4096
  * @data_size: size of the data on each member, a multiple of @chunk_size
  * @copy_offset: place of the copy of this block, a multiple of 4096
- * @generation: counts how often the superblocks of all members were written
+ * @generation: 1; a version that writes the superblocks anew will count
  * @created: seconds since 1970-01-01 UTC
  * @reserved: zero
  */

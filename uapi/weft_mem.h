@@ -92,6 +92,9 @@ enum weft_mem_kind {
  * This saves instructions, but every target of the volume can then access all
  * of the memory at any time until it is unregistered. Without this flag, a
  * target can access the range of a command while the command lasts.
+ *
+ * Memory with this flag never bounces, and needs weft_rdma on all members:
+ * without a direct route (or vmap, if that is allowed) its registration fails.
  */
 #define WEFT_MEM_PERSISTENT	0x8
 #define WEFT_MEM_FLAGS		0xf
@@ -201,8 +204,9 @@ struct weft_mem_cmd {
 	__u32	flags;
 };
 
-/* Only for a file that a process with CAP_SYS_NICE or CAP_SYS_ADMIN opened. */
+/* Only for a file that a process with CAP_SYS_NICE or CAP_SYS_ADMIN opened (EPERM). */
 #define WEFT_MEM_CMD_FEED	0x1
+/* For any file. */
 #define WEFT_MEM_CMD_BACKGROUND	0x2
 
 #define WEFT_MEM_CMD_READ	_IOWR('w', 0x60, struct weft_mem_cmd)

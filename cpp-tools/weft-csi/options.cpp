@@ -33,7 +33,7 @@ The driver's name is weft.csi. A persistent volume has these fields:
                     ReadOnlyMany: each node assembles it read-only. Nothing keeps a node from writing meanwhile, and
                     what readers see is not consistent then: use a volume for one of the two at a time. Other modes are
                     refused.
-  volumeMode        Filesystem: the xfs or ext4 that is there is mounted. None is made.
+  volumeMode        Filesystem: the filesystem that is there is mounted (not btrfs). None is made.
                     Block: the container gets the device.
   fsType            may be absent; a volume with another filesystem is refused
   mountOptions      options of mount(8)

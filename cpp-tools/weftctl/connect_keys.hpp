@@ -48,14 +48,20 @@ struct connect_number_key {
 };
 
 inline constexpr std::array connect_number_keys{
-    connect_number_key{"queues", &connect_options::queues, 1, 65535,
-                       "I/O queues; one per processor otherwise"},
+    connect_number_key{
+        "queues", &connect_options::queues, 1, 65535,
+        "I/O queues of each controller; otherwise 64 divided by the number of members, at least 2, and at "
+        "most one per processor ('weftctl connect': one per processor)"},
     connect_number_key{"poll_queues", &connect_options::poll_queues, 1, 65535,
                        "queues without interrupts beside them, for io_uring's IOPOLL (weft's own initiator)"},
-    connect_number_key{"queue_depth", &connect_options::queue_depth, 16, 1024, "entries of each queue"},
-    connect_number_key{"keep_alive", &connect_options::keep_alive, 1, 86400, "keep-alive timeout in seconds"},
-    connect_number_key{"reconnect_delay", &connect_options::reconnect_delay, 1, 86400,
-                       "seconds between attempts to reconnect"},
+    connect_number_key{"queue_depth", &connect_options::queue_depth, 16, 1024,
+                       "entries of each queue (weft's own initiator: at most 256)"},
+    connect_number_key{"keep_alive", &connect_options::keep_alive, 1, 86400,
+                       "keep-alive timeout in seconds (weft's own initiator: at most 3600)"},
+    connect_number_key{
+        "reconnect_delay", &connect_options::reconnect_delay, 1, 86400,
+        "seconds between attempts to reconnect (weft's own initiator: the first comes after 0.25 s, "
+        "then the time doubles up to 8 times this one; at most 3600)"},
     connect_number_key{"ctrl_loss_timeout", &connect_options::ctrl_loss_timeout, -1, ctrl_loss_timeout_most,
                        "seconds after which a lost controller is given up, -1 for never"},
     connect_number_key{"fast_io_fail_timeout", &connect_options::fast_io_fail_timeout, 0, 86400,

@@ -57,7 +57,7 @@ it. The first line counts; the others hold, too, and come next when it is gone:
   rail       an RDMA port carries 85 % or more of its rate in one direction, of all programs together
   processor  all processors together are busy for 90 % of the time; or, as the last line, one is for 95 %
   depth      members work on less than two commands at a time: the program sends too few at once
-  members    none of these: the members, or their targets, are at their limit
+  members    the members, or their targets, are at their limit; if it is the first line, nothing else is
 
 Without iostats (--no-iostats) the kernel counts nothing, and little can be said.
 

@@ -185,7 +185,8 @@ when a change takes longer than the target's ANATT, weft ends the association. P
 'follow' is for members by rdma:// and weft's own initiator. It keeps a connection of the stock host to each discovery
 service, and adds each address at which a service announces the subsystem of a member. A service reports each change
 by an event. A service that cannot be reached is tried again. 'follow' ends at a signal, or when the volume is
-stopped. A path that you remove stays away until its target stops and starts to announce it.
+stopped. A path that you remove stays away until its target stops and starts to announce it, or until 'follow' is
+started again: stop weft-follow@NAME while a rail is out of service.
 weft-follow@NAME.service does this with --saved; the file of the volume then has a line such as
 follow = [ "rdma://10.0.0.1:4420" ].
 

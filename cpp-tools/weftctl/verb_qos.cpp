@@ -79,7 +79,8 @@ verb add_qos(CLI::App& app)
 
 Reads are feed and writes and discards are background, unless an option or the I/O itself says otherwise: the I/O
 priority class RT (ionice -c 1) is feed, IDLE (ionice -c 3) is background; then come the cgroups, the size, and
---reads and --writes. A journal's I/O, swapping, and I/O that frees memory have no class and are never held.
+--reads and --writes. For commands on registered memory by weft_rdma, the command's own flag takes the place of ionice.
+A journal's I/O, swapping, and I/O that frees memory have no class and are never held.
 
 While feed commands come, background commands to each member pass at a rate that follows the latency of feed commands
 on that member: at most one of 200 takes longer than --feed-latency. For large commands the least time that one of

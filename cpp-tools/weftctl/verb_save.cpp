@@ -244,7 +244,8 @@ verb add_save(CLI::App& app)
     command->footer(
         R"(Writes /etc/weft/volumes/NAME.toml: all paths to all members with their connect options, whether the
 volume is read-only, iopolicy, no_path_timeout, and the QoS settings. 'weftctl assemble NAME --saved' assembles the volume
-from it, and so does weft-assemble@NAME.service at boot. A text editor can change the file; 'weftctl config check' checks it:
+from it, and so does weft-assemble@NAME.service at boot. Of members by the stock host (tcp://, --transport nvme), queues,
+queue_depth and tos cannot be read: add them to the file after each 'save'. A text editor can change the file; 'weftctl config check' checks it:
 
   uuid = "2c9a6b6e-6c4e-4f0e-9d5b-0d6a4f0a7b11"
   members = [

@@ -77,9 +77,10 @@ protected:
 /// and I/O in flight fail with ECHILD, and the parent's I/O continues. If the ring itself fails, all I/O ends
 /// with its error.
 ///
-/// It allocates nothing after create(). All CUDA memory that it stages has to be of one context, which has to
-/// outlive the engine. It may be moved while I/O is in flight and while gathers, streams and coroutines use
-/// it.
+/// After create() it allocates the pinned pages, at the first staged I/O, what attach() needs, and a little
+/// at the first I/O on a GPU that needs flushes. All CUDA memory that it stages has to be of one context,
+/// which has to outlive the engine. It may be moved while I/O is in flight and while gathers, streams and
+/// coroutines use it.
 class WEFT_API Engine
 {
 public:

@@ -46,7 +46,10 @@ struct weft_geometry {
 	uint64_t reserved[5];
 };
 
-/* Flags. WEFT_SHARED is added to one of the others: do not claim a block device that is opened for writing. */
+/*
+ * Flags. WEFT_SHARED is added to one of the others: do not claim a block device that is opened for writing. A weft
+ * volume is always claimed; all that write through its .mem share the claim.
+ */
 enum weft_access { WEFT_READ = 1, WEFT_WRITE = 2, WEFT_READ_WRITE = 3, WEFT_SHARED = 4 };
 
 /* Routes that a registration may use besides direct, and its other properties. */
@@ -104,7 +107,7 @@ int weft_memory_copy_out(const struct weft_memory *memory, size_t offset, void *
 
 /*
  * Registers a memory for I/O on a target; for a weft volume, also on the files on it. policy: flags of enum weft_policy;
- * 0 allows only the direct route.
+ * 0 allows only the direct route, and the route cached for host memory on a file without O_DIRECT.
  */
 struct weft_registration *weft_register(const struct weft_target *target, const struct weft_memory *memory,
 					unsigned int policy, struct weft_error *error);

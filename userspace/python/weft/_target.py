@@ -325,7 +325,7 @@ def open(name, mode="r", *, strict=False, shared=False):  # pylint: disable=rede
     without its filesystem; the volume is found by itself.
 
     mode: "r", or "r+" to write as well. strict: only the direct route; an I/O that would be copied fails with the reason.
-    shared: do not claim a block device that is opened for writing.
+    shared: do not claim a block device that is opened for writing; a weft volume is always claimed.
     """
     if mode not in _ACCESS:
         raise ValueError(f"mode '{mode}' is neither 'r' nor 'r+'")
