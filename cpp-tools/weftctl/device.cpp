@@ -285,7 +285,9 @@ void add_holders(dev_t number, std::vector<std::string>& users)
     }
 }
 
-void add_processes(const std::vector<dev_t>& family, std::vector<std::string>& users)
+/// Processes that have one of these devices open; kind: S_IFBLK or S_IFCHR.
+void add_processes(const std::vector<dev_t>& family, mode_t kind, std::string_view how,
+                   std::vector<std::string>& users)
 {
     std::error_code ignored;
     for (const auto& process : fs::directory_iterator("/proc", ignored)) {
@@ -298,14 +300,14 @@ void add_processes(const std::vector<dev_t>& family, std::vector<std::string>& u
             struct statx st {
             };
             if (::statx(AT_FDCWD, fd.path().c_str(), AT_STATX_DONT_SYNC, STATX_TYPE, &st) ||
-                !S_ISBLK(st.stx_mode) ||
+                (st.stx_mode & S_IFMT) != kind ||
                 std::find(family.begin(), family.end(), makedev(st.stx_rdev_major, st.stx_rdev_minor)) ==
                     family.end())
                 continue;
             std::ifstream comm(process.path() / "comm");
             std::string name;
             std::getline(comm, name);
-            users.push_back(fmt::format("open in {} (pid {})", name, pid));
+            users.push_back(fmt::format("{} in {} (pid {})", how, name, pid));
             break;
         }
     }
@@ -320,7 +322,17 @@ std::vector<std::string> users_of(dev_t number)
     add_mounts(family, users);
     for (const auto member : family)
         add_holders(member, users);
-    add_processes(family, users);
+    add_processes(family, S_IFBLK, "open", users);
+    return users;
+}
+
+std::vector<std::string> memory_users_of(const std::string& volume)
+{
+    std::vector<std::string> users;
+    struct stat st {
+    };
+    if (!::stat(fmt::format("/dev/weft/{}.mem", volume).c_str(), &st) && S_ISCHR(st.st_mode))
+        add_processes({st.st_rdev}, S_IFCHR, ".mem open", users);
     return users;
 }
 

@@ -69,6 +69,10 @@ private:
 /// The same by path; empty if there is no block device.
 [[nodiscard]] std::optional<std::vector<std::string>> users_of(const std::string& path);
 
+/// The processes that have the volume's .mem open: ".mem open in fio (pid 7)". That alone does not keep the
+/// volume from being stopped.
+[[nodiscard]] std::vector<std::string> memory_users_of(const std::string& volume);
+
 /// Refuses a device that is open already, also by another name.
 [[nodiscard]] result<void> check_distinct(const std::vector<block_device>& opened, const std::string& path);
 

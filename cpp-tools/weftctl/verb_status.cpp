@@ -4,6 +4,9 @@
 #include "process.hpp"
 #include "verbs.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 namespace weft
 {
 
@@ -26,6 +29,7 @@ result<std::vector<volume_status>> read_status(netlink& connection, const std::v
         if (!volume)
             return std::unexpected(volume.error());
         volume->users = users_of("/dev/weft/" + name).value_or(std::vector<std::string>());
+        std::ranges::move(memory_users_of(name), std::back_inserter(volume->users));
         volumes.push_back(std::move(*volume));
     }
     return volumes;

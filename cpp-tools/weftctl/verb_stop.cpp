@@ -37,8 +37,10 @@ error explain(const error& refusal, const std::string& name)
 {
     if (refusal.code != exit_code::busy)
         return refusal;
-    const auto users = users_of_volume(name);
-    return users && !users->empty() ? in_use(name, *users) : refusal;
+    auto users = users_of_volume(name).value_or(std::vector<std::string>());
+    if (users.empty())
+        users = memory_users_of(name);
+    return users.empty() ? refusal : in_use(name, users);
 }
 
 // udev opens a volume for a moment after each writer has closed it. This does not

@@ -56,6 +56,9 @@ unfit() {
 	chattr -i "$3"
 }
 
+# blocks_of PATH: where each piece of it is.
+blocks_of() { filefrag -v "$1" | grep '^ *[0-9]*:'; }
+
 for fs in xfs ext4; do
 	case $fs in
 	xfs) mkfs.xfs -q -f -m reflink=1 /dev/weft/v ;;
@@ -63,6 +66,8 @@ for fs in xfs ext4; do
 	esac
 	ok "$fs: mounted" mount /dev/weft/v /mnt/f
 	random $f 3000001
+	# swapon looks at the header first.
+	mkswap -q $f 2>/dev/null; sync $f
 	refused "$fs: a file that is not sealed" 3 "file shard is not sealed: make it immutable first (chattr +i)" \
 		weft-memtest v file pages $f
 	exec 9>>$f
@@ -93,7 +98,9 @@ for fs in xfs ext4; do
 	refused "$fs: and has none" 3 "Permission denied" $nobody verify pages
 
 	# Held, and attacked.
+	before=$(blocks_of $f)
 	hold
+	is "$fs: status names who has .mem open" "$(weftctl status v | grep -c '\.mem open in weft-memtest (pid ')" 1
 	attacked "Operation not permitted" dd if=/dev/zero of=$f conv=notrunc bs=4k count=1
 	ok "$fs: root makes it mutable while it is held" chattr -i $f
 	attacked "Text file busy" dd if=/dev/zero of=$f conv=notrunc bs=4k count=1
@@ -102,7 +109,7 @@ for fs in xfs ext4; do
 	attacked "Operation not permitted" rm -f $f
 	attacked "Operation not permitted" mv $f $f.moved
 	attacked "Operation not permitted" mv -f /tmp/copy $f
-	attacked "" swapon $f
+	attacked "Text file busy" swapon $f
 	attacked "busy" umount /mnt/f
 	case $fs in
 	xfs)
@@ -112,6 +119,7 @@ for fs in xfs ext4; do
 		;;
 	ext4) e4defrag -v $f 2>&1 | tail -3 | indented ;;
 	esac
+	is "$fs: none of its blocks has moved" "$(blocks_of $f)" "$before"
 	ok "$fs: another reader shares it" weft-memtest v file pages $f
 	ok "$fs: it is what it was" cmp $f /tmp/copy
 	ok "$fs: and was read all the while" kill -0 $holder
