@@ -511,6 +511,8 @@ int show_waits(const command_line& line)
 int main(int argc, char** argv)
 {
     const auto line = parse(argc, argv);
+    // Who kills this program reads what it has said.
+    std::setvbuf(stdout, nullptr, _IOLBF, 0);
     if (line.verb == "verify")
         return verify(line);
     if (line.verb == "churn")

@@ -7,7 +7,7 @@ from weftlab.cli import ABSENT
 from weftlab.guest import STOPPED
 
 from . import LAB, ROOT, process
-from .result import SKIPPED, Result, Tap, passed_if
+from .result import FAILED, SKIPPED, Result, Tap, passed_if
 
 # Runs of such a guest. Only what stops twice is a failure; each stop is printed and counted.
 RUNS = 2
@@ -52,7 +52,7 @@ def guest(job, kernel, names, flags, everything, show=None):
     """Tests in one guest, one after another."""
     for _ in range(RUNS):
         tap, status, errors = _run_guest(job, kernel, names, flags, everything, show)
-        if status != STOPPED:
+        if status != STOPPED or any(result.outcome == FAILED for result in tap.results):
             break
         job.stops += 1
     job.times = tap.times

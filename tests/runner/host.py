@@ -86,7 +86,7 @@ def _gtest(folder, name, runner):
             results.append(Result(outcome, match[2], done.stdout[-3000:] if outcome == FAILED else ""))
     if done.returncode and not any(r.outcome == FAILED for r in results):
         results.append(Result(FAILED, f"{name} ends in order", done.stdout[-2000:] + done.stderr[-4000:]))
-    return results
+    return results or [Result(FAILED, f"{name} has tests", done.stdout[-2000:])]
 
 
 def fuzz(job, seconds):
@@ -156,7 +156,7 @@ def prometheus(_job):
 def style(_job):
     """clang-format, shellcheck, codespell, SPDX lines, links and names in documents, Python, the table of tests."""
     shells = [n for n in tracked("tests/*", ".ci/*", "uapi/generate", "fio-jobs/*", "packaging/*", "kmod/*", "userspace/*")
-              if (ROOT / n).read_bytes().startswith((b"#!/bin/sh", b"#!/bin/bash"))]
+              if (ROOT / n).read_bytes().startswith((b"#!/bin/sh", b"#!/bin/bash", b"# shellcheck shell="))]
     cpp = tracked("*.cpp", "*.hpp")
     text = tracked("kmod/*", "uapi/*", "cpp-tools/*", "userspace/*", "docs/*", "*.md", "tests/*", "fio-jobs/*", "packaging/*")
 

@@ -144,10 +144,11 @@ class Run:
         try:
             if failed := [n for n, outcome in needed if outcome == FAILED]:
                 results = [Result(FAILED, f"not run: {', '.join(failed)} failed")]
-            elif skipped := [n for n, outcome in needed if outcome == SKIPPED]:
+            elif skipped := [n for n in job.needs if n in self.jobs and self.jobs[n].results and
+                             all(result.outcome == SKIPPED for result in self.jobs[n].results)]:
                 results = [Result(SKIPPED, f"not run: {', '.join(skipped)} cannot be had")]
             else:
-                results = job.run(job, *job.arguments)
+                results = job.run(job, *job.arguments) or [Result(FAILED, "has results")]
         except process.Stopped:
             pass
         except Exception as problem:  # pylint: disable=broad-except # An exception in a job is a failure of that job.

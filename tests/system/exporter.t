@@ -86,7 +86,8 @@ python3 -c 'import socket, time
 idle = [socket.create_connection(("127.0.0.1", 9919), source_address=("127.0.0.2", 0)) for _ in range(100)]
 time.sleep(600)' & idle=$!
 sleep 1
-ok "and a client with a hundred connections that ask nothing" get /metrics
+ok "a client has a hundred connections" kill -0 $idle
+ok "and asks nothing, which keeps no other one waiting" get /metrics
 kill $idle
 wait $idle
 refused "a port that is taken" 1 "127.0.0.1:9919 cannot be listened on: Address already in use" weft-exporter

@@ -32,7 +32,9 @@ refused "a folder without results" 1 "holds no results" $jobs/run --compare befo
 members() { weft-plan --model llama-70b --gpus 64 --from data --json | json '.plans[0].storage.members'; }
 is "weft-plan takes the members of the volume" "$(members)" 4
 sizes() { weft-plan --model llama-70b --gpus 64 --from data "$@"; }
-ok "and the rates that fio measured" test "$(sizes --fio before)" != "$(sizes)"
+measured=$(sizes --fio before)
+is "a plan with the rates that fio measured" $? 0
+ok "is another one" test "$measured" != "$(sizes)"
 refused "of no volume" 4 "no volume is called nix" weft-plan --model llama-70b --from nix
 ok "verified" verify /dev/weft/data size=8m
 ok "stopped" weftctl stop data

@@ -28,7 +28,7 @@ ok "XFS on it" mkfs.xfs -q -f /dev/weft/v
 ok "it is mounted" mount /dev/weft/v /mnt
 cp -r /weft/kmod /weft/docs /mnt/
 ok "files are what was copied" diff -r /weft/kmod /mnt/kmod
-refused "a volume that is mounted does not stop" 3 "v" weftctl stop v
+refused "a volume that is mounted does not stop" 3 "mounted on /mnt" weftctl stop v
 ok "unmounted" umount /mnt
 
 # --- I/O, while a rail goes and comes back

@@ -41,6 +41,7 @@ refused "with the second's name as well, as a cloned machine has it" 3 "another 
 peer "(while sleep 0.05; do
 	dd if=/dev/zero of=/dev/weft/v bs=4k count=1 oflag=direct status=none || echo failed >/tmp/writer
 done) >/dev/null 2>&1 &"
+ok "it writes, and nothing fails" peer "sleep $(slow 1); test ! -e /tmp/writer"
 lab-peer host1 freeze
 refused "a frozen owner's heartbeat has stopped" 3 "whose heartbeat stopped" weftctl assemble v
 ok "and the volume can be taken over" weftctl assemble v --take-over

@@ -64,11 +64,15 @@ if has_cgroups; then
 else
 	skip "cgroups" "this kernel has none"
 fi
-mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 /dev/weft/v && mkdir /tmp/ext4 && mount /dev/weft/v /tmp/ext4
+ok "ext4 on it" mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 /dev/weft/v
+mkdir /tmp/ext4
+ok "it is mounted" mount /dev/weft/v /tmp/ext4
 names=0
 journal() { mkdir "/tmp/ext4/$((++names))"; sync -f /tmp/ext4; }
 journal
+sectors=$(sectors_written /dev/weft/v)
 is "the journal of ext4 has no class" "$(counts background 0 journal)" 1
+ok "and was written" writes_since /dev/weft/v "$sectors"
 umount /tmp/ext4
 is "background commands are cut to 256 KiB" \
 	"$(counts background 8 dd if=/dev/zero of=/dev/weft/v bs=1M count=2 oflag=direct)" 1
@@ -96,7 +100,7 @@ ok "it is switched on again" weftctl qos v --background-max 8M/s
 ok "registered memory, verified at a limit" weft-memtest v verify pages --largest=262144 --count=60
 fio --name=w --filename=/dev/weft/v --rw=randwrite --bs=256k --iodepth=32 --ioengine=io_uring --direct=1 --size=64m \
 	--time_based --runtime=60 --thread >/dev/null 2>&1 & writer=$!
-until_true 20 held
+ok "a writer's commands are held" until_true 20 held
 kill -9 $writer
 wait $writer 2>/dev/null
 ok "the volume stops after its writer was killed" until_true 30 weftctl stop v

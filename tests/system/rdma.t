@@ -57,7 +57,7 @@ is "is no second controller" "$(find /sys/class/weft-rdma/ -mindepth 1 | wc -l)"
 ok "verified, interrupts" verify $disk size="$(mib 32)" bsrange=4k-1100k
 ok "verified, polled" verify $disk size="$(mib 16)" bsrange=512-64k hipri=1
 ok "discard" blkdiscard $disk
-is "reads zeroes" "$(head -c 1M $disk | tr -d '\0' | wc -c)" 0
+ok "reads zeroes" sh -c "head -c 1M $disk | cmp -n 1048576 - /dev/zero"
 ok "write zeroes" blkdiscard -z -o 4096 -l 1M $disk
 ok "fsync" python3 -c "import os; f = os.open('$disk', os.O_RDWR); os.write(f, b'x' * 4096); os.fsync(f)"
 # --- A namespace changes while it is used

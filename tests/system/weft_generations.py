@@ -183,6 +183,8 @@ class Writer:
                 time.sleep(self.pause)
         except Ended as ended:
             self.end(ended)
+        except Exception as problem:  # pylint: disable=broad-except # A thread that ends is a failure.
+            self.end(Ended(LOST, f"ends: {type(problem).__name__}: {problem}"))
 
     def end(self, ended):
         # Wrong data say more than an error.

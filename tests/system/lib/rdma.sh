@@ -40,7 +40,10 @@ softhca() {
 		done_testing
 	fi
 	if ! modprobe -qn weft_softhca; then
-		skip "the test adapter" "it is written to the newest kernel alone"
+		case ${LAB_KERNEL:-} in
+		backports | lab) result 1 "this kernel has the test adapter" ;;
+		*) skip "the test adapter" "it is written to the newest kernel alone" ;;
+		esac
 		done_testing
 	fi
 	for n in $(seq 0 $last); do
@@ -73,7 +76,7 @@ pull_adapter() {
 # knob ADAPTER NAME [VALUE]: sets or reads a fault switch of the test adapter.
 knob() {
 	local file=/sys/kernel/debug/weft_softhca/softhca$1/$2
-	[ $# -eq 3 ] && echo "$3" >"$file" || cat "$file"
+	if [ $# -eq 3 ]; then echo "$3" >"$file"; else cat "$file"; fi
 }
 
 # bind DRIVER DEVICE: binds the PCI device to that driver.

@@ -59,17 +59,18 @@ refused() {
 
 # tap SENTENCE COMMAND...: reports each result of a program that prints TAP itself.
 tap() {
-	local sentence=$1 line
+	local sentence=$1 line planned='' count=0
 	shift
-	"$@" >/tmp/tap.out 2>&1 || echo "not ok 0 - status $?" >>/tmp/tap.out
+	"$@" >/tmp/tap.out 2>&1 || printf '\nnot ok 0 - status %d\n' $? >>/tmp/tap.out
 	while read -r line; do
 		case $line in
-		"ok "*) result 0 "$sentence: ${line#* - }" ;;
-		"not ok "*) result 1 "$sentence: ${line#* - }" ;;
-		1..*) ;;
+		"ok "*) count=$((count + 1)); result 0 "$sentence: ${line#* - }" ;;
+		"not ok "*) count=$((count + 1)); result 1 "$sentence: ${line#* - }" ;;
+		1..*) planned=${line#1..} ;;
 		*) note "$line" ;;
 		esac
 	done </tmp/tap.out
+	[ "$count" = "$planned" ] || result 1 "$sentence: $count results, and the plan says '$planned'"
 }
 
 done_testing() {

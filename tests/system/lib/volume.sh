@@ -36,7 +36,7 @@ fio_verify() {
 # verify_while SENTENCE DEVICE MIB KIB_PER_SECOND COMMAND...: the command runs while fio verifies that size at that rate
 # (less in a slow guest). If the command takes longer, fio starts again, so that I/O is in flight until it ends.
 verify_while() {
-	local sentence=$1 device=$2 mib=$3 rate before verifier ended begin=$SECONDS rc=0
+	local sentence=$1 device=$2 mib=$3 rate before verifier status ended begin=$SECONDS rc=0
 	rate=$(per_slow "$4")
 	shift 4
 	rm -f /tmp/while.done
@@ -49,7 +49,9 @@ verify_while() {
 	) >/tmp/fio.out 2>&1 & verifier=$!
 	until_true 20 writes_since "$device" "$before" || { note "fio does not begin to write"; rc=1; }
 	"$@" >/tmp/while.out 2>&1
-	ended="'$*' ended with status $? after $((SECONDS - begin)) s"
+	status=$?
+	ended="'$*' ended with status $status after $((SECONDS - begin)) s"
+	[ $status = 0 ] || { note "'$*' failed"; rc=1; }
 	kill -0 $verifier 2>/dev/null || { note "fio ended before '$*' did"; rc=1; }
 	touch /tmp/while.done
 	wait $verifier || rc=1
@@ -74,12 +76,14 @@ by_route() {
 # load_while SENTENCE SECONDS "MEMORY OPTION..." COMMAND...: weft-memtest keeps volume v busy for that many seconds
 # times LAB_SLOW, the command runs meanwhile, and no I/O of weft-memtest fails.
 load_while() {
-	local sentence=$1 seconds=$2 memory=$3 loader rc
+	local sentence=$1 seconds=$2 memory=$3 loader rc status
 	shift 3
 	load_begins "$seconds" "$memory"
 	"$@" >/tmp/while.out 2>&1
+	status=$?
 	wait "$loader"
 	rc=$?
+	[ $status = 0 ] || { note "'$*' ended with status $status"; rc=1; }
 	[ $rc = 0 ] || indented </tmp/while.out
 	indented </tmp/load.out
 	result $rc "$sentence"
