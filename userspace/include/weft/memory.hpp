@@ -71,8 +71,8 @@ private:
     friend class Registration;
 };
 
-/// The routes that a registration may use. The default is strict: only direct, registered for each command (and
-/// cached, for host memory on a file without O_DIRECT).
+/// The routes that a registration may use. The default is strict: only direct, registered for each command
+/// (and cached, for host memory on a file without O_DIRECT).
 struct Policy {
     bool direct = true;     ///< false: do not use the direct route, for comparison
     bool vmap = false;      ///< software RDMA may access the bytes through their CPU mapping
