@@ -33,7 +33,7 @@ py() {
 ip link set lo up
 ok "the package's own tests" py /weft/tests/python/test_weft.py
 ok "those with PyTorch and safetensors" py /weft/tests/python/test_torch.py Tensors Samples Packed Safetensors \
-	Checkpoints
+	Checkpoints.test_one_process Checkpoints.test_async Checkpoints.test_what_is_none
 
 # --- Sealed files
 head -c 8000000 /dev/urandom >/mnt/v/data
