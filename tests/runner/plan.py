@@ -8,7 +8,7 @@ from pathlib import Path
 
 from weftlab import LabError, cli, names
 
-from . import guests, host, memory, process
+from . import ROOT, guests, host, memory, process
 from .job import Job
 from .result import FAILED, PASSED, Result
 
@@ -199,7 +199,8 @@ class Plan:
                  needs=(*self.need_kernel(kernel), *more))
 
     def add_unit(self, quick=False, everything=False):
-        memcheck = ("valgrind", "--quiet", "--error-exitcode=99", "--leak-check=full")
+        memcheck = ("valgrind", "--quiet", "--error-exitcode=99", "--leak-check=full",
+                    f"--suppressions={ROOT}/tests/unit/valgrind.supp")
         programs = ("weft-unit", "weft-plan-unit", *host.LIBRARY_TESTS, "weft-examples-unit")
         self.add("unit", host.unit, "address,undefined", programs)
         self.add("page", host.page, needs=("unit",))
