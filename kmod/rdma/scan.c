@@ -345,7 +345,7 @@ void weft_rdma_add_work(struct work_struct *work)
 		goto out;
 	}
 	if (weft_scan_list(ctrl, list, errors, true, &seen))
-		/* Nobody was told of the ANA state of a new disk. */
+		/* It tells the volumes the ANA states of the new disks. */
 		weft_scan_some_end(ctrl);
 	else
 		weft_scan_failed(ctrl, errors);

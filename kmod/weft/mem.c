@@ -213,6 +213,15 @@ static void weft_mem_dev_release(struct device *dev)
 	kfree(node);
 }
 
+static void weft_mem_held_work(struct work_struct *work)
+{
+	struct weft_mem_node *node = container_of(to_delayed_work(work), struct weft_mem_node,
+						  held_work);
+
+	weft_mem_held_parts(node);
+	weft_mem_held_bios(node);
+}
+
 /**
  * weft_mem_add() - add a volume's device
  * @vol: its disk is added; the device stays closed until weft_mem_close() opens

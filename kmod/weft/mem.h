@@ -343,6 +343,9 @@ int weft_mem_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags);
 /* mem_part.c */
 int weft_mem_part_init(void);
 void weft_mem_part_exit(void);
-void weft_mem_held_work(struct work_struct *work);
+void weft_mem_held_parts(struct weft_mem_node *node);
+
+/* mem_bio.c */
+void weft_mem_held_bios(struct weft_mem_node *node);
 
 #endif /* WEFT_MEM_H */

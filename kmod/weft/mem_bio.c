@@ -95,7 +95,7 @@ void weft_mem_held_bios(struct weft_mem_node *node)
 		weft_mem_io_mark(io);
 		if (!weft_mem_lacks_lease(io))
 			weft_mem_bio_again(io, bio);
-		/* Nobody waits for the bytes of a cancelled one. */
+		/* A cancelled read fails at once: its submitter exits. */
 		else if (weft_owner_waits(io->mf->vol) && !READ_ONCE(io->cancelled) &&
 			 !weft_mem_is_abandoned(io))
 			weft_mem_bio_hold(io, bio);

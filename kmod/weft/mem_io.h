@@ -146,7 +146,6 @@ void weft_mem_io_mark(struct weft_mem_io *io);
 bool weft_mem_is_abandoned(const struct weft_mem_io *io);
 
 /* mem_bio.c */
-void weft_mem_held_bios(struct weft_mem_node *node);
 int weft_mem_bounce(struct weft_mem_io *io);
 void weft_mem_submit_bios(struct weft_mem_io *io, bool may_wait);
 void weft_mem_submit_flush(struct weft_mem_io *io);

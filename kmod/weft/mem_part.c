@@ -318,13 +318,13 @@ static bool weft_mem_part_cut(struct weft_mem_part *part)
 }
 
 /**
- * weft_mem_held_work() - send held parts and bios again, or fail them
- * @work: the node's held_work
+ * weft_mem_held_parts() - send held parts again, or fail them
+ * @node: the volume's device
+ *
+ * Context: process context.
  */
-void weft_mem_held_work(struct work_struct *work)
+void weft_mem_held_parts(struct weft_mem_node *node)
 {
-	struct weft_mem_node *node = container_of(to_delayed_work(work), struct weft_mem_node,
-						  held_work);
 	struct weft_mem_part *part, *next;
 	LIST_HEAD(parts);
 	int error;
@@ -350,7 +350,6 @@ void weft_mem_held_work(struct work_struct *work)
 		else
 			weft_mem_part_send_again(part);
 	}
-	weft_mem_held_bios(node);
 }
 
 /**

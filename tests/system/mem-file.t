@@ -226,7 +226,7 @@ reading() { [ "$(awk '{ print $1 }' '/sys/block/weft!v/inflight')" -gt 0 ]; }
 start_read
 ok "a read waits for its member" until_true 10 reading
 dmsetup suspend --noflush --nolockfs record
-ok "the lease ends, and nobody knows more" until_true 30 ownership_is suspended
+ok "the lease ends while its heartbeat hangs" until_true 30 ownership_is suspended
 data resume
 sleep "$(slow 1)"
 ok "what the member has read then does not count" kill -0 $reader
