@@ -40,7 +40,8 @@ static struct pci_dev *weft_redirecting(struct pci_dev *device, struct pci_dev *
 {
 	struct pci_dev *bridge = pci_upstream_bridge(device);
 
-	while (bridge != common && !weft_acs_redirects(bridge))
+	/* Above @device there is no @common if that is the device itself. */
+	while (bridge && bridge != common && !weft_acs_redirects(bridge))
 		bridge = pci_upstream_bridge(bridge);
 	return bridge == common ? NULL : bridge;
 }

@@ -710,8 +710,12 @@ static noinline blk_status_t weft_queue_passthrough(struct blk_mq_hw_ctx *hctx,
 
 	if (unlikely(!pdu->mapping))
 		return weft_queue_own(queue, rq, pdu);
-	if (pdu->mem)
+	if (pdu->mem) {
+		/* Some of them may be connected before this association's are all up. */
+		if (unlikely(!READ_ONCE(queue->ctrl->mem_up)))
+			return BLK_STS_TRANSPORT;
 		queue = &queue->ctrl->queues[queue->ctrl->mem_first + hctx->queue_num];
+	}
 	background = READ_ONCE(queue->background);
 	if (unlikely(background) && ((struct weft_mem_op *)rq->end_io_data)->background)
 		queue = background;

@@ -524,18 +524,47 @@ void weft_rdma_dead_work(struct work_struct *work)
 void weft_rdma_pause(struct weft_rdma_ctrl *ctrl)
 {
 	struct weft_rdma_ns *ns;
+	bool any = false;
 
 	mutex_lock(&ctrl->ns_lock);
 	list_for_each_entry(ns, &ctrl->namespaces, list) {
+		if (ns->state == WEFT_NS_DEAD || ns->paused)
+			continue;
+		blk_mq_quiesce_queue_nowait(ns->disk->queue);
+		ns->paused = true;
+		any = true;
+	}
+	/* One for all: volumes use other paths only after that. Queueing a request does not sleep. */
+	if (any)
+		synchronize_rcu();
+	list_for_each_entry(ns, &ctrl->namespaces, list) {
 		if (ns->state == WEFT_NS_DEAD)
 			continue;
-		weft_ns_pause(ns);
 		weft_ns_set_state(ns, WEFT_NS_UNKNOWN);
 		/* What the next association answers counts. */
 		WRITE_ONCE(ns->ana_refused, false);
 		ns->ana_odd = false;
 	}
 	mutex_unlock(&ctrl->ns_lock);
+}
+
+/**
+ * weft_rdma_ns_left() - a disk is no volume's path any more
+ * @ns: its controller's ns_lock is held, and its path is NULL
+ *
+ * While it is a path, its requests go back to the volume if they cannot be carried. From
+ * here on they wait in the disk, as those of all others.
+ *
+ * Context: process context, may sleep.
+ */
+void weft_rdma_ns_left(struct weft_rdma_ns *ns)
+{
+	struct weft_rdma_ctrl *ctrl = ns->ctrl;
+
+	lockdep_assert_held(&ctrl->ns_lock);
+	if (ns->state == WEFT_NS_UNKNOWN && !READ_ONCE(ctrl->fail_fast) &&
+	    weft_rdma_state(ctrl) < WEFT_RDMA_DELETING)
+		weft_ns_pause(ns);
 }
 
 /**

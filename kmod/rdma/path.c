@@ -67,17 +67,28 @@ static void weft_rdma_path_put(struct weft_rdma_path *rp)
 
 /**
  * weft_rdma_path_detach() - undo weft_rdma_path_attach()
- * @rp: the path; nothing of it is in flight
+ * @rp: the path; nothing of it is in flight. Its controller's ns_lock is held
  *
- * Context: process context, may sleep. After this the volume is told nothing more.
+ * Context: process context, may sleep. Call weft_rdma_path_wait() next, without the lock.
  */
 void weft_rdma_path_detach(struct weft_rdma_path *rp)
 {
 	struct weft_rdma_ns *ns = rp->ns;
 
+	lockdep_assert_held(&ns->ctrl->ns_lock);
 	mutex_lock(&ns->path_lock);
 	WRITE_ONCE(ns->path, NULL);
 	mutex_unlock(&ns->path_lock);
+}
+
+/**
+ * weft_rdma_path_wait() - wait for those who found a path before it was detached
+ * @rp: the path
+ *
+ * Context: process context, may sleep. After this the volume is told nothing more.
+ */
+void weft_rdma_path_wait(struct weft_rdma_path *rp)
+{
 	synchronize_rcu();
 	weft_rdma_path_put(rp);
 	wait_for_completion(&rp->unused);

@@ -886,6 +886,7 @@ void weft_rdma_ns_kill(struct weft_rdma_ns *ns);
 void weft_rdma_doubt_work(struct work_struct *work);
 void weft_rdma_dead_work(struct work_struct *work);
 void weft_rdma_pause(struct weft_rdma_ctrl *ctrl);
+void weft_rdma_ns_left(struct weft_rdma_ns *ns);
 bool weft_rdma_ns_resume_ready(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_resume(struct weft_rdma_ctrl *ctrl, bool paths_only);
 void weft_rdma_ns_remove_all(struct weft_rdma_ctrl *ctrl);
@@ -945,6 +946,7 @@ extern struct weft_transport_ops weft_rdma_transport;
 /* path.c */
 bool weft_rdma_path_attach(struct weft_rdma_path *rp, bool known);
 void weft_rdma_path_detach(struct weft_rdma_path *rp);
+void weft_rdma_path_wait(struct weft_rdma_path *rp);
 bool weft_rdma_failover(struct request *rq, bool sent);
 void weft_rdma_path_gone(struct weft_rdma_ns *ns);
 void weft_rdma_path_settle(struct weft_rdma_ns *ns);

@@ -12,6 +12,9 @@
 /* The kernel's target lists a namespace before it exists: repeat the scan so often. */
 #define WEFT_SCAN_TRIES		5
 #define WEFT_NSIDS_PER_LIST	(NVME_IDENTIFY_DATA_SIZE / sizeof(__le32))
+/* So much of what a target lists is looked at, and so many of its namespaces are disks. */
+#define WEFT_SCAN_LISTS_MAX	4U
+#define WEFT_SCAN_DISKS_MAX	1024U
 
 static int weft_scan_identify(struct weft_rdma_ctrl *ctrl, u32 nsid,
 			      struct weft_ns_info *info, struct weft_why *why)
@@ -54,6 +57,7 @@ out_free:
  * @WEFT_SCAN_NEW: it has no disk yet
  * @WEFT_SCAN_MISSED: the target has listed it before it exists
  * @WEFT_SCAN_UNKNOWN: it is a disk that could not be identified
+ * @WEFT_SCAN_FULL: the controller has as many disks as there may be
  * @WEFT_SCAN_LOST: the target is lost
  */
 enum weft_scanned {
@@ -61,6 +65,7 @@ enum weft_scanned {
 	WEFT_SCAN_NEW,
 	WEFT_SCAN_MISSED,
 	WEFT_SCAN_UNKNOWN,
+	WEFT_SCAN_FULL,
 	WEFT_SCAN_LOST,
 };
 
@@ -78,6 +83,17 @@ static bool weft_scan_is_known(struct weft_rdma_ctrl *ctrl, u32 nsid)
 	known = weft_rdma_ns_find(ctrl, nsid);
 	mutex_unlock(&ctrl->ns_lock);
 	return known;
+}
+
+/* A target may list any number of namespaces. Each disk takes memory that nothing reclaims. */
+static bool weft_scan_is_full(struct weft_rdma_ctrl *ctrl)
+{
+	bool full;
+
+	mutex_lock(&ctrl->ns_lock);
+	full = list_count_nodes(&ctrl->namespaces) >= WEFT_SCAN_DISKS_MAX;
+	mutex_unlock(&ctrl->ns_lock);
+	return full;
 }
 
 /* The scans that have begun. None is running when this returns. */
@@ -104,13 +120,17 @@ static enum weft_scanned weft_scan_new(struct weft_rdma_ctrl *ctrl, u32 nsid, u3
 		scans = weft_scan_count(ctrl);
 		if (weft_scan_is_known(ctrl, nsid))
 			return WEFT_SCANNED;
+		if (weft_scan_is_full(ctrl))
+			return WEFT_SCAN_FULL;
 		ret = weft_scan_identify(ctrl, nsid, &info, &why);
 		if (weft_scan_is_lost(ctrl, errors))
 			return WEFT_SCAN_LOST;
 		if (ret == -ENODEV && READ_ONCE(ctrl->scan_tries))
 			return WEFT_SCAN_MISSED;
+		/* The target may list any number of them. */
 		if (ret)
-			weft_ctrl_warn(ctrl, "namespace %u: %s\n", nsid, why.text);
+			pr_warn_ratelimited("%s: namespace %u: %s\n", dev_name(&ctrl->dev), nsid,
+					    why.text);
 		else
 			ret = weft_rdma_ns_add(ctrl, nsid, &info, errors, scans);
 	} while (ret == -EAGAIN && READ_ONCE(ctrl->scans) != scans);
@@ -194,12 +214,20 @@ static void weft_scan_gone(struct weft_rdma_ctrl *ctrl, u32 from, u32 to)
 static bool weft_scan_list(struct weft_rdma_ctrl *ctrl, __le32 *list, u32 errors, bool add,
 			   unsigned int *seen)
 {
+	u32 last = 0, nsid, i, lists = 0;
 	enum weft_scanned scanned;
-	u32 last = 0, nsid, i;
 	int ret;
 
 	do {
+		if (lists++ == WEFT_SCAN_LISTS_MAX) {
+			weft_ctrl_warn(ctrl, "it lists more than %lu namespaces, those after %u are not used\n",
+				       WEFT_SCAN_LISTS_MAX * WEFT_NSIDS_PER_LIST, last);
+			return true;
+		}
 		ret = weft_rdma_identify(ctrl, NVME_ID_CNS_NS_ACTIVE_LIST, last, list);
+		/* Also while it is removed: the target decides how long the list is. */
+		if (weft_scan_is_lost(ctrl, errors))
+			return false;
 		if (ret) {
 			weft_ctrl_err(ctrl, "the list of namespaces cannot be read (status %d)\n",
 				      ret);
@@ -349,6 +377,9 @@ void weft_rdma_add_work(struct work_struct *work)
 		weft_scan_some_end(ctrl);
 	else
 		weft_scan_failed(ctrl, errors);
+	if (seen & BIT(WEFT_SCAN_FULL))
+		weft_ctrl_warn(ctrl, "%u of its namespaces are disks, more are not made\n",
+			       WEFT_SCAN_DISKS_MAX);
 	mutex_lock(&ctrl->scan_lock);
 	if (seen & BIT(WEFT_SCAN_MISSED) && ctrl->scan_tries) {
 		WRITE_ONCE(ctrl->scan_tries, ctrl->scan_tries - 1);

@@ -71,7 +71,11 @@ static void weft_rdma_path_disconnect(struct weft_path *path)
 	flush_work(&rp->waiting_work);
 	/* What is in flight still goes to the volume's other paths if it fails here. */
 	weft_queue_settle(q);
+	mutex_lock(&rp->ns->ctrl->ns_lock);
 	weft_rdma_path_detach(rp);
+	weft_rdma_ns_left(rp->ns);
+	mutex_unlock(&rp->ns->ctrl->ns_lock);
+	weft_rdma_path_wait(rp);
 	weft_rdma_peer_leave(path);
 	weft_path_close(&rp->wb);
 	kfree(rp);

@@ -636,6 +636,9 @@ private:
         if (told.fault == "endless-list" && cns == 2)
             for (unsigned i = 0; i < 1024; i++)
                 store(s.data + 4 * i, htole32(1 + (i & 1)));
+        if (told.fault == "long-list" && cns == 2)
+            for (unsigned i = 0; i < 1024; i++)
+                store(s.data + 4 * i, htole32(nsid + 1 + i));
         respond_data(index, 4096);
     }
 

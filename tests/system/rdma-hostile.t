@@ -118,6 +118,14 @@ ok "endless-list: reported" until_true 10 log_says 'the list of namespaces has 1
 ok "endless-list: disconnected" weftctl disconnect --all
 gone
 
+# Any number of namespaces, of which only the first is there.
+hostile long-list
+ok "long-list: connected" weftctl connect "$uri" "${patience[@]}"
+ok "long-list: reported" until_true 60 log_says 'lists more than 4096 namespaces'
+ok "long-list: its namespace is a disk" verify /dev/weft-rdma0n1 size=1m
+ok "long-list: disconnected" weftctl disconnect --all
+gone
+
 # --- A target that takes less than before, when it is back
 hostile none
 ok "less: connected" weftctl connect "$uri" "${patience[@]}" --queues 2
