@@ -122,6 +122,35 @@ static inline void weft_queue_settle(struct request_queue *q)
 #endif
 }
 
+/* Does a bio that is submitted to a disk wait until somebody unfreezes its queue? */
+static inline bool weft_disk_is_frozen(const struct gendisk *disk)
+{
+	return READ_ONCE(disk->queue->mq_freeze_depth) && !test_bit(GD_DEAD, &disk->state);
+}
+
+/**
+ * weft_disk_wait_entered() - wait until those who found a disk's queue frozen have entered it
+ * @disk: the disk
+ *
+ * Somebody else may freeze it, for example to change its scheduler. A freezer waits for
+ * those in the queue, and not for those who sleep in front of it.
+ *
+ * Context: process context, may sleep.
+ */
+static inline void weft_disk_wait_entered(struct gendisk *disk)
+{
+	struct request_queue *q = disk->queue;
+
+	do {
+		wait_event(q->mq_freeze_wq, !weft_disk_is_frozen(disk));
+		/* The last freezer wakes them under this lock. */
+		mutex_lock(&q->mq_freeze_lock);
+		mutex_unlock(&q->mq_freeze_lock);
+		/* Then they enter before they sleep again. */
+		synchronize_rcu_tasks();
+	} while (weft_disk_is_frozen(disk));
+}
+
 /**
  * weft_disk_die() - fail the I/O of a disk from now on
  * @disk: the disk; its holders are told since Linux 6.5

@@ -44,8 +44,9 @@ WEFT_URING_TW(weft_mem_io_done)
 	int ret = io->error ?: io->length - io->beyond;
 
 	weft_mem_uncount(io->mf);
-	weft_mem_io_free(io);
 	weft_uring_tw_done(cmd, ret);
+	/* Until then io_uring may cancel it: not all kernels hold the ring's lock here. */
+	weft_mem_io_free(io);
 }
 
 /**

@@ -278,7 +278,7 @@ out_free:
  * @member: the member that had it
  * @path: the path; weft_mpath_remove() or weft_mpath_take() has removed it
  *
- * Context: process context; waits for the I/O on it.
+ * Context: process context; waits for the I/O on it, if the transport does (rdma).
  */
 void weft_member_drop_path(struct weft_member *member, struct weft_path *path)
 {

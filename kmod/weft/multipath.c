@@ -481,8 +481,8 @@ static void weft_mpath_requeue(struct weft_path *path, struct bio_list *bios,
 		weft_mpath_refuse(bio);
 }
 
-/* Wait until all readers of member->fast_bdev or a path have sent their bio. */
-static void weft_mpath_settle(struct weft_volume *vol)
+/* Wait until all readers of member->fast_bdev or of this path have sent their bio. */
+static void weft_mpath_settle(struct weft_volume *vol, const struct weft_path *path)
 {
 	/* Readers of member->fast_bdev: in weft_submit_bio() and in works. */
 	weft_queue_settle(vol->disk->queue);
@@ -494,6 +494,9 @@ static void weft_mpath_settle(struct weft_volume *vol)
 	 * It reaches the path's queue before the task sleeps.
 	 */
 	synchronize_rcu_tasks();
+	/* There it sleeps if somebody has the queue frozen. What is lost with others is final. */
+	if (path->ops->owns_requests)
+		weft_disk_wait_entered(path->bdev->bd_disk);
 }
 
 static void weft_mpath_left(struct weft_path *path)
@@ -503,7 +506,7 @@ static void weft_mpath_left(struct weft_path *path)
 
 	/* During assembly there is no disk, and only readers under SRCU. */
 	if (READ_ONCE(vol->disk))
-		weft_mpath_settle(vol);
+		weft_mpath_settle(vol, path);
 	else
 		synchronize_srcu(&vol->path_srcu);
 }
@@ -892,7 +895,7 @@ void weft_mpath_remove(struct weft_member *member, struct weft_path *path)
 	weft_mpath_end_check(path);
 	/* Bios that the work took from the lists. */
 	flush_delayed_work(&mpath->work);
-	weft_mpath_settle(vol);
+	weft_mpath_settle(vol, path);
 }
 
 /**

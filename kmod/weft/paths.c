@@ -7,9 +7,10 @@
  * A bio may refer to a disk that has completed a part of it, until all its parts
  * have ended: other members may hold these for long. And a disk splits a bio that
  * is larger than its limits, and allocates the parts from a pool of its own; if it
- * gave them back, other paths carry them. So the volume keeps the disk of a
- * removed path in memory until it stops. The disk's controller can be deleted
- * before.
+ * gave them back, other paths carry them. A path of the transport bdev is removed
+ * while its bios are in flight. So the volume keeps the block device of a removed
+ * path, which may be a partition, in memory until it stops. The disk's controller
+ * can be deleted before.
  */
 #include "mem.h"
 #include "weft.h"
@@ -19,10 +20,10 @@
 /* How long after a failure the superblock of a path in standby is read again. */
 #define WEFT_PATH_CHECK_AGAIN	(60 * HZ)
 
-/* A disk that is kept, with a reference to it and to its driver. */
+/* A block device that is kept, with a reference to it and to its driver. */
 struct weft_kept_disk {
 	struct list_head	list;
-	struct gendisk		*disk;
+	struct block_device	*bdev;
 };
 
 /* A path must lead to the same disk as the member's other paths. */
@@ -217,9 +218,9 @@ out_restore:
 static void weft_path_keep_disk(struct weft_volume *vol, struct weft_path *path,
 				struct weft_kept_disk *kept)
 {
-	kept->disk = path->bdev->bd_disk;
-	__module_get(kept->disk->fops->owner);
-	get_device(disk_to_dev(kept->disk));
+	kept->bdev = path->bdev;
+	__module_get(kept->bdev->bd_disk->fops->owner);
+	get_device(&kept->bdev->bd_device);
 	list_add(&kept->list, &vol->kept_disks);
 }
 
@@ -234,9 +235,9 @@ void weft_paths_put_disks(struct weft_volume *vol)
 	struct weft_kept_disk *kept, *next;
 
 	list_for_each_entry_safe(kept, next, &vol->kept_disks, list) {
-		struct module *owner = kept->disk->fops->owner;
+		struct module *owner = kept->bdev->bd_disk->fops->owner;
 
-		put_disk(kept->disk);
+		put_device(&kept->bdev->bd_device);
 		module_put(owner);
 		kfree(kept);
 	}
@@ -247,7 +248,7 @@ void weft_paths_put_disks(struct weft_volume *vol)
  * @change: the path; its address is the name of the path's disk
  * @why: gets the reason of a failure
  *
- * Context: process context; waits for the I/O on it.
+ * Context: process context; waits for the I/O on it, if the transport does (rdma).
  * Return: 0 or a negative errno.
  */
 int weft_volume_path_remove(const struct weft_path_change *change, struct weft_why *why)
