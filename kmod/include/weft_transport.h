@@ -126,7 +126,9 @@ struct weft_path {
 /* Any context. The lease may be over before a caller that was told false goes on. */
 static inline bool weft_lease_is_over(const unsigned long *lease)
 {
-	return time_after(jiffies, READ_ONCE(*lease));
+	unsigned long now = jiffies;
+
+	return time_after(now, READ_ONCE(*lease));
 }
 
 /**

@@ -119,12 +119,7 @@ static enum weft_stat_group weft_stat_group(const struct bio *bio)
 	return op_is_write(bio_op(bio)) ? WEFT_STAT_WRITE : WEFT_STAT_READ;
 }
 
-/* The next two are not inline: without QoS they are not in the way. */
-static noinline void weft_feed_done(const struct weft_io *io, u64 nsecs)
-{
-	weft_qos_measure_feed(io->member->qos, io->sectors << SECTOR_SHIFT, nsecs);
-}
-
+/* Not inline, so that feed commands that were not held do not pay. */
 static noinline void weft_class_done(struct weft_io *io, const struct bio *bio, u64 nsecs)
 {
 	bool good = !bio->bi_status;
@@ -149,7 +144,7 @@ static void weft_member_done(struct weft_io *io, struct bio *bio)
 	if (!weft_qos_is_used() || io->class == WEFT_IO_CLASS_NONE)
 		return;
 	if (likely(io->class == WEFT_IO_CLASS_FEED && !(io->flags & WEFT_IO_QOS) && !bio->bi_status))
-		weft_feed_done(io, nsecs);
+		weft_qos_measure_feed(member->qos, io->sectors << SECTOR_SHIFT, nsecs);
 	else
 		weft_class_done(io, bio, nsecs);
 }
@@ -179,7 +174,8 @@ static void weft_io_retry(struct weft_io *io, struct bio *bio)
 	bio->bi_status = BLK_STS_OK;
 	bio->bi_iter = io->iter;
 	weft_bio_forget_queue(bio);
-	bio_set_dev(bio, io->bdev);
+	/* Its cgroup is set there: here, the current task may be any. */
+	bio->bi_bdev = io->bdev;
 	weft_defer(io->vol, bio);
 }
 
@@ -393,6 +389,8 @@ static void weft_deferred_work(struct work_struct *work)
 
 	while ((bio = bio_list_pop(&bios))) {
 		bio->bi_opf &= ~REQ_NOWAIT;
+		/* One that is retried has no cgroup any more, and gets that of this worker. */
+		bio_set_dev(bio, bio->bi_bdev);
 		if (!weft_op_is_range(bio))
 			submit_bio_noacct(bio);
 		else if (weft_lease_is_over(&vol->lease))

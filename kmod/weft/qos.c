@@ -584,8 +584,11 @@ void weft_qos_sweep(struct weft_volume *vol)
 /* Can weft_qos_class() find most classes? */
 static void weft_qos_set_plain(struct weft_qos *qos)
 {
-	WRITE_ONCE(qos->plain, qos->set.on && !qos->set.background_from &&
-		   !weft_qos_has_cgroups(qos));
+	bool plain = qos->set.on && !qos->set.background_from && !weft_qos_has_cgroups(qos);
+
+	WRITE_ONCE(qos->plain, plain);
+	WRITE_ONCE(qos->reads_are_feed, plain && qos->set.reads == WEFT_IO_CLASS_FEED &&
+		   !weft_qos_is_capped(qos, WEFT_IO_CLASS_FEED));
 }
 
 /**

@@ -176,6 +176,7 @@ struct weft_qos_settings {
  * @vol: the volume
  * @set: the settings; changed under weft_volumes_lock, each field is read once
  * @plain: the class of a command is by rule, unless its I/O priority says another
+ * @reads_are_feed: so it is, and by rule a read is feed, which has no limit
  * @cgroup: tasks below it have that class; NULL for none. Under RCU
  * @wq: for the members' works
  * @caps_lock: protects @bytes and @ios; inside the members' locks
@@ -187,6 +188,7 @@ struct weft_qos {
 	struct weft_volume		*vol;
 	struct weft_qos_settings	set;
 	bool				plain;
+	bool				reads_are_feed;
 	struct cgroup __rcu		*cgroup[WEFT_CLASSES];
 	struct workqueue_struct		*wq;
 	spinlock_t			caps_lock;	/* see above */
@@ -256,6 +258,11 @@ static __always_inline u8 weft_qos_class(struct weft_volume *vol, struct bio *bi
 
 	if (!qos)
 		return WEFT_IO_CLASS_NONE;
+	/* The most common case. Such a read is never held, whatever its task. */
+	if (likely(!op_is_write(bio->bi_opf) && READ_ONCE(qos->reads_are_feed) &&
+		   !(bio->bi_opf & (REQ_META | REQ_PRIO | REQ_SWAP)) &&
+		   !(bio->bi_ioprio & BIT(IOPRIO_CLASS_SHIFT))))
+		return WEFT_IO_CLASS_FEED;
 	/* The classes RT and IDLE are the odd ones. */
 	if (unlikely(!READ_ONCE(qos->plain) || bio->bi_opf & (REQ_META | REQ_PRIO | REQ_SWAP) ||
 		     bio->bi_ioprio & BIT(IOPRIO_CLASS_SHIFT) || !bio->bi_iter.bi_size ||
@@ -275,12 +282,13 @@ static __always_inline u8 weft_qos_class(struct weft_volume *vol, struct bio *bi
 static __always_inline bool weft_qos_passes(const struct weft_member *member, u8 class)
 {
 	struct weft_qos_member *qm = member->qos;
+	unsigned long now = jiffies;
 
 	if (class != WEFT_IO_CLASS_FEED)
 		return false;
 	/* Few writes: all CPUs read this. */
-	if (unlikely(time_after(jiffies, READ_ONCE(qm->feed_at))))
-		WRITE_ONCE(qm->feed_at, jiffies);
+	if (unlikely(time_after(now, READ_ONCE(qm->feed_at))))
+		WRITE_ONCE(qm->feed_at, now);
 	return READ_ONCE(qm->feed_passes);
 }
 
@@ -304,6 +312,7 @@ static __always_inline void weft_qos_count(struct weft_qos_stats __percpu *stats
 static __always_inline void weft_qos_measure_feed(struct weft_qos_member *qm, u32 bytes, u64 nsecs)
 {
 	struct weft_qos_stats __percpu *stats = qm->stats;
+	unsigned long now = jiffies;
 
 	weft_qos_count(stats, WEFT_IO_CLASS_FEED, bytes, nsecs);
 	if (unlikely(bytes > WEFT_QOS_SMALL))
@@ -313,7 +322,7 @@ static __always_inline void weft_qos_measure_feed(struct weft_qos_member *qm, u3
 	if (unlikely(nsecs > READ_ONCE(qm->target)))
 		atomic_inc(&qm->late);
 	if (unlikely(this_cpu_inc_return(stats->done) >= WEFT_QOS_BATCH ||
-		     time_after(jiffies, READ_ONCE(qm->due))))
+		     time_after(now, READ_ONCE(qm->due))))
 		weft_qos_judge(qm);
 }
 
