@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "buffers.hpp"
 
+#include "forks.hpp"
 #include "report.hpp"
 
 #include <shim/cuda.hpp>
@@ -19,7 +20,7 @@ namespace
 {
 
 struct Table {
-    std::shared_mutex lock;
+    ProcessLock<std::shared_mutex> lock;
     std::map<std::uint64_t, std::shared_ptr<const Buffer>> by_base; ///< no two overlap
 };
 

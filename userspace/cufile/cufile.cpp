@@ -5,6 +5,7 @@
 #include "batch.hpp"
 #include "buffers.hpp"
 #include "files.hpp"
+#include "forks.hpp"
 #include "report.hpp"
 #include "streams.hpp"
 #include "transfer.hpp"
@@ -29,7 +30,7 @@ namespace
 constexpr int interface_version = 1130;
 
 struct Driver {
-    std::mutex lock;
+    ProcessLock<std::mutex> lock;
     long uses = 0;
     bool polls = false;
     std::size_t poll_threshold = 4;
@@ -182,10 +183,14 @@ CUfileError_t cuFileDriverOpen(void)
 
 CUfileError_t cuFileDriverClose_v2(void)
 {
-    const std::lock_guard held(driver().lock);
-    if (!driver().uses)
-        return error(CU_FILE_DRIVER_NOT_INITIALIZED);
-    if (!--driver().uses)
+    bool last = false;
+    {
+        const std::lock_guard held(driver().lock);
+        if (!driver().uses)
+            return error(CU_FILE_DRIVER_NOT_INITIALIZED);
+        last = !--driver().uses;
+    }
+    if (last)
         summarize();
     return error(CU_FILE_SUCCESS);
 }
@@ -210,6 +215,7 @@ CUfileError_t cuFileDriverGetProperties(CUfileDrvProps_t* props)
     return guarded([&] {
         const auto [major, minor] = module_version();
         const bool fabrics = !::access("/sys/module/weft_rdma", F_OK);
+        const bool streams = weft::shim::cuda();
         const std::lock_guard held(driver().lock);
         const auto& now = driver();
         *props = {};
@@ -220,8 +226,7 @@ CUfileError_t cuFileDriverGetProperties(CUfileDrvProps_t* props)
         props->nvfs.dstatusflags = fabrics ? 1U << CU_FILE_NVMEOF_SUPPORTED : 0;
         props->nvfs.dcontrolflags = (now.polls ? 1U << CU_FILE_USE_POLL_MODE : 0) |
                                     (is_strict() ? 0 : 1U << CU_FILE_ALLOW_COMPAT_MODE);
-        props->fflags =
-            1U << CU_FILE_BATCH_IO_SUPPORTED | (weft::shim::cuda() ? 1U << CU_FILE_STREAMS_SUPPORTED : 0);
+        props->fflags = 1U << CU_FILE_BATCH_IO_SUPPORTED | (streams ? 1U << CU_FILE_STREAMS_SUPPORTED : 0);
         props->max_device_cache_size = static_cast<unsigned>(clamped(now.largest_cache));
         props->per_buffer_cache_size = 1 << 10;
         props->max_device_pinned_mem_size = static_cast<unsigned>(clamped(now.largest_pinned));

@@ -19,8 +19,10 @@ namespace
 {
 
 struct Table {
-    std::shared_mutex lock;
+    ProcessLock<std::shared_mutex> lock;
     std::map<void*, std::shared_ptr<Handle>> handles;
+    std::mutex edges;
+    Table();
 };
 
 /// Never destroyed: threads may do I/O until the process ends.
@@ -28,6 +30,15 @@ Table& table()
 {
     static auto* const once = new Table;
     return *once;
+}
+
+Table::Table()
+{
+    renew_in_children([]() noexcept {
+        renew(table().edges);
+        for (const auto& [key, handle] : table().handles)
+            handle->renew_locks();
+    });
 }
 
 CUfileOpError error_of(int code) noexcept
@@ -94,9 +105,19 @@ const std::string& Opened::why(const Registration& registration) const noexcept
     return file_ && !file_->reason().empty() ? file_->reason() : registration.reason();
 }
 
-Handle::Handle(OwnedFd fd, std::string name, bool reads, bool writes, bool is_block) noexcept
-    : fd_(std::move(fd)), name_(std::move(name)), reads_(reads), writes_(writes), is_block_(is_block)
+Handle::Handle(OwnedFd fd, std::string name, int flags, bool is_block) noexcept
+    : fd_(std::move(fd)), name_(std::move(name)), reads_((flags & O_ACCMODE) != O_WRONLY),
+      writes_((flags & O_ACCMODE) != O_RDONLY), is_block_(is_block), sync_(flags & (O_SYNC | O_DSYNC))
 {
+}
+
+void Handle::renew_locks() noexcept
+{
+    renew(lock_);
+    // Another thread may have been changing them: they are not looked at, and stay.
+    for (auto* opened : {&reader_, &writer_})
+        if (*opened)
+            static_cast<void>(new std::shared_ptr<Opened>(std::move(*opened))); // NOLINT
 }
 
 /// The file again, also if it has no name any more. The kernel checks the permissions once more.
@@ -167,7 +188,7 @@ int Handle::cached_fd()
 {
     const std::lock_guard held(lock_);
     if (!cached_)
-        cached_ = OwnedFd(::open(path().c_str(), O_WRONLY | O_CLOEXEC));
+        cached_ = OwnedFd(::open(path().c_str(), O_WRONLY | O_CLOEXEC | sync_));
     return cached_ ? cached_.get() : -errno;
 }
 
@@ -195,9 +216,8 @@ std::expected<std::shared_ptr<Handle>, CUfileOpError> Handle::open(int fd)
     std::error_code failed;
     const auto link = "/proc/self/fd/" + std::to_string(own.get());
     const auto name = std::filesystem::read_symlink(link, failed).string();
-    const int access = flags & O_ACCMODE;
-    auto handle = std::make_shared<Handle>(std::move(own), failed ? link : name, access != O_WRONLY,
-                                           access != O_RDONLY, S_ISBLK(status.st_mode));
+    auto handle =
+        std::make_shared<Handle>(std::move(own), failed ? link : name, flags, S_ISBLK(status.st_mode));
     // Say now what would fail at the first I/O.
     const auto opened = handle->reads() ? handle->reader(0) : handle->writer();
     if (!opened) {
@@ -205,6 +225,11 @@ std::expected<std::shared_ptr<Handle>, CUfileOpError> Handle::open(int fd)
         return std::unexpected(error_of(opened.error().code));
     }
     return handle;
+}
+
+std::mutex& edges() noexcept
+{
+    return table().edges;
 }
 
 void* add_handle(std::shared_ptr<Handle> handle)

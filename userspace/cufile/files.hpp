@@ -4,6 +4,7 @@
 
 #include "buffers.hpp"
 #include "cufile.h"
+#include "forks.hpp"
 
 #include <fd.hpp>
 
@@ -50,7 +51,7 @@ class Handle
 public:
     /// An error, and a line that says why, if it is not a file or device that can be read or written.
     [[nodiscard]] static std::expected<std::shared_ptr<Handle>, CUfileOpError> open(int fd);
-    Handle(OwnedFd fd, std::string name, bool reads, bool writes, bool is_block) noexcept;
+    Handle(OwnedFd fd, std::string name, int flags, bool is_block) noexcept;
 
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
     /// A sentence of libweft, with the name of the file in place of the path by which it was opened again.
@@ -58,6 +59,8 @@ public:
     [[nodiscard]] bool reads() const noexcept { return reads_; }
     [[nodiscard]] bool writes() const noexcept { return writes_; }
     [[nodiscard]] bool is_block() const noexcept { return is_block_; }
+    /// What is written has to be on the medium when a write returns: O_SYNC or O_DSYNC.
+    [[nodiscard]] bool is_synchronous() const noexcept { return sync_ != 0; }
 
     /// The target to read up to `end` from, or to write to. A file that has grown since it was opened is
     /// opened again.
@@ -66,9 +69,9 @@ public:
     /// A descriptor for writes of any bytes, through the page cache, or a negative errno. Only of a regular
     /// file.
     [[nodiscard]] int cached_fd();
-    /// Held while blocks of a device are read, changed and written.
-    [[nodiscard]] std::mutex& edges() noexcept { return edges_; }
     void forget(const Buffer& buffer) noexcept;
+    /// In a child of fork(): no other thread has its locks, and what is open is the parent's.
+    void renew_locks() noexcept;
 
 private:
     [[nodiscard]] Result<std::shared_ptr<Opened>> open_volume(Access access) const;
@@ -78,11 +81,15 @@ private:
     OwnedFd fd_;
     std::string name_; ///< for people
     bool reads_, writes_, is_block_;
+    int sync_;        ///< O_SYNC or O_DSYNC
     std::mutex lock_; ///< of what follows
     std::shared_ptr<Opened> reader_, writer_;
     OwnedFd cached_;
-    std::mutex edges_;
 };
+
+/// Held while blocks of devices are read, changed and written: several handles may lead to one device. Other
+/// processes are not kept from it.
+[[nodiscard]] std::mutex& edges() noexcept;
 
 /// The handles that are registered.
 [[nodiscard]] void* add_handle(std::shared_ptr<Handle> handle);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "report.hpp"
 
+#include "forks.hpp"
+
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -22,7 +24,7 @@ namespace
 constexpr std::size_t most_reasons = 100;
 
 struct State {
-    std::mutex lock;
+    ProcessLock<std::mutex> lock;
     std::map<std::pair<std::string, std::string>, std::uint64_t> reasons; ///< bytes by file and reason
     std::array<std::atomic<std::uint64_t>, 3> bytes{};                    ///< direct, staged, cached
     std::uint64_t summarized = 0;

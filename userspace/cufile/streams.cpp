@@ -68,7 +68,7 @@ private:
 
 /// The workers that have nothing to do. As many are made as streams wait at a time. Never destroyed.
 struct Idle {
-    std::mutex lock;
+    ProcessLock<std::mutex> lock;
     std::vector<Worker*> workers;
     unsigned forks = cufile::forks();
 };
@@ -126,6 +126,12 @@ CUfileError_t put(const StreamRequest& request, void* stream)
         *request.moved = transfer(as_it_is(request, false));
         return {CU_FILE_SUCCESS, {}};
     }
+    // A graph could be launched more than once, or never.
+    int capturing = 0;
+    if (const auto result = cuda->stream_is_capturing(stream, &capturing))
+        return {CU_FILE_CUDA_DRIVER_ERROR, static_cast<CUresult>(result)};
+    if (capturing)
+        return {CU_FILE_ASYNC_NOT_SUPPORTED, {}};
     auto owned = std::make_unique<StreamRequest>(request);
     if (const auto result = cuda->launch_host(stream, run_in_stream, owned.get()))
         return {CU_FILE_CUDA_DRIVER_ERROR, static_cast<CUresult>(result)};

@@ -132,7 +132,16 @@ bool Transfer::is_in_blocks() const noexcept
 
 bool Transfer::is_whole() const noexcept
 {
-    return !write_ || is_in_blocks();
+    return !write_ || (is_in_blocks() && !handle_->is_synchronous());
+}
+
+/// What was written is on the medium then.
+Outcome Transfer::settle(Engine& engine, Outcome wrote) const
+{
+    if (wrote <= 0 || !handle_->is_synchronous())
+        return wrote;
+    const auto flushed = engine.flush(opened_->target(), 0) ? wait_for(engine).result : -EBUSY;
+    return flushed < 0 ? flushed : wrote;
 }
 
 std::optional<Ticket> Transfer::begin(Engine& engine, std::uint64_t token, Sink* sink) const noexcept
@@ -201,7 +210,7 @@ Outcome Transfer::change_block(Engine& engine, std::uint64_t offset, std::uint64
     if (!registration)
         return -registration.error().code;
     const Io io{.offset = offset / block * block, .memory_offset = 0, .length = block};
-    const std::lock_guard held(handle_->edges());
+    const std::lock_guard held(edges());
     const auto read = run_io(engine, false, target, *registration, io).result;
     if (read != static_cast<Outcome>(block))
         return read < 0 ? read : -ENOSPC;
@@ -236,13 +245,19 @@ Outcome Transfer::run() const
     }
     if (is_whole())
         return run_range(**engine, io_.offset, io_.length);
+    return settle(**engine, run_pieces(**engine));
+}
+
+/// Whole blocks directly, and the parts of blocks.
+Outcome Transfer::run_pieces(Engine& engine) const
+{
     const auto grain = grain_of(*handle_, opened_->target(), true);
     const auto end = io_.offset + io_.length;
     for (auto at = io_.offset; at < end;) {
         // The part of a block, or all whole blocks.
         const bool whole = at % grain == 0 && end - at >= grain;
         const auto length = whole ? (end - at) / grain * grain : std::min(grain - at % grain, end - at);
-        const auto wrote = whole ? run_range(**engine, at, length) : write_edge(**engine, at, length);
+        const auto wrote = whole ? run_range(engine, at, length) : write_edge(engine, at, length);
         const auto before = static_cast<Outcome>(at - io_.offset);
         if (wrote < 0)
             return before ? before : wrote;

@@ -52,6 +52,8 @@ public:
 
 private:
     Transfer() = default;
+    [[nodiscard]] Outcome run_pieces(Engine& engine) const;
+    [[nodiscard]] Outcome settle(Engine& engine, Outcome wrote) const;
     [[nodiscard]] Outcome run_range(Engine& engine, std::uint64_t offset, std::uint64_t length) const;
     [[nodiscard]] Outcome write_edge(Engine& engine, std::uint64_t offset, std::uint64_t length) const;
     [[nodiscard]] Outcome write_cached(std::uint64_t offset, std::uint64_t length) const;

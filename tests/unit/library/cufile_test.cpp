@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -415,6 +416,36 @@ TEST_F(CuFileTest, AChildOfFork)
     EXPECT_EQ(status, 0);
     EXPECT_EQ(cuFileRead(handle_, memory.data(), 4096, 4096, 0), 4096);
     cuFileBufDeregister(memory.data());
+}
+
+TEST_F(CuFileTest, AChildOfForkBesideAThread)
+{
+#ifdef __SANITIZE_THREAD__
+    GTEST_SKIP() << "ThreadSanitizer knows no fork of a program with threads";
+#endif
+    if (is_under_valgrind())
+        GTEST_SKIP() << "valgrind maps no io_uring in a child whose parent has one";
+    const auto data = random_bytes(8192, 12);
+    open(data, O_RDONLY | O_DIRECT);
+    alignas(4096) static std::array<char, 8192> own, other;
+    std::atomic<bool> stop = false;
+    // It has the locks of the handle and of all tables again and again.
+    std::thread reader([&] {
+        while (!stop)
+            EXPECT_EQ(cuFileRead(handle_, other.data(), 8192, 0, 0), 8192);
+    });
+    for (int i = 0; i < 40; i++) {
+        const auto child = ::fork();
+        if (!child) {
+            ::alarm(60); // and not for ever
+            ::_exit(cuFileRead(handle_, own.data(), 8192, 0, 0) == 8192 ? 0 : 1);
+        }
+        int status = -1;
+        ASSERT_EQ(::waitpid(child, &status, 0), child);
+        EXPECT_EQ(status, 0);
+    }
+    stop = true;
+    reader.join();
 }
 
 TEST_F(CuFileTest, TheDriver)

@@ -28,6 +28,7 @@ bool load(const Library& from, Cuda& to)
            from.find(to.stream_create, "cuStreamCreate") &&
            from.find(to.stream_destroy, "cuStreamDestroy_v2") &&
            from.find(to.stream_synchronize, "cuStreamSynchronize") &&
+           from.find(to.stream_is_capturing, "cuStreamIsCapturing") &&
            from.find(to.event_create, "cuEventCreate") && from.find(to.event_destroy, "cuEventDestroy_v2") &&
            from.find(to.event_record, "cuEventRecord") && from.find(to.event_query, "cuEventQuery") &&
            from.find(to.copy_to_device, "cuMemcpyHtoDAsync_v2") &&

@@ -62,6 +62,7 @@ struct Cuda {
     CuResult (*stream_create)(CuStream*, unsigned);
     CuResult (*stream_destroy)(CuStream);
     CuResult (*stream_synchronize)(CuStream);
+    CuResult (*stream_is_capturing)(CuStream, int*);
     CuResult (*event_create)(CuEvent*, unsigned);
     CuResult (*event_destroy)(CuEvent);
     CuResult (*event_record)(CuEvent, CuStream);
