@@ -3,8 +3,8 @@
 ///
 ///   weft-libtest VOLUME          overwrites its first 16 MiB; or those of another block device
 ///   weft-libtest VOLUME FILE     reads a sealed file on it
-///   weft-libtest bench SOURCE DEPTH BATCHES SPAN
-///       gathers batches of 4,096 reads of 4 KiB from the first SPAN bytes; prints nanoseconds a read
+///   weft-libtest bench SOURCE DEPTH BATCHES SPAN [BATCH]
+///       gathers batches of BATCH (4,096) reads of 4 KiB from the first SPAN bytes; prints nanoseconds a read
 #include <weft/gather.hpp>
 #include <weft/stream.hpp>
 
@@ -193,9 +193,9 @@ void test_file(const std::string& name, const std::string& path)
     std::printf("# %s\n", loose.reason().c_str());
 }
 
-int bench(const std::string& source, std::uint32_t depth, unsigned batches, std::uint64_t span)
+int bench(const std::string& source, std::uint32_t depth, unsigned batches, std::uint64_t span,
+          std::uint32_t batch)
 {
-    constexpr std::uint32_t batch = 4096;
     std::optional<weft::Volume> volume;
     std::optional<weft::File> file;
     if (weft::File::is_file(source))
@@ -230,9 +230,10 @@ int bench(const std::string& source, std::uint32_t depth, unsigned batches, std:
 int main(int argc, char** argv)
 {
     try {
-        if (argc == 6 && !std::strcmp(argv[1], "bench"))
+        if ((argc == 6 || argc == 7) && !std::strcmp(argv[1], "bench"))
             return bench(argv[2], static_cast<std::uint32_t>(std::atoi(argv[3])),
-                         static_cast<unsigned>(std::atoi(argv[4])), std::strtoull(argv[5], nullptr, 10));
+                         static_cast<unsigned>(std::atoi(argv[4])), std::strtoull(argv[5], nullptr, 10),
+                         argc == 7 ? static_cast<std::uint32_t>(std::atoi(argv[6])) : 4096);
         if (argc == 2)
             test_volume(argv[1]);
         else if (argc == 3)

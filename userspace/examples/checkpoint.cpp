@@ -60,7 +60,12 @@ int main(int argc, char** argv)
         std::fprintf(stderr, "checkpoint: %s\n", volume.error().text.c_str());
         return 1;
     }
-    std::vector<std::byte> state(static_cast<std::size_t>(std::atoll(argv[2])));
+    const auto bytes = std::atoll(argv[2]);
+    if (bytes <= 0) {
+        std::fprintf(stderr, "checkpoint: '%s' is no number of bytes\n", argv[2]);
+        return 1;
+    }
+    std::vector<std::byte> state(static_cast<std::size_t>(bytes));
     for (std::size_t i = 0; i < state.size(); i++)
         state[i] = static_cast<std::byte>(i * 7 + i / 4096);
     auto writing = std::async(std::launch::async, [&] { return write_checkpoint(*volume, state); });

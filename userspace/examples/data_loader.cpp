@@ -101,7 +101,16 @@ int main(int argc, char** argv)
         std::fprintf(stderr, "usage: data_loader VOLUME-OR-FILE SAMPLE-BYTES BATCH BATCHES\n");
         return 1;
     }
+    for (const auto* number : {argv[2], argv[3]})
+        if (std::atoi(number) <= 0) {
+            std::fprintf(stderr, "data_loader: '%s' is no number of bytes or samples\n", number);
+            return 1;
+        }
     const auto volume = must(weft::Volume::open(argv[1]));
+    if (volume.size() < static_cast<std::uint64_t>(std::atoi(argv[2]))) {
+        std::fprintf(stderr, "data_loader: %s has no sample of %s bytes\n", argv[1], argv[2]);
+        return 1;
+    }
     Loader loader(volume, static_cast<std::uint32_t>(std::atoi(argv[2])),
                   static_cast<std::uint32_t>(std::atoi(argv[3])));
     std::size_t bytes = 0;

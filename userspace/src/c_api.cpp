@@ -17,7 +17,8 @@ static_assert(sizeof(void*) != 8 ||
               (sizeof(weft_error) == 516 && sizeof(weft_geometry) == 64 && sizeof(weft_completion) == 32 &&
                sizeof(weft_engine_options) == 32 && sizeof(weft_io) == 48 && sizeof(weft_ticket) == 8 &&
                sizeof(weft_extent) == 24 && sizeof(weft_gather_options) == 24 &&
-               sizeof(weft_gathered) == 32 && sizeof(weft_stream_options) == 32 && sizeof(weft_piece) == 24));
+               sizeof(weft_gathered) == 32 && sizeof(weft_records) == 24 &&
+               sizeof(weft_stream_options) == 32 && sizeof(weft_piece) == 24));
 // What is passed on without a copy.
 static_assert(sizeof(weft_extent) == sizeof(weft::Extent) &&
               offsetof(weft_extent, memory_offset) == offsetof(weft::Extent, memory_offset) &&
@@ -221,6 +222,12 @@ weft::Result<weft_target> opened(const char* name, unsigned int access, bool fin
 void show(const weft::Piece& from, weft_piece* to)
 {
     *to = {from.offset, from.memory_offset, from.length, 0};
+}
+
+void show(const weft::Gathered& from, weft_gathered* to)
+{
+    if (to)
+        *to = {from.bytes, from.failed, from.reads, static_cast<weft_route>(from.route), {}};
 }
 
 int begun(const std::optional<weft::Ticket>& ticket, weft_ticket* to)
@@ -509,10 +516,24 @@ int weft_gather_run(weft_gather* gather, const weft_target* target, const weft_r
                                       {reinterpret_cast<const weft::Extent*>(extents), count},
                                       {results, count});
         },
-        [&](const auto& got) {
-            if (gathered)
-                *gathered = {got->bytes, got->failed, got->reads, static_cast<weft_route>(got->route), {}};
-        });
+        [&](const auto& got) { show(*got, gathered); });
+}
+
+int weft_gather_run_records(weft_gather* gather, const weft_target* target, const weft_registration* memory,
+                            const weft_records* records, const int64_t* numbers, size_t count,
+                            uint64_t memory_offset, int32_t* results, weft_gathered* gathered,
+                            weft_error* error)
+{
+    return done(
+        error,
+        [&]() -> weft::Result<weft::Gathered> {
+            if (records->reserved)
+                return std::unexpected(weft::Error{EINVAL, "the reserved field of weft_records is not 0"});
+            return gather->gather.run(target->get(), memory->registration,
+                                      weft::Records{records->offset, records->count, records->length},
+                                      {numbers, count}, memory_offset, {results, count});
+        },
+        [&](const auto& got) { show(*got, gathered); });
 }
 
 void weft_gather_destroy(weft_gather* gather)
@@ -532,6 +553,16 @@ uint32_t weft_crc32c(uint32_t crc, const void* data, size_t bytes)
         at += piece;
     }
     return ~state;
+}
+
+size_t weft_crc32c_compare(const void* data, const uint64_t* offsets, const uint64_t* lengths,
+                           const uint32_t* sums, size_t count)
+{
+    const auto* bytes = static_cast<const unsigned char*>(data);
+    for (std::size_t i = 0; i < count; i++)
+        if (weft_crc32c(0, bytes + offsets[i], lengths[i]) != sums[i])
+            return i;
+    return count;
 }
 
 weft_read_stream* weft_read_stream_create(weft_engine* engine, const weft_target* target,

@@ -66,10 +66,16 @@ void wait_for_io(const Registration::State& memory) noexcept
         Engine::Impl* other = nullptr;
         {
             const std::lock_guard held(engines().lock);
-            for (auto* engine : engines().all)
-                if (engine->names(memory) && engine->has_user())
-                    (engine->options.any_thread || engine->user == std::this_thread::get_id() ? own : other) =
-                        engine;
+            for (auto* engine : engines().all) {
+                if (!engine->names(memory))
+                    continue;
+                const bool used = engine->has_user();
+                // Of an unbound ring whose thread has ended, any other may take the completions.
+                if (engine->options.any_thread || engine->task == own_task() || (!used && !engine->bound))
+                    own = engine;
+                else if (used)
+                    other = engine;
+            }
         }
         if (!own && !other)
             return;
@@ -113,10 +119,12 @@ Engine::Impl::~Impl()
     io_uring_queue_exit(&ring);
 }
 
-/// Waits for all I/O: nothing accesses memory after it.
+/// Waits for all I/O, also for that which waits for room: nothing accesses memory after it.
 void Engine::Impl::drain() noexcept
 {
-    while ((free_ops.size() < ops.size() || told_count) && usable() != -EEXIST) {
+    // Completions that nobody takes any more keep their room.
+    ready_first = ready_count = 0;
+    while ((free_ops.size() < ops.size() || told_count || waiting) && usable() != -EEXIST) {
         progress(true, std::nullopt);
         ready_first = ready_count = 0;
     }
@@ -168,8 +176,9 @@ int Engine::Impl::reachable() const noexcept
         return -ECHILD;
     if (broken || !bound)
         return broken;
-    const auto thread = user.load(std::memory_order_relaxed);
-    return thread == std::thread::id() || thread == std::this_thread::get_id() ? 0 : -EEXIST;
+    // Not the id of pthreads, which a thread may have from one that has ended.
+    const auto thread = task.load(std::memory_order_relaxed);
+    return !thread || thread == own_task() ? 0 : -EEXIST;
 }
 
 /// Is there a thread that can poll the I/O in flight?
@@ -184,14 +193,12 @@ int Engine::Impl::usable() noexcept
 {
     if (const int wrong = reachable())
         return wrong;
-    const auto thread = std::this_thread::get_id();
-    if (user.load(std::memory_order_relaxed) == thread)
+    const auto thread = own_task();
+    if (task.load(std::memory_order_relaxed) == thread)
         return 0;
-    user.store(thread, std::memory_order_relaxed);
-    if (bound) {
-        task.store(::gettid(), std::memory_order_relaxed);
+    task.store(thread, std::memory_order_relaxed);
+    if (bound)
         note(enable_ring(ring));
-    }
     return broken;
 }
 
@@ -238,12 +245,29 @@ io_uring_sqe* Engine::Impl::next_sqe(unsigned wanted) noexcept
     if (faults::full())
         return nullptr;
     if (io_uring_sq_space_left(&ring) < wanted) {
-        io_uring_submit(&ring);
-        // The kernel thread takes the entries later.
-        if (options.sqpoll)
+        int submitted = io_uring_submit(&ring);
+        // The kernel thread takes the entries later, and some of them earlier than others.
+        while (options.sqpoll && !is_final(submitted) && io_uring_sq_space_left(&ring) < wanted) {
             io_uring_sqring_wait(&ring);
+            ::sched_yield();
+            submitted = io_uring_submit(&ring);
+        }
     }
     return io_uring_sq_space_left(&ring) < wanted ? nullptr : io_uring_get_sqe(&ring);
+}
+
+/// Gives the kernel all entries; false if it does not take them.
+bool Engine::Impl::empty_queue() noexcept
+{
+    while (io_uring_sq_ready(&ring)) {
+        const int submitted = io_uring_submit(&ring);
+        note(submitted);
+        if (submitted < 0 && !is_transient(submitted))
+            return false;
+        if (options.sqpoll)
+            ::sched_yield();
+    }
+    return true;
 }
 
 void Engine::Impl::prepare(io_uring_sqe* sqe, const FilePiece& piece, const Way& way) noexcept

@@ -235,6 +235,7 @@ struct Engine::Impl {
     bool unqueue(std::uint32_t index) noexcept;
     void withdraw(std::uint32_t index, std::int64_t error) noexcept;
     void cancel_staged(std::uint32_t index) noexcept;
+    bool empty_queue() noexcept;
     void set_alarm() noexcept;
     void expire() noexcept;
     bool send_slot(Slot& slot) noexcept;
@@ -251,9 +252,8 @@ struct Engine::Impl {
     std::vector<Op> ops;
     /// The registration of each operation in flight. Other threads read it, too.
     std::vector<std::atomic<const Registration::State*>> named;
-    std::atomic<std::thread::id> user{};    ///< the last thread that used it; the only one if it is bound
     bool bound = false;                     ///< only one thread may use the ring
-    std::atomic<pid_t> task = 0;            ///< id of that thread; 0 if it is not bound
+    std::atomic<pid_t> task = 0;            ///< the last thread that used it; the only one if it is bound
     int broken = 0;                         ///< an error of the ring itself, negative
     bool flushes = false;                   ///< there was an operation with Way::gpu
     std::vector<shim::CuContext> flushed;   ///< for the completions that are handled now

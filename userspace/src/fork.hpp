@@ -3,6 +3,8 @@
 #pragma once
 
 #include <atomic>
+#include <sys/types.h>
+#include <unistd.h>
 
 namespace weft
 {
@@ -28,5 +30,20 @@ public:
 private:
     unsigned made_;
 };
+
+/// This thread's id in the kernel, which no other thread has while it lives.
+[[nodiscard]] inline pid_t own_task() noexcept
+{
+    struct Known {
+        unsigned forks;
+        pid_t task;
+    };
+    thread_local Known known{0, 0};
+    // A child of fork() has a thread of its own.
+    const auto forks = fork_count.load(std::memory_order_relaxed);
+    if (!known.task || known.forks != forks)
+        known = {forks, ::gettid()};
+    return known.task;
+}
 
 } // namespace weft

@@ -67,6 +67,7 @@ struct Gather::Impl final : Sink {
     std::uint32_t alone_in_flight = 0;
     std::uint64_t size = 0; ///< of the target
     bool running = false;
+    std::vector<Extent> own; ///< of the records of this run
     std::span<const Extent> extents;
     std::span<std::int32_t> results;
     Gathered done;
@@ -243,6 +244,34 @@ Result<Gathered> Gather::run(const Target& target, const Registration& memory, S
     if (!waited)
         return std::unexpected(std::move(waited.error()));
     return impl.done;
+}
+
+Result<Gathered> Gather::run(const Target& target, const Registration& memory, const Records& records,
+                             Span<const std::int64_t> numbers, std::uint64_t memory_offset,
+                             Span<std::int32_t> results)
+{
+    auto& impl = *impl_;
+    if (impl.running)
+        return failure(EBUSY, "this gather is in a run already");
+    const auto count = numbers.size();
+    if (count > impl.options.capacity)
+        return failure(E2BIG, std::to_string(count) + " records are more than this gather's " +
+                                  std::to_string(impl.options.capacity) + " extents");
+    const auto most = records.length ? UINT64_MAX / records.length : UINT64_MAX;
+    if (records.count > most || records.count * records.length > UINT64_MAX - records.offset ||
+        count > most || count * records.length > UINT64_MAX - memory_offset)
+        return failure(EOVERFLOW, "records of " + std::to_string(records.length) + " bytes end behind 2^64");
+    if (impl.own.size() < count)
+        impl.own.resize(impl.options.capacity);
+    for (std::size_t i = 0; i < count; i++) {
+        const auto number = static_cast<std::uint64_t>(numbers[i]);
+        if (number >= records.count)
+            return failure(ERANGE, "there is no record " + std::to_string(numbers[i]) +
+                                       ": the first is 0, and there are " + std::to_string(records.count));
+        impl.own[i] = {records.offset + number * records.length,
+                       memory_offset + i * std::uint64_t{records.length}, records.length, 0};
+    }
+    return run(target, memory, {impl.own.data(), count}, results);
 }
 
 } // namespace weft

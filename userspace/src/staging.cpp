@@ -337,7 +337,10 @@ void Engine::Impl::slot_done(std::uint32_t number, std::int64_t result) noexcept
         return;
     }
     slot.done += again ? 0 : static_cast<std::uint32_t>(result);
-    const bool ended = !again && (!result || op.io.offset + slot.at - slot.skip + slot.done >= op.way.size);
+    // A write may be beyond what was the end when the target was opened.
+    const bool ended =
+        !again &&
+        (!result || (op.kind == Kind::read && op.io.offset + slot.at - slot.skip + slot.done >= op.way.size));
     if (slot.done < slot.whole && !ended && !op.cancelled) {
         if (!send_slot(slot))
             release(slot, -EBUSY);
@@ -541,6 +544,9 @@ void Engine::Impl::detach(const Target& target) noexcept
 {
     const int index = file_index(target.number_);
     if (index < 0 || reachable())
+        return;
+    // Entries that the kernel has not taken name the file by its index, which the next one may get.
+    if (!empty_queue())
         return;
     int none = -1;
     io_uring_register_files_update(&ring, static_cast<unsigned>(index), &none, 1);

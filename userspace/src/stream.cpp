@@ -256,7 +256,6 @@ Result<void> WriteStream::put(std::uint32_t length)
         return failure(EINVAL, std::to_string(length) + " bytes are not whole blocks of a piece of " +
                                    std::to_string(impl.given.length));
     const auto index = impl.number % impl.places.size();
-    impl.ended = length < impl.given.length;
     auto& place = impl.places[index];
     place = {impl.given, length, true};
     while (!impl.engine->begin(Kind::write, impl.target, &impl.memory,
@@ -266,6 +265,8 @@ Result<void> WriteStream::put(std::uint32_t length)
             return waited;
         }
     }
+    // Not before: if it has not begun, the piece is put again.
+    impl.ended = length < impl.given.length;
     impl.flying++;
     impl.number++;
     impl.given = {};

@@ -113,6 +113,14 @@ TEST_F(CTest, Checksum)
     EXPECT_EQ(weft_crc32c(0, nullptr, 0), 0U);
     EXPECT_EQ(weft_crc32c(0x12345678, nullptr, 0), 0x12345678U);
     // In pieces, from any address.
+    // Many pieces at once.
+    const std::vector<std::uint64_t> starts{0, 9, 3}, lengths{9, 0, 4};
+    const char* digits = "123456789";
+    std::vector<std::uint32_t> sums{0xe3069283U, 0, weft_crc32c(0, "4567", 4)};
+    EXPECT_EQ(weft_crc32c_compare(digits, starts.data(), lengths.data(), sums.data(), 3), 3U);
+    sums[2]++;
+    EXPECT_EQ(weft_crc32c_compare(digits, starts.data(), lengths.data(), sums.data(), 3), 2U);
+    EXPECT_EQ(weft_crc32c_compare(digits, starts.data(), lengths.data(), sums.data(), 2), 2U);
     const auto whole = weft_crc32c(0, file_.data().data() + 1, mib - 1);
     std::uint32_t crc = 0;
     for (std::size_t at = 1, length = 1; at < mib; at += length, length = std::min(3 * length, mib - at))
@@ -240,6 +248,19 @@ TEST_F(CTest, Gathers)
     EXPECT_EQ(gathered.route, geometry.block_size > 1 ? WEFT_ROUTE_STAGED : WEFT_ROUTE_CACHED);
     for (std::uint32_t i = 0; i < 64; i++)
         EXPECT_TRUE(same(i * 1000, (63 - i) * 16 * kib + 100, 1000)) << i;
+    const weft_records records{4096, 100, 512, 0};
+    const std::vector<std::int64_t> numbers{99, 3};
+    ASSERT_EQ(weft_gather_run_records(gather, target_, registration_, &records, numbers.data(), 2, 8192,
+                                      results.data(), &gathered, &error_),
+              0)
+        << error_.text;
+    EXPECT_EQ(gathered.bytes, 1024U);
+    EXPECT_TRUE(same(8192, 4096 + 99 * 512, 512) && same(8192 + 512, 4096 + 3 * 512, 512));
+    const std::vector<std::int64_t> none{100};
+    EXPECT_EQ(weft_gather_run_records(gather, target_, registration_, &records, none.data(), 1, 0,
+                                      results.data(), nullptr, &error_),
+              -ERANGE);
+    EXPECT_NE(std::strstr(error_.text, "no record 100"), nullptr) << error_.text;
     extents.resize(65);
     results.resize(65);
     EXPECT_EQ(

@@ -332,6 +332,22 @@ TEST_F(EngineTest, WhatIsAttachedMayBeMovedAndOpenedAnew)
     reads(moved, second);
 }
 
+TEST_F(EngineTest, WhatWasBegunGoesToItsTarget)
+{
+    // Until submit(), the kernel does not have it: the next target must not get its place meanwhile.
+    const TemporaryFile first(64 * kib, 1), second(64 * kib, 2);
+    const auto memory = must(Memory::allocate(64 * kib));
+    const auto volume = must(Volume::open(first.path())), other = must(Volume::open(second.path()));
+    const auto registration = must(volume.add(memory, {}));
+    auto engine = must(Engine::create());
+    ASSERT_TRUE(engine.attach(volume));
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, 64 * kib}, 0));
+    engine.detach(volume);
+    ASSERT_TRUE(engine.attach(other));
+    EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(64 * kib));
+    EXPECT_TRUE(same(memory, 0, first.data(), 0, 64 * kib));
+}
+
 TEST_F(EngineTest, ARegistrationIsForItsTarget)
 {
     const OpenFile one_file(64 * kib, 64 * kib), other(64 * kib, 64 * kib);

@@ -70,6 +70,33 @@ TEST_F(GatherTest, NeighboursAreJoined)
     EXPECT_GT(must(gather.run(volume_, registration_, extents, results)).reads, 4U);
 }
 
+TEST_F(GatherTest, RecordsByTheirNumbers)
+{
+    auto gather = must(Gather::create(engine_, {.capacity = 100}));
+    const Records records{.offset = 64 * kib, .count = 200, .length = 8192};
+    std::vector<std::int64_t> numbers{199, 0, 17, 17, 18};
+    std::vector<std::int32_t> results(100);
+    auto done = must(gather.run(volume_, registration_, records, numbers, mib, results));
+    EXPECT_EQ(done.bytes, 5U * 8192);
+    for (std::size_t i = 0; i < numbers.size(); i++) {
+        EXPECT_EQ(results[i], 8192);
+        EXPECT_TRUE(
+            right({64 * kib + static_cast<std::uint64_t>(numbers[i]) * 8192, mib + i * 8192, 8192, 0}, 8192));
+    }
+    numbers.clear();
+    EXPECT_EQ(must(gather.run(volume_, registration_, records, numbers, 0, results)).reads, 0U);
+    const auto refused = [&](const Records& from, std::int64_t number, std::uint64_t to) {
+        return gather.run(volume_, registration_, from, std::vector{number}, to, results).error().code;
+    };
+    EXPECT_EQ(refused(records, 200, 0), ERANGE);
+    EXPECT_EQ(refused(records, -1, 0), ERANGE);
+    EXPECT_EQ(refused({.offset = 0, .count = UINT64_MAX, .length = 8192}, 0, 0), EOVERFLOW);
+    EXPECT_EQ(refused({.offset = UINT64_MAX, .count = 2, .length = 8192}, 0, 0), EOVERFLOW);
+    EXPECT_EQ(refused(records, 0, UINT64_MAX - 100), EOVERFLOW);
+    numbers.resize(101);
+    EXPECT_EQ(gather.run(volume_, registration_, records, numbers, 0, results).error().code, E2BIG);
+}
+
 TEST_F(GatherTest, EachExtentHasItsResult)
 {
     auto gather = must(Gather::create(engine_));
@@ -306,6 +333,25 @@ TEST_F(GatherTest, AStreamWritesAllOfIt)
     EXPECT_EQ(must(stream.next()).length, 0U);
     faults.broken = 1;
     EXPECT_FALSE(stream.finish());
+}
+
+TEST_F(GatherTest, ALastPieceThatFoundNoRoomIsPutAgain)
+{
+    auto small = must(Engine::create({.entries = 2}));
+    auto stream = must(WriteStream::create(small, volume_, registration_, {.window = 1, .piece = 65536}));
+    auto part = must(stream.next());
+    for (std::uint64_t i = 0; i < 2; i++)
+        ASSERT_TRUE(small.read(volume_, registration_, {0, 4 * mib, 4096}, i));
+    std::memset(memory_.data() + part.memory_offset, 77, 4096);
+    EXPECT_EQ(stream.put(4096).error().code, EBUSY);
+    static_cast<void>(one(small));
+    static_cast<void>(one(small));
+    part = must(stream.next());
+    ASSERT_EQ(part.length, 65536U);
+    ASSERT_TRUE(stream.put(4096));
+    EXPECT_EQ(must(stream.next()).length, 0U);
+    ASSERT_TRUE(stream.finish());
+    EXPECT_EQ(file_.read()[4095], std::byte(77));
 }
 
 } // namespace

@@ -18,6 +18,13 @@ struct Extent {
     std::uint32_t order = 0;         ///< extents with a lower order are begun first
 };
 
+/// Records of one size, one behind the other in the target.
+struct Records {
+    std::uint64_t offset = 0; ///< of the first
+    std::uint64_t count = 0;
+    std::uint32_t length = 0; ///< of each, below 2 GiB
+};
+
 struct GatherOptions {
     std::uint32_t capacity = 4096;     ///< largest number of extents of a run()
     std::uint32_t depth = 64;          ///< I/Os in flight, over all members
@@ -34,7 +41,7 @@ struct Gathered {
 
 /// Reads thousands of extents with one engine, and keeps the queues of all members equally full. Use it in
 /// the engine's thread. The engine may be moved, and has to exist until the last run(). It allocates nothing
-/// after create().
+/// after create(), but room for extents in the first run() of records.
 class WEFT_API Gather
 {
 public:
@@ -49,6 +56,12 @@ public:
     /// EBUSY: such completions fill the engine, or a sink called this during a run() of the same gather.
     [[nodiscard]] Result<Gathered> run(const Target& target, const Registration& memory,
                                        Span<const Extent> extents, Span<std::int32_t> results) noexcept;
+
+    /// The same for records by their numbers: they go one behind the other into the memory, from
+    /// `memory_offset` on. ERANGE: a number is none of a record, and nothing was read.
+    [[nodiscard]] Result<Gathered> run(const Target& target, const Registration& memory,
+                                       const Records& records, Span<const std::int64_t> numbers,
+                                       std::uint64_t memory_offset, Span<std::int32_t> results);
 
 private:
     struct WEFT_HIDDEN Impl;

@@ -222,11 +222,35 @@ int weft_gather_run(struct weft_gather *gather, const struct weft_target *target
 		    int32_t *results, struct weft_gathered *gathered, struct weft_error *error);
 void weft_gather_destroy(struct weft_gather *gather);
 
+/* Records of one size, one behind the other in the target. */
+struct weft_records {
+	uint64_t offset;	/* of the first */
+	uint64_t count;
+	uint32_t length;	/* of each */
+	uint32_t reserved;	/* 0 */
+};
+
+/*
+ * The same for records by their numbers, the first of which is 0: they go one behind the other into the memory, from
+ * "memory_offset" on. -ERANGE: a number is none of a record, and nothing was read.
+ */
+int weft_gather_run_records(struct weft_gather *gather, const struct weft_target *target,
+			    const struct weft_registration *memory, const struct weft_records *records,
+			    const int64_t *numbers, size_t count, uint64_t memory_offset, int32_t *results,
+			    struct weft_gathered *gathered, struct weft_error *error);
+
 /*
  * The CRC32C (Castagnoli) of the bytes. crc: 0, or what this function returned for the bytes before these, so that pieces
  * that follow each other have the checksum of the whole. It reads nothing if bytes is 0.
  */
 uint32_t weft_crc32c(uint32_t crc, const void *data, size_t bytes);
+
+/*
+ * Compares the CRC32C of many pieces of the data, each of lengths[i] bytes at offsets[i], with sums[i]. Returns the number of
+ * the first that differs, or "count".
+ */
+size_t weft_crc32c_compare(const void *data, const uint64_t *offsets, const uint64_t *lengths, const uint32_t *sums,
+			   size_t count);
 
 /* Large sequential reads and writes with several pieces in flight. */
 struct weft_stream_options {
