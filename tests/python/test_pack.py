@@ -184,6 +184,20 @@ class RoundTrip(PackTest):
                 pickle.loads(pickle.dumps(pack))[5]
 
 
+class Indices(PackTest):
+    def test_what_is_no_index(self):
+        self.made(self.samples(10, [700]))
+        with Pack(self.file) as pack:
+            for wrong in ([1.7], ["3"], [True], numpy.array([1.0]), numpy.array([True])):
+                with self.subTest(wrong), self.assertRaises(TypeError):
+                    pack.read_many(wrong)
+            for wrong in ([10], numpy.array([(1 << 64) - 1], numpy.uint64), [-11]):
+                with self.subTest(wrong), self.assertRaises(IndexError):
+                    pack.read_many(wrong)
+            self.assertEqual(pack.read_many([]), [])
+            self.assertEqual(bytes(pack.read_many(numpy.array([9], numpy.uint8))[0]), pack[9])
+
+
 class Damage(PackTest):
     """Each damaged file gives a PackError, or an OSError of its device, and never other data."""
 
@@ -514,6 +528,29 @@ weft.pack.pack((choose.randbytes(choose.choice([10, 700, 4096, 5000])) for _ in 
             self.assertEqual([bytes(one) for _, one in pack.scan()], samples)
             self.assertEqual(list(pack.problems()), [])
 
+    def test_an_interrupted_writer_goes_on_with_nothing(self):
+        """Its buffer and its counts may not belong together."""
+        for step in ("add", "checkpoint"):
+            writer = Writer(self.path(f"{step}.weft"), seal=False)
+            writer.add(b"x" * 100)
+            writer.checkpoint()
+            writer.add(b"y" * 300000)
+            name = "crc32c" if step == "add" else "sync_folder"
+            with unittest.mock.patch(f"weft.pack._writer.{name}", side_effect=KeyboardInterrupt), \
+                    self.assertRaises(KeyboardInterrupt):
+                writer.add(b"z") if step == "add" else writer.checkpoint()
+            for again in (lambda: writer.add(b"z"), writer.checkpoint, writer.finish):
+                with self.assertRaisesRegex(PackError, "was interrupted"):
+                    again()
+            writer.stop()
+            with Writer(self.path(f"{step}.weft"), seal=False) as writer:
+                self.assertIn(writer.count, (1, 2))
+                for sample in (b"y" * 300000, b"z")[writer.count - 1:]:
+                    writer.add(sample)
+            with Pack(self.path(f"{step}.weft")) as pack:
+                self.assertEqual([pack[number] for number in range(3)], [b"x" * 100, b"y" * 300000, b"z"])
+                self.assertEqual(list(pack.problems()), [])
+
 
 class Sources(PackTest):
     def tree(self):
@@ -652,6 +689,13 @@ class Sources(PackTest):
             tar.addfile(member)
         with self.assertRaisesRegex(PackError, "a.jpg in it is a link"):
             weft.pack.pack(sources.Tar(self.path("link.tar")), self.file)
+        with tarfile.open(self.path("large.tar"), "w") as tar:
+            member = tarfile.TarInfo("a.jpg")
+            member.size = 1 << 40
+            tar.fileobj.write(member.tobuf())
+            tar.fileobj.write(bytes(1024))
+        with self.assertRaisesRegex(PackError, "a.jpg in it has 1099511627776 bytes"):
+            weft.pack.pack(sources.Tar(self.path("large.tar")), self.file, restart=True)
         with self.assertRaisesRegex(PackError, "there twice"):
             weft.pack.pack(sources.Tar(self.tar("twice.tar", [("a.b", b"1"), ("a.b", b"2")])), self.file, restart=True)
 
@@ -906,7 +950,8 @@ class Command(PackTest):
             self.assertEqual(self.command(*arguments)[0], 2)
         for arguments, text in ((("info", "/no/where"), "it is gone: No such file"),
                                 (("pack", "/no/where", self.file), "No such file"),
-                                (("pack", self.folder, self.file, "--cell", "1K"), "power of two")):
+                                (("pack", self.folder, self.folder + ".weft", "--cell", "1K"), "power of two"),
+                                (("pack", self.folder, self.file), "would be packed itself")):
             status, out, error = self.command(*arguments)
             self.assertEqual((status, out), (1, ""))
             self.assertRegex(error, f"^weft-pack: .*{text}")

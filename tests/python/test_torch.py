@@ -73,7 +73,9 @@ class Samples(TorchTest):
         self.assertTrue(torch.equal(self.dataset[-1], self.all[-1]))
         choose = random.Random(1).sample(range(self.COUNT), 500)
         self.assertTrue(torch.equal(torch.stack(self.dataset.__getitems__(choose)), self.all[choose]))
-        for wrong in (self.COUNT, [0, self.COUNT], [-self.COUNT - 1]):
+        with self.assertRaises(TypeError):
+            self.dataset[torch.ones(self.COUNT, dtype=torch.bool)]
+        for wrong in (self.COUNT, [0, self.COUNT], [-self.COUNT - 1], [1 << 70]):
             with self.assertRaises(IndexError):
                 self.dataset[wrong]
         self.assertTrue(torch.equal(self.dataset[choose], self.all[choose]))
@@ -107,7 +109,7 @@ class Samples(TorchTest):
 
     def test_what_is_none(self):
         for wrong in ({"record": 0}, {"record": 3, "dtype": torch.int16}, {}, {"record": 8, "extents": [(0, 8)]},
-                      {"record": 8, "count": 1 << 40}):
+                      {"record": 8, "count": 1 << 40}, {"record": 8, "count": -1}, {"record": 1 << 32}):
             with self.assertRaises(ValueError):
                 weft.torch.Dataset(self.path("samples"), **wrong)
 

@@ -7,30 +7,7 @@
 # lab-not: lab debian12 debian13 previous backports
 . "${0%/*}/lib.sh"
 
-load_weft 500
-nqn=nqn.2014-08.org.example
-rails_up
-for n in 0 1; do
-	make_null "rb$n" 512
-	rails_serve "$nqn:d$n" "/dev/rb$n"
-done
-ok "a volume" weftctl create v "$(rails_uri $nqn:d0 0)" "$(rails_uri $nqn:d1 0)" --chunk 64K --force
-ok "XFS on it" mkfs.xfs -q -f /dev/weft/v
-mkdir -p /mnt/v
-ok "it is mounted" mount /dev/weft/v /mnt/v
-
-# py ARGUMENT...: Python with PyTorch, which is too large for a copy in the guest, on the volume.
-torch=$(software torch)
-libraries=$torch/usr/lib/x86_64-linux-gnu
-py() {
-	(
-		cd /mnt/v || exit
-		export PYTHONPATH="$torch/usr/lib/python3/dist-packages:/usr/lib/python3/dist-packages"
-		export LD_LIBRARY_PATH="$libraries:$libraries/blas:$libraries/lapack:$torch/usr/lib"
-		OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=lo FOLDER=/mnt/v timeout "$(slow 1200)" python3 -B -W ignore "$@"
-	)
-}
-ip link set lo up
+python_volume_up
 ok "the package's own tests" py /weft/tests/python/test_weft.py
 ok "those with PyTorch and safetensors" py /weft/tests/python/test_torch.py Tensors Samples Packed Safetensors \
 	Checkpoints.test_one_process Checkpoints.test_async Checkpoints.test_what_is_none
@@ -127,9 +104,5 @@ with weft.open("v", "r+") as volume:
 E
 is "is written and read" "$(py /tmp/volume.py)" "2 65536 direct
 direct True"
-ok "stopped" weftctl stop v
-ok "disconnected" weftctl disconnect --all
-rails_unserve "$nqn:d0" "$nqn:d1"
-for n in 0 1; do remove_null "rb$n"; done
-ok_unload
+python_volume_down
 done_testing

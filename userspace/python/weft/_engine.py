@@ -11,7 +11,7 @@ from . import _library as lib
 # I/Os in flight. With pieces of 4 MiB, they stay below what the kernel copies at a time (WEFT_MEM_BOUNCE_MAX).
 ENTRIES = 32
 # Tries, 1 ms apart, of a piece for which the kernel has no room, because others use it.
-_TRIES = 10000
+BUSY_TRIES = 10000
 
 
 class Engine:
@@ -97,7 +97,7 @@ class Engine:
                     break
                 for token, result, how in self._wait(flying) or ():
                     piece = flying.pop(token)
-                    if result == -errno.EBUSY and tries < _TRIES:
+                    if result == -errno.EBUSY and tries < BUSY_TRIES:
                         # Others use what the kernel has for copies.
                         tries += 1
                         if not flying:
@@ -132,18 +132,32 @@ class Engine:
             self._drain(flying)
             raise
 
-    def gather(self, target, registration, extents, results):
-        """Reads an array of extents; (bytes, failed extents, route). "results" gets the bytes of each, or a negative errno."""
-        capacity = 1 << max(12, (len(extents) - 1).bit_length())
+    def _gather_of(self, count):
+        """A gather of the library that has room for so many extents."""
+        capacity = 1 << max(12, (count - 1).bit_length())
         if capacity not in self._gathers:
             options = lib.sized(lib.GatherOptions, capacity=capacity)
             self._gathers[capacity] = lib.gather_create(self._handle, ctypes.byref(options))
-        done, error = lib.Gathered(), lib.Error()
+        return self._gathers[capacity]
+
+    def gather(self, target, registration, extents, results):
+        """Reads an array of extents; (bytes, failed extents, route). "results" gets the bytes of each, or a negative errno."""
+        return self._gathered(lib.gather_run, target, registration, results, extents, len(extents))
+
+    def gather_records(self, target, registration, records, numbers, results):
+        """The same for records by an array of their numbers, from the memory's first byte on. IndexError: there is no such
+        record, and nothing was read."""
+        return self._gathered(lib.gather_run_records, target, registration, results, ctypes.byref(records), numbers,
+                              len(numbers), 0)
+
+    def _gathered(self, function, target, registration, results, *what):
+        gather, done, error = self._gather_of(len(results)), lib.Gathered(), lib.Error()
         try:
-            wrong = lib.gather_run(self._gathers[capacity], target.value, registration.value, extents, len(extents), results,
-                                   ctypes.byref(done), ctypes.byref(error))
+            wrong = function(gather, target.value, registration.value, *what, results, ctypes.byref(done), ctypes.byref(error))
         finally:
             target = registration = None
+        if wrong == -errno.ERANGE:
+            raise IndexError(error.text.decode(errors="replace"))
         if wrong:
             raise OSError(-wrong, error.text.decode(errors="replace"))
         return done.bytes, done.failed, done.route

@@ -40,6 +40,10 @@ class GatherOptions(Structure):
     _fields_ = [("size", c_size_t), ("capacity", c_uint32), ("depth", c_uint32), ("largest", c_uint32)]
 
 
+class Records(Structure):
+    _fields_ = [("offset", c_uint64), ("count", c_uint64), ("length", c_uint32), ("reserved", c_uint32)]
+
+
 class Gathered(Structure):
     _fields_ = [("bytes", c_uint64), ("failed", c_uint32), ("reads", c_uint32), ("route", c_int), ("reserved", c_uint32 * 3)]
 
@@ -98,6 +102,8 @@ wait = _does("weft_wait", c_size_t, c_void_p, POINTER(Completion), c_size_t, c_i
 gather_create = _makes("weft_gather_create", c_void_p, POINTER(GatherOptions))
 gather_run = _does("weft_gather_run", c_int, c_void_p, c_void_p, c_void_p, POINTER(Extent), c_size_t, POINTER(c_int32),
                    POINTER(Gathered), POINTER(Error))
+gather_run_records = _does("weft_gather_run_records", c_int, c_void_p, c_void_p, c_void_p, POINTER(Records), POINTER(c_int64),
+                           c_size_t, c_uint64, POINTER(c_int32), POINTER(Gathered), POINTER(Error))
 gather_destroy = _does("weft_gather_destroy", None, c_void_p)
 
 

@@ -55,7 +55,8 @@ class _Tensor:
             raise ValueError("the tensor's values are not its bytes: .resolve_conj().resolve_neg() makes them so")
         if kind not in ("cpu", "cuda"):
             raise ValueError(f"the tensor is on device {kind}: weft reads and writes memory of the CPU and of CUDA")
-        self._tensor = tensor
+        # Of its own: somebody may give the tensor another storage.
+        self._tensor = tensor.detach()
         self.address, self.length = tensor.data_ptr(), tensor.numel() * tensor.element_size()
         self.device = (_dlpack.CPU, 0) if kind == "cpu" else (_dlpack.CUDA, tensor.device.index or 0)
 

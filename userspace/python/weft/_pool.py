@@ -8,7 +8,7 @@ from ._memory import Buffer
 
 # What is smaller is better registered for itself, if it is kept: a buffer is pinned as long as anything has its bytes.
 SMALLEST = 1 << 16
-# Free buffers of each size that are kept: so many, and so many bytes.
+# Free buffers that are kept: so many of each size, and so many bytes when another one is made.
 _KEPT, _KEPT_BYTES = 4, 64 << 20
 
 
@@ -31,6 +31,14 @@ class Pool:
     def __init__(self):
         self._free, self._process = {}, os.getpid()
 
+    def _drop(self):
+        """Before another one: of all sizes so many bytes are kept, those of the smaller ones first."""
+        kept = 0
+        for size, free in sorted(self._free.items()):
+            while free and kept + size * len(free) > _KEPT_BYTES:
+                free.popleft()
+            kept += size * len(free)
+
     def take(self, length):
         """A Buffer, and a memoryview of its first bytes. The view, and what is made of it, keeps the buffer; without one the
         next caller gets it."""
@@ -43,6 +51,7 @@ class Pool:
         try:
             buffer = free.pop()
         except IndexError:
+            self._drop()
             buffer = Buffer(size)
         array = (ctypes.c_ubyte * size).from_address(buffer.address)
         array.owner = _Lease(buffer, free)

@@ -5,11 +5,12 @@ import ctypes
 import errno
 import operator
 import os
+import time
 import weakref
 from typing import NamedTuple
 
 from . import _library as lib
-from ._engine import engine
+from ._engine import BUSY_TRIES, engine
 from ._memory import Buffer, Memory
 from ._pool import Pool
 
@@ -17,7 +18,7 @@ _ACCESS = {"r": lib.READ, "r+": lib.READ_WRITE}
 _ANY_ROUTE = lib.ALLOW_VMAP | lib.ALLOW_BOUNCE | lib.ALLOW_STAGED
 # A long range goes in pieces of this size, several at a time.
 _PIECE_BYTES = 4 << 20
-_LARGEST_EXTENT = (1 << 31) - 1
+LARGEST_EXTENT = (1 << 31) - 1
 
 
 class Result(NamedTuple):
@@ -261,20 +262,57 @@ class Target:
             return Result(0, "direct", "")
         begins, lengths = rows[1::3], rows[2::3]
         _number(min(rows))
-        if max(lengths) > _LARGEST_EXTENT:
+        if max(lengths) > LARGEST_EXTENT:
             raise ValueError(f"a range of {max(lengths)} bytes is not below 2 GiB: read_into() takes it")
-        if max(map(operator.add, begins, lengths)) > lent.memory.length:
+        if max(begins) + max(lengths) > lent.memory.length:
             for begin, length in zip(begins, lengths):
                 self._check(lent.memory, begin, length)
-        extents = (lib.Extent * len(lengths)).from_buffer(rows)
-        results = (ctypes.c_int32 * len(lengths))()
-        handle = lent.registration.handle
+        return self._gather_extents(lent, rows, len(lengths), sum(lengths))
+
+    def _gather_extents(self, lent, rows, count, total):
+        """Reads so many extents, checked and as the library has them, from a writable buffer. They have that many bytes."""
+        extents = (lib.Extent * count).from_buffer(rows)
+        results, handle = (ctypes.c_int32 * count)(), lent.registration.handle
         moved, failed, route = engine(lent.memory.gpu).gather(self.handle, handle, extents, results)
-        if failed or moved < sum(lengths):
-            for result, extent in zip(results, extents):
-                if result != extent.length:
-                    raise self._error(-result if result < 0 else errno.EIO, extent.offset, extent.length)
+        if failed:
+            moved = self._read_busy(lent, results, lambda i: extents[i])
+        if moved < total:
+            self._refuse((extent.offset, extent.length, result) for extent, result in zip(extents, results))
         return self._result(moved, route, handle)
+
+    def _gather_records(self, lent, records, numbers):
+        """Reads the records of an array of numbers, one behind the other. IndexError: there is no such record."""
+        count, length = len(numbers), records.length
+        if not count:
+            return Result(0, "direct", "")
+        self._check(lent.memory, 0, count * length)
+        results, handle = (ctypes.c_int32 * count)(), lent.registration.handle
+        moved, failed, route = engine(lent.memory.gpu).gather_records(
+            self.handle, handle, records, (ctypes.c_int64 * count).from_buffer(numbers), results)
+        if failed:
+            moved = self._read_busy(lent, results, lambda i: lib.Extent(records.offset + numbers[i] * length, i * length, length))
+        if moved < count * length:
+            self._refuse((records.offset + number * length, length, result) for number, result in zip(numbers, results))
+        return self._result(moved, route, handle)
+
+    def _read_busy(self, lent, results, extent_of):
+        """Reads again what the kernel had no room for, because others use what it has for copies. Returns the bytes of all."""
+        for _ in range(BUSY_TRIES):
+            busy = [i for i, result in enumerate(results) if result == -errno.EBUSY]
+            if not busy:
+                break
+            time.sleep(0.001)
+            extents, again = (lib.Extent * len(busy))(*map(extent_of, busy)), (ctypes.c_int32 * len(busy))()
+            engine(lent.memory.gpu).gather(self.handle, lent.registration.handle, extents, again)
+            for i, result in zip(busy, again):
+                results[i] = result
+        return sum(result for result in results if result > 0)
+
+    def _refuse(self, reads):
+        """Raises for the first of the reads (offset, length, result) that has failed or ended short."""
+        for offset, length, result in reads:
+            if result != length:
+                raise self._error(-result if result < 0 else errno.EIO, offset, length)
 
     def close(self):
         """Ends it, with what is registered with it. I/O that other threads have begun comes to its end."""

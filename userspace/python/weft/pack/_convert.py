@@ -8,7 +8,7 @@ import tarfile
 
 from ._error import PackError
 from ._writer import Writer
-from .sources import KEY
+from .sources import KEY, Folder
 
 
 def pack(source, path, *, progress=None, **options):
@@ -19,6 +19,8 @@ def pack(source, path, *, progress=None, **options):
     passed over. progress: is called with (samples, bytes, samples in all or None) after each sample. options: of Writer.
     """
     if hasattr(source, "entries"):
+        if isinstance(source, Folder) and _is_below(path, source.path):
+            raise PackError(path, f"it is below {source.path}, and would be packed itself: give it another place")
         with Writer(path, parts=True, attributes=source.attributes, **options) as writer:
             _pack_entries(source, writer, progress)
         return writer.made
@@ -33,6 +35,11 @@ def pack(source, path, *, progress=None, **options):
                     progress(writer.count, writer.bytes, None)
         _check_skipped(0 if first is None else number + 1, writer, skip)
     return writer.made
+
+
+def _is_below(path, folder):
+    place, top = (os.path.realpath(one) for one in (os.path.dirname(os.path.abspath(path)), folder))
+    return os.path.commonpath([place, top]) == top
 
 
 def _check_skipped(given, writer, skip):

@@ -21,6 +21,8 @@ HEADER_BYTES = PAGE_BYTES = 4096
 GROUP = 64
 CELL_MIN, CELL_MAX = 64 << 10, 1 << 20
 ALIGN_MIN, ALIGN_MAX = 512, 64 << 10
+# What a reader keeps of cells, if nothing else is said. The usual order of an epoch depends on it.
+CELL_CACHE_BYTES = 64 << 20
 # A gather reads ranges below 2 GiB, in whole units of the alignment.
 SAMPLE_MAX = (1 << 31) - (1 << 17)
 TEXT_MAX = 1 << 20
@@ -182,7 +184,8 @@ def parse_text(raw, header, path):
     try:
         text = json.loads(raw)
         names, attributes = text["names"], text["attributes"]
-        if not isinstance(attributes, dict) or not all(isinstance(name, str) for name in names) or len(names) > NAMES_MAX:
+        if not (isinstance(attributes, dict) and isinstance(names, list) and len(names) <= NAMES_MAX and
+                all(isinstance(name, str) for name in names)):
             raise ValueError("names or attributes are of another type")
     except (ValueError, KeyError, TypeError, RecursionError) as wrong:
         raise PackError(path, f"its text at {header.text_offset} is not valid: {wrong}") from None

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Reads samples of a packed dataset. Opening it reads its header and its names; the index stays where it is."""
-import array
 import ctypes
 import os
 import stat
@@ -14,13 +13,13 @@ from .._pool import SMALLEST
 from .._target import _Lent
 from .._target import open as open_target
 from . import _format as form
-from ._crc import crc32c, crc32c_at
+from ._crc import crc32c, first_wrong
 from ._error import PackError
 from ._volume import is_sealed, volume_of
 
 _EXTENT = numpy.dtype([("offset", "<u8"), ("memory_offset", "<u8"), ("length", "<u4"), ("order", "<u4")])
 assert _EXTENT.itemsize == ctypes.sizeof(lib.Extent)
-_INDEX_CACHE_BYTES, _CELL_CACHE_BYTES = 16 << 20, 64 << 20
+_INDEX_CACHE_BYTES = 16 << 20
 # Alignment of memory that any target reads into directly.
 _PAGE = 4096
 # What a read of the whole file has in memory.
@@ -61,7 +60,7 @@ class Pack:
     use its parent's.
     """
 
-    def __init__(self, name, *, verify=True, bound=True, strict=False, cache=_CELL_CACHE_BYTES):
+    def __init__(self, name, *, verify=True, bound=True, strict=False, cache=form.CELL_CACHE_BYTES):
         self.name, self.verify, self.bound, self.strict = os.fspath(name), verify, bound, strict
         self._cache, self._target, self._process, self._known = cache, None, None, None
         self._open()
@@ -148,10 +147,13 @@ class Pack:
         return self.header.samples
 
     def _numbers(self, indices):
-        numbers = numpy.asarray(indices, dtype=numpy.int64)
+        numbers, count = numpy.asarray(indices), self.header.samples
         if numbers.ndim != 1:
             raise ValueError("indices have one dimension")
-        count = self.header.samples
+        if numbers.size and numbers.dtype.kind not in "iu":
+            raise TypeError(f"indices are integers, and not of type {numbers.dtype}")
+        # One that is larger than an int64 says is behind the last sample.
+        numbers = numpy.minimum(numbers, count).astype(numpy.int64) if numbers.dtype.kind == "u" else numbers.astype(numpy.int64)
         if len(numbers) and (int(numbers.min()) < -count or int(numbers.max()) >= count):
             raise IndexError(f"{self.name}: sample {int(numbers[(numbers < -count) | (numbers >= count)][0])} of {count}")
         return numpy.where(numbers < 0, numbers + count, numbers)
@@ -245,7 +247,7 @@ class Pack:
         target = self._open()
         with _Lent(target, memory, True) as lent:
             try:
-                return target._gather(lent, array.array("q", extents.tobytes()))
+                return target._gather_extents(lent, extents, len(extents), int(extents["length"].sum()))
             except OSError:
                 self.check_unchanged()
                 raise
@@ -298,12 +300,15 @@ class Pack:
         if len(plan.extents):
             self._gather(memory, plan.extents)
         if plan.has_sums:
-            for at in numpy.flatnonzero(plan.direct).tolist():
-                if crc32c_at(address + plan.starts[at], plan.lengths[at]) != plan.sums[at]:
-                    self.check_unchanged()
-                    raise PackError(self.name, f"sample {int(plan.numbers[at])}, at byte "
-                                               f"{self.header.data_offset + int(plan.offsets[at])}, is damaged: its checksum "
-                                               "is wrong. Copy the dataset again")
+            direct = numpy.flatnonzero(plan.direct)
+            starts, lengths = (numpy.asarray(numbers)[direct] for numbers in (plan.starts, plan.lengths))
+            wrong = first_wrong(address, starts, lengths, plan.sums[direct])
+            if wrong is not None:
+                at = int(direct[wrong])
+                self.check_unchanged()
+                raise PackError(self.name, f"sample {int(plan.numbers[at])}, at byte "
+                                           f"{self.header.data_offset + int(plan.offsets[at])}, is damaged: its checksum "
+                                           "is wrong. Copy the dataset again")
         self._copy_from_cells(plan, tail)
         self.check_unchanged()
 
@@ -519,7 +524,7 @@ class _Plan:
         self.extents["memory_offset"] = starts[self.direct]
         self.extents["length"] = room[self.direct]
         self.starts, self.lengths = (starts + numpy.where(self.direct, skip, 0)).tolist(), lengths.tolist()
-        self.sums = sums.tolist() if self.has_sums else None
+        self.sums = sums if self.has_sums else None
 
 
 def _uuid_text(raw):

@@ -10,6 +10,8 @@ import struct
 
 import numpy
 
+from ._format import CELL_CACHE_BYTES
+
 _ROUNDS = 8
 _CHUNK = 4096
 _STATE = struct.Struct("<QQQ")
@@ -156,10 +158,11 @@ class Sampler:
 
 def locality(pack):
     """block and window for Order and Sampler, as keywords, with which a reader with the usual cache reads each cell about
-    once: for a dataset of small samples. A dataset of larger ones is shuffled as a whole."""
+    once: for a dataset of small samples. A dataset of larger ones is shuffled as a whole. Another cache changes nothing here:
+    the order has to be the same for all."""
     header = pack.header
     if not header.samples or header.longest >= header.align:
         return {}
     block = max(1, header.samples // max(header.cells, 1))
     # Half of the cache, because cells and blocks do not end at the same samples.
-    return {"block": block, "window": max(1, pack.cache_cells // 2)} if block > 1 else {}
+    return {"block": block, "window": max(1, CELL_CACHE_BYTES // header.cell_bytes // 2)} if block > 1 else {}

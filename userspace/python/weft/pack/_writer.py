@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import shutil
+import stat
 import time
 import uuid
 from typing import NamedTuple
@@ -158,6 +159,9 @@ class Writer:
                      "uuid": uuid.uuid4().hex, "names": []}
         # Or it was interrupted after the data had got its name.
         if not os.path.exists(self._file("data")):
+            if os.path.exists(path):
+                os.unlink(path)
+                sync_folder(self._work)
             return beginning
         try:
             with builtins.open(path, "rb") as file:
@@ -174,8 +178,19 @@ class Writer:
                                   "same, or --restart (restart=True) to begin anew")
         return known
 
+    def _begin_step(self):
+        """An interruption until the end of the step leaves what no checkpoint may take, and nothing may be added to."""
+        if self._busy:
+            raise PackError(self.path, "its Writer was interrupted; make another one: it goes on from the last checkpoint")
+        self._busy = True
+
     def checkpoint(self):
         """Returns when all samples so far are on the medium, and an interruption loses none of them."""
+        self._begin_step()
+        self._checkpoint()
+        self._busy = False
+
+    def _checkpoint(self):
         self._flush()
         _write_all(self._data.fileno(), self._buffer, self._data_offset + self._at)
         os.fdatasync(self._data.fileno())
@@ -236,8 +251,7 @@ class Writer:
         length, end, cell = len(sample), self._end, self._cell
         if length > form.SAMPLE_MAX:
             raise PackError(self.path, f"sample {self.count} has {length} bytes; at most {form.SAMPLE_MAX} are possible")
-        # An interruption between these lines leaves what no checkpoint may take.
-        self._busy = True
+        self._begin_step()
         if length >= self._align:
             begin = -(-end // self._align) * self._align
             self._large = True
@@ -263,7 +277,7 @@ class Writer:
             if len(self._buffer) >= _FLUSH_BYTES:
                 self._flush()
                 if self._end - self._checkpointed >= _CHECKPOINT_BYTES or time.monotonic() - self._when >= _CHECKPOINT_SECONDS:
-                    self.checkpoint()
+                    self._checkpoint()
         except OSError as wrong:
             raise self._full(wrong) from wrong
         self._busy = False
@@ -413,8 +427,9 @@ def seal(path, bound=True):
     path = os.path.abspath(os.fspath(path))
     file = os.open(path, os.O_RDONLY)
     try:
-        size = os.fstat(file).st_size
-        header = form.parse(os.pread(file, form.HEADER_BYTES, 0), path, size, True)
+        # A device may be larger than the dataset on it.
+        size, exact = os.lseek(file, 0, os.SEEK_END), stat.S_ISREG(os.fstat(file).st_mode)
+        header = form.parse(os.pread(file, form.HEADER_BYTES, 0), path, size, exact)
         volume = volume_of(file) if bound else None
         header = header._replace(volume_uuid=volume.uuid if volume else bytes(16),
                                  volume_generation=volume.generation if volume else 0)

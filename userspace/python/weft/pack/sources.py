@@ -17,6 +17,7 @@ import tarfile
 import zlib
 
 from ._error import PackError
+from ._format import SAMPLE_MAX
 
 KEY = "__key__"
 # An index of MDS has about 500 bytes for each shard.
@@ -75,6 +76,8 @@ class Folder:
             known = entry.stat()
             if not stat.S_ISREG(known.st_mode):
                 raise PackError(entry.path, "it is neither a file nor a folder")
+            if known.st_size > SAMPLE_MAX:
+                raise PackError(entry.path, f"it has {known.st_size} bytes; at most {SAMPLE_MAX} are possible")
             yield prefix + os.fsencode(entry.name), known.st_size, known.st_mtime_ns, _Loader(entry.path, known.st_size)
         for entry in folders:
             yield from self._files(entry.path, prefix + os.fsencode(entry.name) + b"/")
@@ -224,6 +227,10 @@ class Tar:
             name = member.name.encode("utf-8", "surrogateescape")
             if split_name(name)[0] != key:
                 key, begun = split_name(name)[0], begun + 1
+            # The sample may be skipped, but a size that no sample can have is a mistake in any case.
+            if member.size > SAMPLE_MAX or member.issparse():
+                raise PackError(path, f"{member.name} in it " + ("is sparse: make the archive without --sparse"
+                                if member.issparse() else f"has {member.size} bytes; at most {SAMPLE_MAX} are possible"))
             # The archive goes on before the sample is complete, so its data is read now.
             data = tar.extractfile(member).read() if begun > skip else None
             if data is not None and len(data) != member.size:
@@ -280,7 +287,9 @@ class _Shard:
             raise ValueError(f"shard {self.name!r} has a negative size, or one above 4 GiB")
 
     def entries(self, skip):
-        identity = f"{self.name}\0{self._bytes}\0{self.samples}\0".encode("utf-8", "surrogateescape")
+        known = os.stat(self._path)
+        identity = f"{self.name}\0{self._bytes}\0{self.samples}\0{known.st_size}\0{known.st_mtime_ns}\0".encode(
+            "utf-8", "surrogateescape")
         for number in range(min(skip, self.samples)):
             yield identity + b"%d" % number, None
         if skip >= self.samples:

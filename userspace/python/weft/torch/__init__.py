@@ -19,7 +19,8 @@ import os
 
 import torch as _torch
 
-from .._target import _Lent, _rows
+from .. import _library as _lib
+from .._target import LARGEST_EXTENT, _Lent, _rows
 from .._target import open as open_target
 from ._memory import for_batch
 
@@ -46,6 +47,10 @@ class Dataset(_torch.utils.data.Dataset):
             return
         if record <= 0 or record % dtype.itemsize or offset < 0:
             raise ValueError(f"records of {record} bytes at {offset} are no whole elements of {dtype}")
+        if record > LARGEST_EXTENT:
+            raise ValueError(f"records of {record} bytes are not below 2 GiB: read_into() takes them")
+        if count is not None and count < 0:
+            raise ValueError(f"{count} is no number of records")
         have = max(0, self._open().size - offset) // record
         if count is not None and count > have:
             raise ValueError(f"{self._name} has {have} records of {record} bytes from {offset} on, and {count} were asked for")
@@ -89,7 +94,8 @@ class Dataset(_torch.utils.data.Dataset):
         if self._extents is None:
             return list(self._records(indices).unbind()) if len(indices) else []
         places = [self._extent(self._index(index)) for index in indices]
-        data = self._read(_rows(places), sum(length for _, length in places))
+        rows = _rows(places)
+        data = self._read(lambda target, lent: target._gather(lent, rows), sum(length for _, length in places))
         # Each begins at a multiple of the elements' size, because the lengths are.
         samples, at = [], 0
         for _, length in places:
@@ -100,20 +106,24 @@ class Dataset(_torch.utils.data.Dataset):
     def _records(self, indices):
         # All of a batch at once: a step of Python for each sample costs more than its read. Integers of arrays may be narrow.
         indices = indices.tolist() if hasattr(indices, "tolist") else list(map(operator.index, indices))
-        if indices and (min(indices) < 0 or max(indices) >= self._count):
-            indices = [self._index(index) for index in indices]
-        record, count = self._record, len(indices)
-        rows = array.array("q", [record]) * (3 * count)
-        rows[0::3] = array.array("q", [self._offset + record * index for index in indices])
-        rows[1::3] = array.array("q", range(0, record * count, record))
-        return self._read(rows, record * count).view(count, record // self._dtype.itemsize)
+        if indices and isinstance(indices[0], bool):
+            raise TypeError("indices are numbers of samples: of a mask, mask.nonzero() has them")
+        records = _lib.Records(offset=self._offset, count=self._count, length=self._record)
 
-    def _read(self, rows, length):
-        """A tensor of that many bytes, into which the rows are read."""
+        def read(target, lent):
+            try:
+                target._gather_records(lent, records, array.array("q", indices))
+            except (IndexError, OverflowError):
+                # Some count from the end, or there is no such sample.
+                target._gather_records(lent, records, array.array("q", [self._index(index) for index in indices]))
+        return self._read(read, self._record * len(indices)).view(len(indices), self._record // self._dtype.itemsize)
+
+    def _read(self, read, length):
+        """A tensor of that many bytes, which read(target, lent) fills."""
         target = self._open()
         memory, data = for_batch(target.pool, length, self._device)
         with _Lent(target, memory, True) as lent:
-            target._gather(lent, rows)
+            read(target, lent)
         return data.view(self._dtype)
 
     def close(self):

@@ -145,7 +145,7 @@ class Shuffle(_torch.utils.data.Sampler):
         if rank is None:
             rank, world = (_torch.distributed.get_rank(), _torch.distributed.get_world_size()) if distributed else (0, 1)
         if "block" not in options and isinstance(dataset, PackedDataset):
-            options = {**options, **_pack.locality(dataset.pack)}
+            options = {**_pack.locality(dataset.pack), **options}
         self._sampler = _pack.Sampler(len(dataset), rank=rank, world=world, **options)
 
     def set_epoch(self, epoch):
