@@ -53,7 +53,9 @@ result<std::optional<mount_point>> mounted_at(const std::string& path)
     unsigned long flags = 0;
     if (const char* options = mnt_fs_get_vfs_options(found))
         mnt_optstr_get_flags(options, &flags, mnt_get_builtin_optmap(MNT_LINUX_MAP));
-    return mount_point{mnt_fs_get_devno(found), (flags & MS_RDONLY) != 0};
+    const auto text = [](const char* given) { return std::string(given ? given : ""); };
+    return mount_point{mnt_fs_get_devno(found), text(mnt_fs_get_source(found)), text(mnt_fs_get_root(found)),
+                       (flags & MS_RDONLY) != 0};
 }
 
 bool says_read_only(const std::string& options)

@@ -12,7 +12,9 @@ namespace weft
 {
 
 struct mount_point {
-    dev_t device = 0; ///< of the filesystem
+    dev_t device = 0;   ///< of the filesystem
+    std::string source; ///< as it was named when it was mounted
+    std::string root;   ///< what of the filesystem is mounted
     bool read_only = false;
 };
 

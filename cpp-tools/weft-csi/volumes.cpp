@@ -4,6 +4,7 @@
 #include "mounts.hpp"
 
 #include <device.hpp>
+#include <fabrics.hpp>
 #include <netlink.hpp>
 #include <process.hpp>
 #include <sysfile.hpp>
@@ -138,14 +139,76 @@ Status assemble(const volume_use& use)
     const auto sequence = sequence_of(use.name);
     // Another command may have been faster, and the volume is its then. A failure after the assembly leaves
     // it, too.
-    const bool other = done.ok() && output.find("is assembled already") != output.npos;
+    const bool other = output.find("is assembled already") != output.npos;
     if (!sequence.empty() && !other)
         if (const auto marked = replace_file(marks / use.name, sequence, 0600); !marked && done.ok())
             done = refuse(marked.error());
+    // The kubelet calls again, and finds it assembled.
+    if (!done.ok() && other)
+        return {StatusCode::ABORTED, done.error_message()};
     if (!done.ok())
         if (const auto stopped = stop_marked(use.name); !stopped.ok())
             return {done.error_code(), done.error_message() + "; " + stopped.error_message()};
     return done;
+}
+
+/// The device of a member as it is there now; unset without it.
+std::optional<dev_t> number_of(const std::string& device)
+{
+    struct stat at {
+    };
+    return !::stat(device.c_str(), &at) && S_ISBLK(at.st_mode) ? std::optional(at.st_rdev) : std::nullopt;
+}
+
+/// The devices of a member that is named by a device or a URI, as far as they are there.
+std::vector<dev_t> numbers_of(const std::string& member, const std::vector<connection>& links)
+{
+    std::vector<dev_t> found;
+    const auto add = [&found](const std::string& device) {
+        if (const auto number = number_of(device))
+            found.push_back(*number);
+    };
+    if (!is_uri(member)) {
+        add(member);
+        return found;
+    }
+    const auto uri = parse_member_uri(member);
+    for (const auto& link : links)
+        if (uri && is_reached_by(link, member))
+            for (const auto& disk : link.disks)
+                if (disk_nsid(fs::path(disk).filename()) == uri->nsid)
+                    add(disk);
+    return found;
+}
+
+/// Whether the members that are named are those of an assembled volume. One that is not there now says
+/// nothing.
+Status check_members(const volume_use& use, const volume_status& volume)
+{
+    std::vector<dev_t> paths;
+    for (const auto& member : volume.members)
+        for (const auto& path : member.paths)
+            for (const auto& device : {path.address, "/dev/" + path.disk})
+                if (const auto number = number_of(device))
+                    paths.push_back(*number);
+    const auto links = connections();
+    bool any = false;
+    for (const auto word : use.members | std::views::split(' ')) {
+        const std::string member(word.begin(), word.end());
+        const auto numbers = member.empty() ? std::vector<dev_t>() : numbers_of(member, links);
+        for (const auto number : numbers)
+            if (std::ranges::find(paths, number) == paths.end())
+                return refuse(StatusCode::FAILED_PRECONDITION,
+                              "another volume called {} is assembled on this host: {} is not a member of it",
+                              use.name, member);
+        any |= !numbers.empty();
+    }
+    return any ? Status::OK
+               : refuse(
+                     StatusCode::FAILED_PRECONDITION,
+                     "a volume called {} is assembled on this host, and none of the members {} is there, so "
+                     "it may be another one",
+                     use.name, use.members);
 }
 
 /// Whether an assembled volume can be used so.
@@ -166,8 +229,10 @@ Status check_volume(const volume_use& use, const volume_status& volume)
             "volume {} is assembled to write on this host, and its device cannot be published read-only",
             use.name);
     if (!use.members.empty())
-        return Status::OK;
+        return check_members(use, volume);
     const auto file = load_volume_file(use.name);
+    if (!file && file.error().code != exit_code::missing)
+        return refuse(file.error());
     if (file && !file->uuid.empty() && file->uuid != volume.uuid)
         return refuse(StatusCode::FAILED_PRECONDITION,
                       "the volume {} that is assembled on this host is {}, and its file has {}", use.name,
@@ -181,6 +246,14 @@ bool is_of(const std::optional<mount_point>& mounted, const std::string& device)
     struct stat at {
     };
     return mounted && !::stat(device.c_str(), &at) && S_ISBLK(at.st_mode) && mounted->device == at.st_rdev;
+}
+
+/// Whether a mount is the volume's, whose device is gone.
+bool was_of(const mount_point& mounted, const std::string& name)
+{
+    // A device that was bound: a node of the filesystem of all devices, which is removed by now.
+    const auto node = "/weft/" + name;
+    return mounted.source == device_of(name) || mounted.root == node || mounted.root == node + "//deleted";
 }
 
 /// Whether a path is the volume's device.
@@ -203,7 +276,7 @@ Status unmount(const std::string& name, const std::string& path)
         if (!*top)
             return Status::OK;
         // The device may be gone, and its mount is still there.
-        if (fs::exists(device) && !is_of(*top, device) && !is_device(path, device))
+        if (!is_of(*top, device) && !is_device(path, device) && (fs::exists(device) || !was_of(**top, name)))
             return refuse(StatusCode::FAILED_PRECONDITION,
                           "what is mounted at {} is not volume {}, and is left", path, name);
         if (const auto done = unmount_top(path); !done)

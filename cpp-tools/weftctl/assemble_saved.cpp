@@ -222,7 +222,7 @@ result<void> saved_assembly::try_once()
     if (was_up)
         set_up(*kernel);
     if (!wanted_.empty()) {
-        reached_ = links_.reach(wanted_);
+        reached_ = links_.reach(wanted_, file_.paths.size());
         const auto set = find(assembled ? &*before : nullptr);
         if (!set)
             return std::unexpected(set.error());

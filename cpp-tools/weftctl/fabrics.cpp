@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <libnvme.h>
 #include <memory>
+#include <sys/stat.h>
 #include <syslog.h>
 #include <thread>
 #include <uuid/uuid.h>
@@ -220,6 +221,18 @@ const char* or_null(const std::string& text)
     return text.empty() ? nullptr : text.c_str();
 }
 
+/// The stock host shows the secrets of a controller to everybody, until this.
+result<void> hide_secrets(nvme_ctrl_t ctrl, const dhchap_secrets& secrets)
+{
+    const auto folder = fs::path("/sys/class/nvme") / nvme_ctrl_get_name(ctrl);
+    for (const auto& [given, name] : {std::pair(secrets.host.has_value(), "dhchap_secret"),
+                                      std::pair(secrets.ctrl.has_value(), "dhchap_ctrl_secret")})
+        if (given && ::chmod((folder / name).c_str(), 0600))
+            return fail(exit_code_of(errno), "{} cannot be hidden from others: {}", (folder / name).string(),
+                        std::strerror(errno));
+    return {};
+}
+
 /// A controller that is connected in the kernel: its name in `controller`.
 result<controller> add_controller(const nvme_tree& tree, const nvme_address& at, const std::string& subnqn,
                                   const connect_options& options, int& errnum)
@@ -261,6 +274,11 @@ result<controller> add_controller(const nvme_tree& tree, const nvme_address& at,
                           tree.why(errnum));
     }
     key.keep();
+    // The kernel lets everybody read what it holds.
+    if (const auto hidden = hide_secrets(made.get(), *secrets); !hidden) {
+        nvme_disconnect_ctrl(made.get());
+        return std::unexpected(hidden.error());
+    }
     return made;
 }
 

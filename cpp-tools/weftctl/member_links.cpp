@@ -62,7 +62,8 @@ result<std::string> local_disk(const std::string& path)
 
 } // namespace
 
-std::vector<reached_path> member_links::look_for(const std::vector<member_path>& members, bool live_only)
+std::vector<reached_path> member_links::look_for(const std::vector<member_path>& members, std::size_t of,
+                                                 bool live_only)
 {
     std::vector<reached_path> paths;
     std::vector<controller_group> groups;
@@ -83,7 +84,7 @@ std::vector<reached_path> member_links::look_for(const std::vector<member_path>&
         if (known == groups.end()) {
             known = groups.insert(groups.end(), {*uri, member.options, {}, path_match::any});
             if (!known->options.queues)
-                known->options.queues = queues_for(members.size());
+                known->options.queues = queues_for(of);
         }
         known->members.push_back(paths.size() - 1);
     }
@@ -118,9 +119,9 @@ std::vector<reached_path> member_links::look_for(const std::vector<member_path>&
     return paths;
 }
 
-std::vector<reached_path> member_links::reach(const std::vector<member_path>& members)
+std::vector<reached_path> member_links::reach(const std::vector<member_path>& members, std::size_t of)
 {
-    auto paths = look_for(members, true);
+    auto paths = look_for(members, of, true);
     devices_.clear();
     for (const auto& path : paths)
         if (path.device && std::ranges::find(devices_, *path.device) == devices_.end())
@@ -129,11 +130,8 @@ std::vector<reached_path> member_links::reach(const std::vector<member_path>& me
 }
 
 result<member_links> member_links::resolve(const std::vector<std::string>& members,
-                                           const connect_options& options)
+                                           const connect_options& options, std::size_t of)
 {
-    auto limited = options;
-    if (!limited.queues)
-        limited.queues = queues_for(members.size());
     // Parse all of them before connecting the first.
     std::vector<member_path> uris;
     for (const auto& member : members) {
@@ -141,10 +139,10 @@ result<member_links> member_links::resolve(const std::vector<std::string>& membe
             continue;
         if (const auto uri = parse_member_uri(member); !uri)
             return std::unexpected(uri.error());
-        uris.push_back({member, limited});
+        uris.push_back({member, options});
     }
     member_links links;
-    const auto reached = links.look_for(uris, false);
+    const auto reached = links.look_for(uris, of ? of : members.size(), false);
     if (a_signal_came())
         return std::unexpected(interruption());
     auto next = reached.begin();

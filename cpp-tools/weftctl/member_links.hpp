@@ -22,13 +22,14 @@ class member_links
 {
 public:
     /// Connects the members that are not connected, several at a time. devices() has their order, and the
-    /// names of local devices as they were given. The error is that of the first that fails.
-    [[nodiscard]] static result<member_links> resolve(const std::vector<std::string>& members,
-                                                      const connect_options& options = {});
+    /// names of local devices as they were given. The error is that of the first that fails. `of` is how many
+    /// members the volume has, if these are not all of them: the more, the fewer queues each has.
+    [[nodiscard]] static result<member_links>
+    resolve(const std::vector<std::string>& members, const connect_options& options = {}, std::size_t of = 0);
     member_links() = default;
     /// Connects those that can be connected now, several at a time. May be called again. devices() are those
-    /// of the last call; a disk of several paths, as the stock host has them, is there once.
-    [[nodiscard]] std::vector<reached_path> reach(const std::vector<member_path>& members);
+    /// of the last call; a disk of several paths, as the stock host has them, is there once. `of`: as above.
+    [[nodiscard]] std::vector<reached_path> reach(const std::vector<member_path>& members, std::size_t of);
     member_links(member_links&& other) noexcept
         : devices_(std::move(other.devices_)), made_(std::exchange(other.made_, {}))
     {
@@ -42,7 +43,8 @@ public:
     void keep() { made_.clear(); }
 
 private:
-    [[nodiscard]] std::vector<reached_path> look_for(const std::vector<member_path>& members, bool live_only);
+    [[nodiscard]] std::vector<reached_path> look_for(const std::vector<member_path>& members, std::size_t of,
+                                                     bool live_only);
     std::vector<std::string> devices_;
     std::vector<connection> made_;
 };

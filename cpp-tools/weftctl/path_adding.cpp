@@ -53,7 +53,7 @@ result<std::uint32_t> member_of(const std::string& device, const volume_status& 
 result<void> add_paths(netlink& kernel, const volume_status& volume, const std::vector<std::string>& paths,
                        const connect_options& connecting, bool dry_run, std::vector<action>& actions)
 {
-    auto links = member_links::resolve(paths, connecting);
+    auto links = member_links::resolve(paths, connecting, volume.members.size());
     if (!links)
         return std::unexpected(links.error());
     for (std::size_t i = 0; i < paths.size(); i++) {

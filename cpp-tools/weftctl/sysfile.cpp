@@ -66,7 +66,8 @@ int write_whole(const OwnedFd& fd, std::string_view text)
             return put ? errno : EIO;
         text.remove_prefix(static_cast<std::size_t>(put));
     }
-    return ::fsync(fd.get()) ? errno : 0;
+    // A device or a pipe has nothing to synchronise.
+    return ::fsync(fd.get()) && errno != EINVAL && errno != EROFS ? errno : 0;
 }
 
 } // namespace
@@ -93,6 +94,14 @@ result<void> replace_file(const fs::path& path, std::string_view text, unsigned 
 {
     const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
     std::error_code ignored;
+    // A device or a pipe is written to.
+    if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
+        const OwnedFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+        const int wrong = fd ? write_whole(fd, text) : errno;
+        if (wrong)
+            return fail(exit_code::failure, "{} cannot be written: {}", path.string(), std::strerror(wrong));
+        return {};
+    }
     fs::create_directories(folder, ignored);
     replacement next(path);
     int problem = next.problem();

@@ -8,12 +8,19 @@
 namespace weft
 {
 
+namespace
+{
+
+std::string option(std::string key)
+{
+    std::ranges::replace(key, '_', '-');
+    return "--" + key;
+}
+
+} // namespace
+
 void add_connect_options(CLI::App& command, connect_options& options)
 {
-    const auto option = [](std::string key) {
-        std::ranges::replace(key, '_', '-');
-        return "--" + key;
-    };
     for (const auto& [key, value, help] : connect_text_keys) {
         auto* added = command.add_option(option(key), options.*value, help);
         if (value == &connect_options::initiator)
@@ -22,6 +29,23 @@ void add_connect_options(CLI::App& command, connect_options& options)
     }
     for (const auto& [key, value, least, most, help] : connect_number_keys)
         command.add_option(option(key), options.*value, help)->check(CLI::Range(least, most));
+}
+
+result<void> refuse_with_saved(const connect_options& options)
+{
+    const auto refuse = [](const char* key) {
+        return fail(
+            exit_code::usage,
+            "--saved connects as the file of the volume says: leave {} out, or write {} into the file",
+            option(key), key);
+    };
+    for (const auto& one : connect_text_keys)
+        if (!(options.*one.value).empty())
+            return refuse(one.key);
+    for (const auto& one : connect_number_keys)
+        if (options.*one.value)
+            return refuse(one.key);
+    return {};
 }
 
 namespace

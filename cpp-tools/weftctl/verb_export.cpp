@@ -268,10 +268,13 @@ result<void> serve_entry(export_book& book, std::size_t index)
     const auto device = claim(spec.device);
     if (!device)
         return std::unexpected(device.error());
-    if (device->size() != spec.size)
-        return fail(exit_code::busy,
-                    "the device there has {} and had {} when it was exported: it is another one",
-                    format_size(device->size()), format_size(spec.size));
+    // It may have grown, as a logical volume does; a smaller one lacks data.
+    if (device->size() < spec.size)
+        return fail(
+            exit_code::busy,
+            "the device there has {} and had {} when it was exported: it is another one, or it has shrunk",
+            format_size(device->size()), format_size(spec.size));
+    book.entry(index).size = device->size();
     auto done = book.serve(*target, index);
     return done ? book.complete(*target, index) : done;
 }

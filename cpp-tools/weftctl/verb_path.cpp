@@ -96,6 +96,8 @@ result<exit_code> run_follow(follow_options& options, renderer& out)
         return fail(exit_code::usage, "what does volume {} follow? Name discovery services, or use --saved",
                     options.volume);
     if (options.saved) {
+        if (auto none = refuse_with_saved(options.connecting); !none)
+            return std::unexpected(none.error());
         auto file = load_volume_file(options.volume);
         if (!file)
             return std::unexpected(file.error());

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 struct save_options {
     std::vector<std::string> names;
-    std::string tls_key_file;
+    std::string dhchap_secret_file, dhchap_ctrl_secret_file, tls_key_file;
     bool dry_run = false;
 };
 
@@ -81,10 +81,22 @@ std::string device_of(const path_status& path)
     return stable_path(is_it ? given.string() : "/dev/" + path.disk);
 }
 
-/// A path by URI for each controller that leads to the disk: the stock host has several below one disk.
-std::vector<member_path> paths_of(const path_status& path, const std::vector<connection>& links)
+/// A path by URI for each controller that leads to the disk: the stock host has several below one disk. A
+/// partition has no URI.
+result<std::vector<member_path>> paths_of(const path_status& path, const std::vector<connection>& links)
 {
+    std::error_code ignored;
+    if (!fs::exists(fs::path("/sys/class/block") / path.disk, ignored))
+        return fail(
+            exit_code::missing,
+            "its path {} is gone, and where it led is not known any more; add it again by its URI, or "
+            "remove it by 'weftctl path remove'",
+            path.disk);
     std::vector<member_path> found;
+    const auto device = device_of(path);
+    if (fs::exists(fs::path("/sys/class/block") / fs::canonical(device, ignored).filename() / "partition",
+                   ignored))
+        return std::vector<member_path>{{device, {}}};
     const auto nsid = disk_nsid(path.disk);
     for (const auto& link : links)
         // Another program may have connected an address that no URI can say, such as one with a zone.
@@ -92,7 +104,7 @@ std::vector<member_path> paths_of(const path_status& path, const std::vector<con
             std::ranges::find(link.disks, "/dev/" + path.disk) != link.disks.end())
             found.push_back({member_uri{link.at, link.subnqn, *nsid}.text(), options_of(link)});
     if (found.empty())
-        found.push_back({device_of(path), {}});
+        found.push_back({device, {}});
     return found;
 }
 
@@ -134,9 +146,12 @@ result<void> check_tls_key(const std::string& volume, const connection& link, co
 /// What the kernel does not know stays as the file has it that is replaced: which discovery services the
 /// volume follows, and which files have the secrets. Without a file, these are the usual ones.
 result<void> keep_what_was_written(volume_file& file, const std::vector<connection>& links,
-                                   const std::string& tls_key_file)
+                                   const save_options& options)
 {
     const auto before = load_volume_file(file.name);
+    // What it says would be lost.
+    if (!before && before.error().code != exit_code::missing)
+        return fail(before.error().code, "{}; correct or remove it first", before.error().text);
     bool encrypted = false;
     if (before)
         file.follow = before->follow;
@@ -151,7 +166,12 @@ result<void> keep_what_was_written(volume_file& file, const std::vector<connecti
             if (!is_reached_by(link, path.at))
                 continue;
             if (is_encrypted(link) && path.options.tls_key_file.empty())
-                path.options.tls_key_file = tls_key_file;
+                path.options.tls_key_file = options.tls_key_file;
+            const auto is_proven = authentication_of(link);
+            if (is_proven.host && !options.dhchap_secret_file.empty())
+                path.options.dhchap_secret_file = options.dhchap_secret_file;
+            if (is_proven.target && !options.dhchap_ctrl_secret_file.empty())
+                path.options.dhchap_ctrl_secret_file = options.dhchap_ctrl_secret_file;
             auto good = check_secrets(file.name, link, path.options);
             if (good)
                 good = check_tls_key(file.name, link, path.options.tls_key_file);
@@ -160,13 +180,13 @@ result<void> keep_what_was_written(volume_file& file, const std::vector<connecti
         }
         encrypted |= !path.options.tls_key_file.empty();
     }
-    if (!encrypted && !tls_key_file.empty())
+    if (!encrypted && !options.tls_key_file.empty())
         return fail(exit_code::usage,
                     "no member of volume {} is connected by TLS: save it without --tls-key-file", file.name);
     return {};
 }
 
-result<volume_file> describe(netlink& kernel, const std::string& name, const std::string& tls_key_file)
+result<volume_file> describe(netlink& kernel, const std::string& name, const save_options& options)
 {
     const auto volume = kernel.volume(name);
     if (!volume)
@@ -186,14 +206,16 @@ result<volume_file> describe(netlink& kernel, const std::string& name, const std
     const auto links = connections();
     for (const auto& member : volume->members)
         for (const auto& path : member.paths)
-            for (auto& one : paths_of(path, links))
-                file.paths.push_back(std::move(one));
-    if (auto done = keep_what_was_written(file, links, tls_key_file); !done)
+            if (auto found = paths_of(path, links); found)
+                std::ranges::move(*found, std::back_inserter(file.paths));
+            else
+                return fail(found.error().code, "volume {} cannot be saved: {}", name, found.error().text);
+    if (auto done = keep_what_was_written(file, links, options); !done)
         return std::unexpected(done.error());
     return file;
 }
 
-result<exit_code> run_save(const save_options& options, renderer& out)
+result<exit_code> run_save(save_options options, renderer& out)
 {
     auto kernel = netlink::open();
     if (!kernel)
@@ -203,9 +225,13 @@ result<exit_code> run_save(const save_options& options, renderer& out)
     if (!options.tls_key_file.empty())
         if (const auto key = read_tls_key(options.tls_key_file); !key)
             return std::unexpected(key.error());
-    const auto tls_key_file = full_name(options.tls_key_file);
+    for (auto* file : {&options.tls_key_file, &options.dhchap_secret_file, &options.dhchap_ctrl_secret_file})
+        *file = full_name(*file);
+    if (const auto secrets = read_dhchap_secrets(options.dhchap_secret_file, options.dhchap_ctrl_secret_file);
+        !secrets)
+        return std::unexpected(secrets.error());
     for (const auto& name : options.names) {
-        const auto file = describe(*kernel, name, tls_key_file);
+        const auto file = describe(*kernel, name, options);
         if (!file)
             return std::unexpected(file.error());
         const auto path = volume_file_path(name);
@@ -236,6 +262,12 @@ verb add_save(CLI::App& app)
     auto* command =
         app.add_subcommand("save", "write how an assembled volume is made up to a file, for the next boot");
     command->add_option("NAME", options->names, "of assembled volumes")->required();
+    command->add_option(
+        "--dhchap-secret-file", options->dhchap_secret_file,
+        "with this host's secret for members that authenticate; the file of the volume keeps what "
+        "it has, or a boot takes /etc/weft/dhchap-secret");
+    command->add_option("--dhchap-ctrl-secret-file", options->dhchap_ctrl_secret_file,
+                        "with the secret that the targets have to prove to know, likewise");
     command->add_option(
         "--tls-key-file", options->tls_key_file,
         "file with the key of members that are connected by TLS; the file of the volume keeps "

@@ -59,6 +59,8 @@ struct verb {
 
 /// The options of how to connect to an NVMe subsystem.
 void add_connect_options(CLI::App& command, connect_options& options);
+/// They are in the file of a volume that is saved: refuses those that are given beside it.
+[[nodiscard]] result<void> refuse_with_saved(const connect_options& options);
 
 /// The common options of create and assemble.
 struct assemble_options {

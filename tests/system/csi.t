@@ -151,6 +151,11 @@ rm /etc/weft/volumes/data.toml
 refused "a volume without members or file" 5 "weftctl save" stage mount $writer
 ok "staged by its members" stage mount $writer data "/dev/c1 /dev/c0"
 ok "unstaged" unstage
+mkdir $work/pods/other
+mount -t tmpfs none $work/pods/other
+refused "without the volume, a filesystem of others is left, too" 9 "is not volume data" unpublish other
+umount $work/pods/other
+rmdir $work/pods/other
 
 # --- What does not fit
 refused "another filesystem" 9 "has the filesystem xfs, not ext4" stage mount:ext4 $writer data "/dev/c0 /dev/c1"
@@ -186,6 +191,8 @@ sed -i 's/^uuid = .*/uuid = "00000000-1111-2222-3333-444444444444"/' /etc/weft/v
 refused "a file of that name for another volume" 9 "its file has" publish mount $writer named
 ok "does not count where the members are named" publish mount $writer named false "$members"
 ok "unpublished" unpublish named
+refused "but other members do" 9 "another volume called data is assembled" publish mount $writer named false \
+	"/dev/c2 /dev/c3"
 rm /etc/weft/volumes/data.toml
 python3 - $kubelet/plugins/weft.csi/csi.sock <<'P'
 import os, socket, sys

@@ -231,6 +231,20 @@ is "the others are served" "$(served)" 2
 ok "one that comes late is waited for" weftctl export --saved --wait "$(slow 20)"
 wait
 
+# --- A device of another size at boot
+of_size() { # of_size BYTES: the book says that they had it when they were exported.
+	weftctl unexport --all --keep-saved >/dev/null
+	sed -Ei "s/(\"size\": *)[0-9]+/\1$1/" /etc/weft/exports.json
+}
+of_size 33554432
+ok "those that have grown are served" weftctl export --saved
+is "with their size from then on" "$(grep -Eo '"size": *[0-9]+' /etc/weft/exports.json | sort -u | grep -c 67108864)" 1
+of_size 134217728
+out=$(weftctl export --saved 2>&1)
+is "those that have shrunk are not" "$? $(grep -c 'is not exported: .* or it has shrunk' <<<"$out")" "3 3"
+of_size 67108864
+ok "they are served again" weftctl export --saved
+
 # --- An address that is missing at boot
 ok "an export gets a second address" weftctl change-export /dev/a --add-address 10.0.0.2:4421
 weftctl unexport --all --keep-saved >/dev/null

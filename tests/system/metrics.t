@@ -49,8 +49,10 @@ ok "it is replaced" sh -c 'cd /tmp/collector && weftctl metrics v v --output wef
 is "each series is there once" "$(grep -v '^#' /tmp/collector/weft.prom | cut -d' ' -f1 | sort | uniq -d)" ""
 is "nothing else is left there" "$(ls -A /tmp/collector)" weft.prom
 mkdir /tmp/collector/folder
-refused "a folder is not replaced" 1 "/tmp/collector/folder cannot be replaced" \
+refused "a folder is not replaced" 1 "/tmp/collector/folder cannot be written: Is a directory" \
 	weftctl metrics --output /tmp/collector/folder
+ok "a device is written to" weftctl metrics --output /dev/null
+ok "and stays one" test -c /dev/null
 refused "nor is there a file in /proc" 1 "cannot be written" weftctl metrics --output /proc/weft.prom
 is "and again nothing is left" "$(ls -A /tmp/collector)" "folder
 weft.prom"

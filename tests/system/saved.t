@@ -149,6 +149,12 @@ wrong "no TOML" "1i members" "1:"
 is "the other file is still good" "$(weftctl config check v)" "$file is good: 5 paths"
 ok "all are checked" grep -q "w.toml:1:" <<<"$(weftctl config check 2>&1)"
 rm /etc/weft/volumes/w.toml
+refused "an option that the file has is not given beside it" 2 "leave --keep-alive out" \
+	weftctl assemble v --saved --keep-alive 7
+cp $file /tmp/good.toml
+sed -i '1i colour = 3' $file
+refused "a file that is wrong is not overwritten" 2 "correct or remove it first" weftctl save v
+cp /tmp/good.toml $file
 uuid=$(status_of v .uuid)
 cp $file /etc/weft/volumes/w.toml
 refused "a volume of another name is not assembled" 2 "is called v, not w" weftctl assemble w --saved

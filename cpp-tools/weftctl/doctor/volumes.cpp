@@ -107,7 +107,7 @@ void diagnose_export(diagnoses& found, const export_spec& spec, nvmet::presence 
         found.push_back({severity::warning, "exports",
                          fmt::format("{} is saved as an export and not served", spec.device),
                          "hosts that have it as a member wait for it",
-                         "systemctl restart weft-exports; journalctl -u weft-exports"});
+                         "weftctl export --saved; journalctl -u weft-exports"});
     else if (!silent.empty())
         found.push_back({severity::warning, "exports",
                          fmt::format("{} is not served at {}", spec.device, fmt::join(silent, ", ")),
