@@ -97,9 +97,11 @@ def sparse(_job, kernel):
     done = process.run([LAB, "sparse", kernel])
     output = (done.stdout + done.stderr).splitlines()
     ours = [line for line in output if re.match(r"(/tmp/weft/)?(kmod|tests/hardware)/.*: (warning|error)", line)]
-    # -Wsparse-error would make a header's warning an error. So check the lines, and that sparse has run.
-    ran = any(re.search(r"^\s+CHECK\s+.*weft/main\.c", line) for line in output)
-    return [passed_if(ran and not ours, "sparse has nothing to say", "\n".join(ours or output[-40:]))]
+    # -Wsparse-error would make a header's warning an error. So check the lines, and that sparse has seen each file.
+    seen = {found[1] for line in output if (found := re.match(r"\s+CHECK\s+(?:/tmp/weft/)?(kmod/\S+\.c)$", line))}
+    files = {os.path.relpath(path, ROOT) for folder in ("p2p", "weft", "rdma") for path in ROOT.glob(f"kmod/{folder}/*.c")}
+    missing = [f"sparse has not seen {name}" for name in sorted(files - seen)]
+    return [passed_if(not missing and not ours, "sparse has nothing to say", "\n".join(ours or missing or output[-40:]))]
 
 
 def lab(job):

@@ -130,10 +130,18 @@ static void softhca_remove(struct pci_dev *pdev)
 {
 	struct softhca_dev *dev = pci_get_drvdata(pdev);
 	struct net_device *netdev = dev->netdev;
+	struct softhca_qp *qp;
+	struct softhca_mr *mr;
+	unsigned long index;
 
 	debugfs_remove_recursive(dev->debugfs);
 	ib_unregister_device(&dev->ib);
 	flush_workqueue(softhca_wq);
+	/* The core warns of what is left, and does not say whose it is. */
+	xa_for_each(&dev->qps, index, qp)
+		pr_err("queue pair %lu of %s is left\n", index, qp->ib.res.kern_name);
+	xa_for_each(&dev->mrs, index, mr)
+		pr_err("memory registration %lu of %s is left\n", index, mr->ib.pd->res.kern_name);
 	xa_destroy(&dev->mrs);
 	xa_destroy(&dev->qps);
 	ib_dealloc_device(&dev->ib);

@@ -20,6 +20,8 @@ from . import LabError, cache, image, kernel, klog, machine, names, payload, top
 BOOTS = 3
 # A machine that hangs without using processor time is killed after so many times its limit in wall clock time.
 BOOT_PATIENCE = 5
+# kmemleak's two looks at all memory, on an emulated processor.
+LEAKS_SECONDS = 300
 # The exit status if a machine stopped after that: the emulation does so now and then. The command may be run again.
 STOPPED = 126
 
@@ -70,6 +72,7 @@ class Guest:
         self.console = folder / "console.log"
         self.process = None
         self.boots = 0
+        self.earlier = []
         self.next_exec = 1
         self.paused = False
         self.resumes = None
@@ -83,6 +86,9 @@ class Guest:
 
     def start(self, role, command=None, terminal=False):
         self.boots += 1
+        if (self.ctl / "ready").exists() and self.console.exists():
+            # Its power was cut. What its kernel had to say until then counts as well.
+            self.earlier.append(self.console.rename(self.folder / f"console.before{len(self.earlier) + 1}.log"))
         self.console.unlink(missing_ok=True)
         if self.ctl.exists():
             shutil.rmtree(self.ctl)
@@ -99,7 +105,7 @@ class Guest:
                "LAB_SHARE": "1" if self.options.share and self.index == 0 else "",
                "LAB_UDEV": "1" if self.options.udev else "",
                "LAB_SYSTEMD": "1" if self.options.systemd else "",
-               "LAB_KMEMLEAK": "1" if self.options.kmemleak and self.index == 0 else "",
+               "LAB_KMEMLEAK": "1" if self.options.kmemleak else "",
                # It would be part of what icount counts.
                "LAB_LIFE": "" if self.options.icount or self.options.gdb else "1"}
         lines = [f"export {key}={shlex.quote(value)}" for key, value in env.items()]
@@ -242,11 +248,14 @@ class Guest:
                 os.killpg(self.process.pid, signal.SIGKILL)
 
     def problems(self):
-        text = self.console.read_text(errors="replace") if self.console.exists() else ""
-        found = klog.problems(text)
+        found = []
+        for log in [*self.earlier, self.console]:
+            found += klog.problems(log.read_text(errors="replace")) if log.exists() else []
         report = self.ctl / "kmemleak"
         if report.exists():
             found += klog.leaks(report.read_text(errors="replace"))[:60]
+        elif self.options.kmemleak and (self.ctl / "end").exists():
+            found.append("kmemleak did not look for leaks")
         return found
 
 
@@ -366,13 +375,12 @@ class Lab:
 
     def _verdict(self):
         main = self.guests[0]
+        for guest in self.guests:
+            if guest.process.poll() is None and not guest.paused or guest is main:
+                (guest.ctl / "end").touch()
         for guest in self.guests[1:]:
-            (guest.ctl / "end").touch()
-        for guest in self.guests[1:]:
-            try:
-                guest.process.wait(timeout=15)
-            except subprocess.TimeoutExpired:
-                pass
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                guest.process.wait(timeout=0 if guest.paused else LEAKS_SECONDS if self.options.kmemleak else 15)
         if self.stopped:
             return STOPPED
         if self.late:
