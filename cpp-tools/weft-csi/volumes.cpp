@@ -152,20 +152,12 @@ Status assemble(const volume_use& use)
     return done;
 }
 
-/// The device of a member as it is there now; unset without it.
-std::optional<dev_t> number_of(const std::string& device)
-{
-    struct stat at {
-    };
-    return !::stat(device.c_str(), &at) && S_ISBLK(at.st_mode) ? std::optional(at.st_rdev) : std::nullopt;
-}
-
 /// The devices of a member that is named by a device or a URI, as far as they are there.
 std::vector<dev_t> numbers_of(const std::string& member, const std::vector<connection>& links)
 {
     std::vector<dev_t> found;
     const auto add = [&found](const std::string& device) {
-        if (const auto number = number_of(device))
+        if (const auto number = block_number(device))
             found.push_back(*number);
     };
     if (!is_uri(member)) {
@@ -189,7 +181,7 @@ Status check_members(const volume_use& use, const volume_status& volume)
     for (const auto& member : volume.members)
         for (const auto& path : member.paths)
             for (const auto& device : {path.address, "/dev/" + path.disk})
-                if (const auto number = number_of(device))
+                if (const auto number = block_number(device))
                     paths.push_back(*number);
     const auto links = connections();
     bool any = false;
@@ -243,9 +235,7 @@ Status check_volume(const volume_use& use, const volume_status& volume)
 /// Whether the filesystem that is mounted at a path is on this volume.
 bool is_of(const std::optional<mount_point>& mounted, const std::string& device)
 {
-    struct stat at {
-    };
-    return mounted && !::stat(device.c_str(), &at) && S_ISBLK(at.st_mode) && mounted->device == at.st_rdev;
+    return mounted && block_number(device) == mounted->device;
 }
 
 /// Whether a mount is the volume's, whose device is gone.
@@ -259,10 +249,8 @@ bool was_of(const mount_point& mounted, const std::string& name)
 /// Whether a path is the volume's device.
 bool is_device(const std::string& path, const std::string& device)
 {
-    struct stat one {
-    }, other{};
-    return !::stat(path.c_str(), &one) && !::stat(device.c_str(), &other) && S_ISBLK(one.st_mode) &&
-           one.st_rdev == other.st_rdev;
+    const auto number = block_number(path);
+    return number && number == block_number(device);
 }
 
 /// Unmounts the volume at a path, as often as it is mounted there.

@@ -336,13 +336,17 @@ std::vector<std::string> memory_users_of(const std::string& volume)
     return users;
 }
 
-std::optional<std::vector<std::string>> users_of(const std::string& path)
+std::optional<dev_t> block_number(const std::string& path)
 {
     struct stat st {
     };
-    if (::stat(path.c_str(), &st) || !S_ISBLK(st.st_mode))
-        return std::nullopt;
-    return users_of(st.st_rdev);
+    return !::stat(path.c_str(), &st) && S_ISBLK(st.st_mode) ? std::optional(st.st_rdev) : std::nullopt;
+}
+
+std::optional<std::vector<std::string>> users_of(const std::string& path)
+{
+    const auto number = block_number(path);
+    return number ? std::optional(users_of(*number)) : std::nullopt;
 }
 
 result<void> check_distinct(const std::vector<block_device>& opened, const std::string& path)

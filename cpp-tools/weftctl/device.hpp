@@ -65,6 +65,8 @@ private:
 /// The users of a block device, one phrase each: "mounted on /data", "held by dm-0", "open in fio
 /// (pid 7)".
 [[nodiscard]] std::vector<std::string> users_of(dev_t number);
+/// The number of a block device by its path; unset without it.
+[[nodiscard]] std::optional<dev_t> block_number(const std::string& path);
 
 /// The same by path; empty if there is no block device.
 [[nodiscard]] std::optional<std::vector<std::string>> users_of(const std::string& path);

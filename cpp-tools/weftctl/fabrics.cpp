@@ -18,7 +18,6 @@
 #include <fcntl.h>
 #include <libnvme.h>
 #include <memory>
-#include <sys/stat.h>
 #include <syslog.h>
 #include <thread>
 #include <uuid/uuid.h>
@@ -227,9 +226,8 @@ result<void> hide_secrets(nvme_ctrl_t ctrl, const dhchap_secrets& secrets)
     const auto folder = fs::path("/sys/class/nvme") / nvme_ctrl_get_name(ctrl);
     for (const auto& [given, name] : {std::pair(secrets.host.has_value(), "dhchap_secret"),
                                       std::pair(secrets.ctrl.has_value(), "dhchap_ctrl_secret")})
-        if (given && ::chmod((folder / name).c_str(), 0600))
-            return fail(exit_code_of(errno), "{} cannot be hidden from others: {}", (folder / name).string(),
-                        std::strerror(errno));
+        if (auto hidden = given ? hide_attribute(folder / name) : result<void>(); !hidden)
+            return hidden;
     return {};
 }
 
@@ -274,7 +272,6 @@ result<controller> add_controller(const nvme_tree& tree, const nvme_address& at,
                           tree.why(errnum));
     }
     key.keep();
-    // The kernel lets everybody read what it holds.
     if (const auto hidden = hide_secrets(made.get(), *secrets); !hidden) {
         nvme_disconnect_ctrl(made.get());
         return std::unexpected(hidden.error());

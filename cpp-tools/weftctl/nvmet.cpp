@@ -215,10 +215,8 @@ result<void> set_secret(const fs::path& attribute, const std::optional<dhchap_se
 {
     if (!secret)
         return {};
-    // The kernel lets everybody read what it holds.
-    if (::chmod(attribute.c_str(), 0600))
-        return fail(exit_code_of(errno), "{} cannot be hidden from others: {}", attribute.string(),
-                    std::strerror(errno));
+    if (auto hidden = hide_attribute(attribute); !hidden)
+        return hidden;
     if (const int err = write_attribute(attribute, secret->text()))
         return fail(exit_code_of(-err), "the target refuses the secret for {}: {}", attribute.string(),
                     std::strerror(-err));

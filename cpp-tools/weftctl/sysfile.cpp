@@ -57,7 +57,7 @@ std::string address_field(const std::string& address, const std::string& name)
 namespace
 {
 
-/// Writes all of it, to the disk. Returns 0 or an errno.
+/// Writes all of it. Returns 0 or an errno.
 int write_whole(const OwnedFd& fd, std::string_view text)
 {
     while (!text.empty()) {
@@ -66,8 +66,7 @@ int write_whole(const OwnedFd& fd, std::string_view text)
             return put ? errno : EIO;
         text.remove_prefix(static_cast<std::size_t>(put));
     }
-    // A device or a pipe has nothing to synchronise.
-    return ::fsync(fd.get()) && errno != EINVAL && errno != EROFS ? errno : 0;
+    return 0;
 }
 
 } // namespace
@@ -90,11 +89,19 @@ int replacement::commit()
     return done_ ? 0 : errno;
 }
 
+result<void> hide_attribute(const fs::path& path)
+{
+    if (::chmod(path.c_str(), 0600))
+        return fail(exit_code_of(errno), "{} cannot be hidden from others: {}", path.string(),
+                    std::strerror(errno));
+    return {};
+}
+
 result<void> replace_file(const fs::path& path, std::string_view text, unsigned int mode)
 {
     const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
     std::error_code ignored;
-    // A device or a pipe is written to.
+    // A device or a pipe is written to, and has nothing to synchronise.
     if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
         const OwnedFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
         const int wrong = fd ? write_whole(fd, text) : errno;
@@ -109,6 +116,8 @@ result<void> replace_file(const fs::path& path, std::string_view text, unsigned 
         problem = errno;
     if (!problem)
         problem = write_whole(next.fd(), text);
+    if (!problem && ::fsync(next.fd().get()))
+        problem = errno;
     if (problem)
         return fail(exit_code::failure, "{} cannot be written: {}", next.temporary(), std::strerror(problem));
     if ((problem = next.commit()))

@@ -31,6 +31,9 @@ template <typename Number>
 /// makes the sentence.
 [[nodiscard]] int write_attribute(const std::filesystem::path& path, std::string_view text);
 
+/// Lets root alone read an attribute that has a secret: the kernel lets everybody.
+[[nodiscard]] result<void> hide_attribute(const std::filesystem::path& path);
+
 /// A field of an NVMe controller's address attribute ("traddr=10.0.0.1,trsvcid=4420"); empty if it is
 /// missing.
 [[nodiscard]] std::string address_field(const std::string& address, const std::string& name);

@@ -549,10 +549,10 @@ void weft_rdma_pause(struct weft_rdma_ctrl *ctrl)
 }
 
 /**
- * weft_rdma_ns_left() - a disk is no volume's path any more
+ * weft_rdma_ns_left() - a disk has left its volume
  * @ns: its controller's ns_lock is held, and its path is NULL
  *
- * While it is a path, its requests go back to the volume if they cannot be carried. From
+ * While it was a path, requests that could not be carried went back to the volume. From
  * here on they wait in the disk, as those of all others.
  *
  * Context: process context, may sleep.

@@ -20,7 +20,7 @@ struct Held {
 };
 
 struct All {
-    std::mutex lock; ///< of what follows; nobody has it during a fork either
+    std::mutex lock; ///< of what follows; a fork holds it, too
     std::vector<Held> held;
     std::vector<void (*)() noexcept> renewals;
     std::atomic<unsigned> forks = 0;

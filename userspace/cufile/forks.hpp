@@ -23,8 +23,8 @@ void renew(Mutex& mutex) noexcept
     std::construct_at(&mutex);
 }
 
-/// A lock of the whole process that nobody has during a fork: a child finds it free, and what it protects
-/// whole. It is held for short sections, which take no other lock. Never destroyed.
+/// A lock of the whole process. The thread that forks holds it during the fork: a child finds it free, and
+/// what it protects whole. It is held for short sections, which take no other lock. Never destroyed.
 template <typename Mutex>
 class ProcessLock
 {

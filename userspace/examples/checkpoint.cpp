@@ -62,7 +62,7 @@ int main(int argc, char** argv)
     }
     const auto bytes = std::atoll(argv[2]);
     if (bytes <= 0) {
-        std::fprintf(stderr, "checkpoint: '%s' is no number of bytes\n", argv[2]);
+        std::fprintf(stderr, "checkpoint: BYTES is '%s', and has to be 1 or more\n", argv[2]);
         return 1;
     }
     std::vector<std::byte> state(static_cast<std::size_t>(bytes));

@@ -103,7 +103,7 @@ int main(int argc, char** argv)
     }
     for (const auto* number : {argv[2], argv[3]})
         if (std::atoi(number) <= 0) {
-            std::fprintf(stderr, "data_loader: '%s' is no number of bytes or samples\n", number);
+            std::fprintf(stderr, "data_loader: '%s' has to be 1 or more\n", number);
             return 1;
         }
     const auto volume = must(weft::Volume::open(argv[1]));

@@ -122,11 +122,10 @@ Engine::Impl::~Impl()
 /// Waits for all I/O, also for that which waits for room: nothing accesses memory after it.
 void Engine::Impl::drain() noexcept
 {
-    // Completions that nobody takes any more keep their room.
-    ready_first = ready_count = 0;
     while ((free_ops.size() < ops.size() || told_count || waiting) && usable() != -EEXIST) {
-        progress(true, std::nullopt);
+        // Dropped, to make room for what waits: the program takes no completion any more.
         ready_first = ready_count = 0;
+        progress(true, std::nullopt);
     }
 }
 

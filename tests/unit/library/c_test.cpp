@@ -112,7 +112,6 @@ TEST_F(CTest, Checksum)
     EXPECT_EQ(weft_crc32c(0, bytes.data(), bytes.size()), 0x62a8ab43U);
     EXPECT_EQ(weft_crc32c(0, nullptr, 0), 0U);
     EXPECT_EQ(weft_crc32c(0x12345678, nullptr, 0), 0x12345678U);
-    // In pieces, from any address.
     // Many pieces at once.
     const std::vector<std::uint64_t> starts{0, 9, 3}, lengths{9, 0, 4};
     const char* digits = "123456789";
@@ -121,6 +120,7 @@ TEST_F(CTest, Checksum)
     sums[2]++;
     EXPECT_EQ(weft_crc32c_compare(digits, starts.data(), lengths.data(), sums.data(), 3), 2U);
     EXPECT_EQ(weft_crc32c_compare(digits, starts.data(), lengths.data(), sums.data(), 2), 2U);
+    // In pieces, from any address.
     const auto whole = weft_crc32c(0, file_.data().data() + 1, mib - 1);
     std::uint32_t crc = 0;
     for (std::size_t at = 1, length = 1; at < mib; at += length, length = std::min(3 * length, mib - at))

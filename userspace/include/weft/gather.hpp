@@ -58,7 +58,7 @@ public:
                                        Span<const Extent> extents, Span<std::int32_t> results) noexcept;
 
     /// The same for records by their numbers: they go one behind the other into the memory, from
-    /// `memory_offset` on. ERANGE: a number is none of a record, and nothing was read.
+    /// `memory_offset` on. ERANGE: a number is outside of the records; the memory is unchanged.
     [[nodiscard]] Result<Gathered> run(const Target& target, const Registration& memory,
                                        const Records& records, Span<const std::int64_t> numbers,
                                        std::uint64_t memory_offset, Span<std::int32_t> results);

@@ -232,7 +232,7 @@ struct weft_records {
 
 /*
  * The same for records by their numbers, the first of which is 0: they go one behind the other into the memory, from
- * "memory_offset" on. -ERANGE: a number is none of a record, and nothing was read.
+ * "memory_offset" on. -ERANGE: a number is outside of the records; the memory is unchanged.
  */
 int weft_gather_run_records(struct weft_gather *gather, const struct weft_target *target,
 			    const struct weft_registration *memory, const struct weft_records *records,

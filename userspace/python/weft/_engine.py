@@ -145,8 +145,8 @@ class Engine:
         return self._gathered(lib.gather_run, target, registration, results, extents, len(extents))
 
     def gather_records(self, target, registration, records, numbers, results):
-        """The same for records by an array of their numbers, from the memory's first byte on. IndexError: there is no such
-        record, and nothing was read."""
+        """The same for records by an array of their numbers, from the memory's first byte on. IndexError: a number
+        is outside of the records; the memory is unchanged."""
         return self._gathered(lib.gather_run_records, target, registration, results, ctypes.byref(records), numbers,
                               len(numbers), 0)
 

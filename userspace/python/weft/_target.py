@@ -281,7 +281,7 @@ class Target:
         return self._result(moved, route, handle)
 
     def _gather_records(self, lent, records, numbers):
-        """Reads the records of an array of numbers, one behind the other. IndexError: there is no such record."""
+        """Reads the records of an array of numbers, one behind the other. IndexError: a number is outside of them."""
         count, length = len(numbers), records.length
         if not count:
             return Result(0, "direct", "")

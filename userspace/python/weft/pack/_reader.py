@@ -450,11 +450,6 @@ class Pack:
         yield from self._content_problems(numbers[:half])
         yield from self._content_problems(numbers[half:])
 
-    @property
-    def cache_cells(self):
-        """How many cells stay in memory."""
-        return max(1, self._cache // self.header.cell_bytes)
-
     def info(self):
         """What weft-pack info shows, as a dictionary for JSON."""
         header = self.header

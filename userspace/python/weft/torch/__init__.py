@@ -50,7 +50,7 @@ class Dataset(_torch.utils.data.Dataset):
         if record > LARGEST_EXTENT:
             raise ValueError(f"records of {record} bytes are not below 2 GiB: read_into() takes them")
         if count is not None and count < 0:
-            raise ValueError(f"{count} is no number of records")
+            raise ValueError(f"count is {count}, and has to be 0 or more")
         have = max(0, self._open().size - offset) // record
         if count is not None and count > have:
             raise ValueError(f"{self._name} has {have} records of {record} bytes from {offset} on, and {count} were asked for")
@@ -114,7 +114,7 @@ class Dataset(_torch.utils.data.Dataset):
             try:
                 target._gather_records(lent, records, array.array("q", indices))
             except (IndexError, OverflowError):
-                # Some count from the end, or there is no such sample.
+                # Some count from the end, or are outside.
                 target._gather_records(lent, records, array.array("q", [self._index(index) for index in indices]))
         return self._read(read, self._record * len(indices)).view(len(indices), self._record // self._dtype.itemsize)
 
