@@ -18,6 +18,7 @@
 #include <linux/dma-direction.h>
 #include <linux/types.h>
 
+#include "weft_abi.h"
 #include "weft_why.h"
 
 struct device;
@@ -47,6 +48,7 @@ struct weft_segments {
 	u32			count;
 };
 
+#define weft_segments_make	WEFT_ABI(weft_segments_make)
 int weft_segments_make(struct weft_segments *segments, struct sg_table *sgt, u64 start,
 		       u64 length, const char *whose, struct weft_why *why);
 void weft_segments_free(struct weft_segments *segments);
@@ -73,6 +75,7 @@ struct weft_import_request {
 	void			*owner;
 };
 
+#define weft_import_attach	WEFT_ABI(weft_import_attach)
 struct weft_import *weft_import_attach(const struct weft_import_request *req,
 				       struct weft_why *why);
 void weft_import_detach(struct weft_import *import);

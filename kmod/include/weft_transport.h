@@ -18,6 +18,7 @@
 #include <linux/module.h>
 #include <linux/workqueue.h>
 
+#include "weft_abi.h"
 #include "weft_why.h"
 
 struct dma_buf;
@@ -336,6 +337,7 @@ struct weft_transport_ops {
 	struct list_head	list;
 };
 
+#define weft_transport_register	WEFT_ABI(weft_transport_register)
 int weft_transport_register(struct weft_transport_ops *ops);
 void weft_transport_unregister(struct weft_transport_ops *ops);
 
