@@ -289,6 +289,8 @@ struct weft_mem_op {
  * @connect: connect a path. On failure it stores a sentence in the struct
  *	weft_why and returns an ERR_PTR. Process context, may sleep
  * @disconnect: undo @connect; no bio is in flight. Process context, may sleep
+ * @drain: wait until the path's disk has no bio of the volume left, which does not choose
+ *	it any more; those that wait are given back. Otherwise NULL. Process context
  * @controller_create: connect a controller, which makes disks, and return its
  *	name; NULL for a transport without controllers. Process context
  * @controller_secrets: replace the secrets of a controller, given by its name. Process
@@ -318,6 +320,7 @@ struct weft_transport_ops {
 	struct weft_path	*(*connect)(const struct weft_path_request *req,
 					    struct weft_why *why);
 	void			(*disconnect)(struct weft_path *path);
+	void			(*drain)(struct weft_path *path);
 	int			(*controller_create)(const struct weft_controller_request *req,
 						     char *name, size_t size,
 						     struct weft_why *why);

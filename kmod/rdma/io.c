@@ -608,6 +608,8 @@ static blk_status_t weft_queue_peer(struct weft_rdma_queue *queue, struct reques
  */
 static blk_status_t weft_request_turn_away(struct weft_rdma_ns *ns, struct request *rq)
 {
+	/* Before it ends: weft_rdma_path_drain() waits for that, and looks. */
+	WRITE_ONCE(ns->turned, true);
 	if (weft_rdma_failover(rq, rq->rq_flags & RQF_DONTPREP))
 		return BLK_STS_OK;
 	return READ_ONCE(ns->path) ? BLK_STS_TRANSPORT : BLK_STS_IOERR;
@@ -626,8 +628,10 @@ static __always_inline blk_status_t weft_queue_request(struct weft_rdma_queue *q
 	blk_status_t status;
 
 	/* Its nsid may belong to another disk now, or to none. The admin queue has no @ns. */
-	if ((!ours || ns) && unlikely(READ_ONCE(ns->state) != WEFT_NS_READY))
-		return ours ? BLK_STS_TRANSPORT : weft_request_turn_away(ns, rq);
+	if (ours && ns && unlikely(READ_ONCE(ns->state) != WEFT_NS_READY))
+		return BLK_STS_TRANSPORT;
+	if (!ours && unlikely(READ_ONCE(ns->closed)))
+		return weft_request_turn_away(ns, rq);
 	if (!ours && op_is_write(req_op(rq)) && unlikely(!weft_rdma_may_write(ns, rq->bio)))
 		return weft_request_turn_away(ns, rq);
 	if (unlikely(!weft_slot_claim(queue, rq, pdu)))

@@ -138,6 +138,11 @@ static void weft_ns_fit(struct weft_rdma_ns *ns)
 	weft_ns_fit_commands(ns);
 }
 
+static void weft_ns_set_closed(struct weft_rdma_ns *ns)
+{
+	WRITE_ONCE(ns->closed, ns->state != WEFT_NS_READY || ns->leaving);
+}
+
 /* The one place where a namespace's state changes. Returns whether it did. */
 static bool weft_ns_set_state(struct weft_rdma_ns *ns, enum weft_ns_state to)
 {
@@ -145,6 +150,7 @@ static bool weft_ns_set_state(struct weft_rdma_ns *ns, enum weft_ns_state to)
 	if (ns->state == WEFT_NS_DEAD || ns->state == to)
 		return false;
 	WRITE_ONCE(ns->state, to);
+	weft_ns_set_closed(ns);
 	return true;
 }
 
@@ -549,6 +555,20 @@ void weft_rdma_pause(struct weft_rdma_ctrl *ctrl)
 }
 
 /**
+ * weft_rdma_ns_leave() - turn the requests of a disk away, until it has left its volume
+ * @ns: the namespace
+ *
+ * Context: process context, may sleep. Undo with weft_rdma_ns_left().
+ */
+void weft_rdma_ns_leave(struct weft_rdma_ns *ns)
+{
+	mutex_lock(&ns->ctrl->ns_lock);
+	ns->leaving = true;
+	weft_ns_set_closed(ns);
+	mutex_unlock(&ns->ctrl->ns_lock);
+}
+
+/**
  * weft_rdma_ns_left() - a disk has left its volume
  * @ns: its controller's ns_lock is held, and its path is NULL
  *
@@ -562,6 +582,8 @@ void weft_rdma_ns_left(struct weft_rdma_ns *ns)
 	struct weft_rdma_ctrl *ctrl = ns->ctrl;
 
 	lockdep_assert_held(&ctrl->ns_lock);
+	ns->leaving = false;
+	weft_ns_set_closed(ns);
 	if (ns->state == WEFT_NS_UNKNOWN && !READ_ONCE(ctrl->fail_fast) &&
 	    weft_rdma_state(ctrl) < WEFT_RDMA_DELETING)
 		weft_ns_pause(ns);

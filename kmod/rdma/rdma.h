@@ -626,6 +626,9 @@ enum weft_ns_state {
  *	it or under RCU
  * @path_lock: inside the controller's ns_lock; held while the volume is told
  * @state: changed by weft_ns_set_state() alone, under the controller's ns_lock
+ * @leaving: its volume does not choose it any more; likewise, until @path is NULL
+ * @closed: the block layer's requests are turned away: @state is not READY, or @leaving
+ * @turned: one was turned away
  * @paused: what comes waits in the disk's queue; under the controller's ns_lock
  * @lost: the target does not have it any more: the disk goes; likewise
  * @back: and has it again meanwhile; likewise
@@ -653,6 +656,9 @@ struct weft_rdma_ns {
 	struct weft_rdma_path	*path;
 	struct mutex		path_lock;	/* @path */
 	enum weft_ns_state	state;
+	bool			leaving;
+	bool			closed;
+	bool			turned;
 	bool			paused;
 	bool			lost;
 	bool			back;
@@ -886,6 +892,7 @@ void weft_rdma_ns_kill(struct weft_rdma_ns *ns);
 void weft_rdma_doubt_work(struct work_struct *work);
 void weft_rdma_dead_work(struct work_struct *work);
 void weft_rdma_pause(struct weft_rdma_ctrl *ctrl);
+void weft_rdma_ns_leave(struct weft_rdma_ns *ns);
 void weft_rdma_ns_left(struct weft_rdma_ns *ns);
 bool weft_rdma_ns_resume_ready(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_resume(struct weft_rdma_ctrl *ctrl, bool paths_only);

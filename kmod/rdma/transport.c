@@ -62,6 +62,35 @@ out_free:
 	return ERR_PTR(ret);
 }
 
+/* A bio of 4 GiB has more parts. But each round may wait for a tag. */
+#define WEFT_DRAIN_ROUNDS	64
+
+/*
+ * Wait until a path's disk has no bio of its volume left. A disk splits a bio that is
+ * longer than its limits. Its parts enter the queue one after the other: the task that
+ * sends them may wait there for a tag, and in front of the queue while somebody has it
+ * frozen. So the disk gives all of them back to the volume, until it has seen none for a
+ * round. Requests of other programs are given back, too, and are carried by another path;
+ * their number ends this as well.
+ */
+static void weft_rdma_path_drain(struct weft_path *path)
+{
+	struct weft_rdma_path *rp = container_of(path, struct weft_rdma_path, path);
+	struct weft_rdma_ns *ns = rp->ns;
+	struct request_queue *q = ns->disk->queue;
+	unsigned int rounds = WEFT_DRAIN_ROUNDS;
+
+	weft_rdma_ns_leave(ns);
+	do {
+		WRITE_ONCE(ns->turned, false);
+		/* Those in it ... */
+		weft_queue_settle(q);
+		/* ... and in front of it: they enter, with a part that is turned away. */
+		weft_disk_wait_entered(ns->disk);
+		weft_queue_settle(q);
+	} while (READ_ONCE(ns->turned) && --rounds);
+}
+
 static void weft_rdma_path_disconnect(struct weft_path *path)
 {
 	struct weft_rdma_path *rp = container_of(path, struct weft_rdma_path, path);
@@ -87,6 +116,7 @@ struct weft_transport_ops weft_rdma_transport = {
 	.owns_requests		= true,
 	.connect		= weft_rdma_path_connect,
 	.disconnect		= weft_rdma_path_disconnect,
+	.drain			= weft_rdma_path_drain,
 	.controller_create	= weft_rdma_ctrl_create,
 	.controller_secrets	= weft_rdma_ctrl_secrets,
 	.controller_delete	= weft_rdma_ctrl_delete,

@@ -482,7 +482,7 @@ static void weft_mpath_requeue(struct weft_path *path, struct bio_list *bios,
 }
 
 /* Wait until all readers of member->fast_bdev or of this path have sent their bio. */
-static void weft_mpath_settle(struct weft_volume *vol, const struct weft_path *path)
+static void weft_mpath_settle(struct weft_volume *vol, struct weft_path *path)
 {
 	/* Readers of member->fast_bdev: in weft_submit_bio() and in works. */
 	weft_queue_settle(vol->disk->queue);
@@ -494,9 +494,9 @@ static void weft_mpath_settle(struct weft_volume *vol, const struct weft_path *p
 	 * It reaches the path's queue before the task sleeps.
 	 */
 	synchronize_rcu_tasks();
-	/* There it sleeps if somebody has the queue frozen. What is lost with others is final. */
-	if (path->ops->owns_requests)
-		weft_disk_wait_entered(path->bdev->bd_disk);
+	/* There it may sleep, and have more. */
+	if (path->ops->drain)
+		path->ops->drain(path);
 }
 
 static void weft_mpath_left(struct weft_path *path)

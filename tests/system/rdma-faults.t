@@ -180,16 +180,26 @@ ok "and a second path" weftctl path add v "$(uri 0 1)" $quick
 for disk in $(status_of v '.members[0].paths[].disk'); do echo 64 >"/sys/block/$disk/queue/max_sectors_kb"; done
 one_usable() { [ "$(usable 0)" = 1 ]; }
 none_usable() { [ "$(usable 0)" = 0 ]; }
-rm -f /tmp/enough
-before=$(sectors_written /dev/weft/v)
-writers=()
-for n in 1 2 3 4; do
-	until [ -e /tmp/enough ]; do
-		dd if=/dev/zero of=/dev/weft/v bs=4M count=14 oflag=direct status=none || exit
-	done &
-	writers+=($!)
-done
-until_true 20 writes_since /dev/weft/v "$before"
+writers_begin() {
+	rm -f /tmp/enough
+	before=$(sectors_written /dev/weft/v)
+	writers=()
+	for n in 1 2 3 4; do
+		until [ -e /tmp/enough ]; do
+			dd if=/dev/zero of=/dev/weft/v bs=4M count=14 oflag=direct status=none || exit
+		done &
+		writers+=($!)
+	done
+	until_true 20 writes_since /dev/weft/v "$before"
+}
+# writers_end SENTENCE
+writers_end() {
+	local failed=0
+	touch /tmp/enough
+	for n in "${writers[@]}"; do wait "$n" || failed=1; done
+	result $failed "$1"
+}
+writers_begin
 for n in 0 1; do nvmet_withdraw "$nqn:d0" "442$n"; done
 ok "both are lost under large writes" until_true 20 none_usable
 ok "and gave back what was in flight" test "$(member 0 .retried)" -gt 0
@@ -198,10 +208,23 @@ ok "one is removed" weftctl path remove v "$(uri 0 0)"
 ok "and its controller" weftctl disconnect "$(uri 0 0)"
 for n in 0 1; do nvmet_offer "$nqn:d0" "442$n"; done
 ok "the other comes back" until_true 30 one_usable
-touch /tmp/enough
+writers_end "and the writes succeed"
+# The same while both are up: the parts wait for tags.
+writers_begin
 failed=0
-for n in "${writers[@]}"; do wait "$n" || failed=1; done
-result $failed "and the writes succeed"
+for _ in 1 2 3; do
+	# shellcheck disable=SC2086
+	weftctl path add v "$(uri 0 0)" $quick >/dev/null || failed=1
+	for disk in $(status_of v '.members[0].paths[].disk'); do echo 64 >"/sys/block/$disk/queue/max_sectors_kb"; done
+	before=$(sectors_written /dev/weft/v)
+	until_true 20 writes_since /dev/weft/v "$before"
+	weftctl path remove v "$(uri 0 0)" >/dev/null || failed=1
+	# From here on its disk fails what it still has.
+	weftctl disconnect "$(uri 0 0)" >/dev/null || failed=1
+done
+result $failed "a path that works is removed, and its controller, three times"
+writers_end "without a failed write"
+is "and none counts as failed" "$(member 0 .errors)" 0
 ok "stopped" weftctl stop v
 ok "disconnected" weftctl disconnect --all
 
