@@ -440,6 +440,8 @@ static void weft_mpath_give_back(struct weft_member *member, struct bio_list *bi
 	spin_lock_irqsave(&mpath->lock, flags);
 	while ((bio = bio_list_pop(bios))) {
 		if (weft_member_rw_is(member, bio)) {
+			if (op_is_write(bio_op(bio)) && time_after(after, mpath->own_late))
+				mpath->own_late = after;
 			bio_list_add(&refused, bio);
 			continue;
 		}
@@ -461,6 +463,29 @@ static void weft_mpath_give_back(struct weft_member *member, struct bio_list *bi
 	while ((bio = bio_list_pop(&refused)))
 		weft_mpath_refuse(bio);
 	weft_mpath_kick(member);
+}
+
+/**
+ * weft_mpath_outlast_own() - wait until no target can execute a lost write of the volume's own
+ * @member: the member; none of them is in flight
+ *
+ * A late heartbeat or claim would overwrite the record of the host that has the volume
+ * by then, or the data of who uses the disk for something else.
+ *
+ * Context: process context; sleeps for as long as targets may execute writes.
+ */
+void weft_mpath_outlast_own(struct weft_member *member)
+{
+	struct weft_mpath *mpath = &member->mpath;
+	long left;
+
+	do {
+		spin_lock_irq(&mpath->lock);
+		left = mpath->own_late - jiffies;
+		spin_unlock_irq(&mpath->lock);
+		if (left > 0)
+			schedule_timeout_idle(min(left, (long)HZ));
+	} while (left > 0);
 }
 
 /*
@@ -784,6 +809,7 @@ int weft_mpath_init(struct weft_member *member)
 	if (!mpath->turn)
 		return -ENOMEM;
 	mpath->stall_changed_at = jiffies;
+	mpath->own_late = jiffies;
 	spin_lock_init(&mpath->lock);
 	mutex_init(&mpath->prepare_lock);
 	mutex_init(&mpath->events_lock);

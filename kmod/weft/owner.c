@@ -507,10 +507,12 @@ int weft_owner_take(struct weft_volume *vol, const struct weft_assemble_request 
 	owner->info.interval_ms = max(own_ms, owner->others_ms);
 	start = jiffies;
 	ret = weft_owner_write(vol, WEFT_OWNER_HELD, true);
-	if (ret)
-		return weft_refuse(why, ret,
-				   "the owner record cannot be written to member %s (error %d)",
-				   vol->members[0]->address, -ret);
+	if (ret) {
+		weft_refuse(why, ret,
+			    "the owner record cannot be written to member %s (error %d)",
+			    vol->members[0]->address, -ret);
+		goto out_late;
+	}
 
 	/*
 	 * Two hosts may find the volume free at the same time. The last one to
@@ -530,19 +532,23 @@ int weft_owner_take(struct weft_volume *vol, const struct weft_assemble_request 
 		/* Another lease may still run: who comes next has to wait for it, too. */
 		if (beats == 2)
 			weft_owner_free(vol);
-		return ret;
+		goto out_late;
 	}
 	WRITE_ONCE(vol->lease, weft_owner_lease_end(vol, start));
 	weft_owner_set(vol, WEFT_OWNERSHIP_HELD, NULL);
 	queue_delayed_work(vol->wq, &owner->work, 0);
 	return 0;
+
+out_late:
+	weft_mpath_outlast_own(vol->members[0]);
+	return ret;
 }
 
 /**
  * weft_owner_release() - stop the heartbeat and write that the volume is free
  * @vol: no write is in flight; without a claim nothing is written
  *
- * Context: process context, may sleep.
+ * Context: process context; sleeps for as long as a target may execute a lost heartbeat.
  */
 void weft_owner_release(struct weft_volume *vol)
 {
@@ -558,9 +564,12 @@ void weft_owner_release(struct weft_volume *vol)
 	WRITE_ONCE(vol->lease, jiffies - 1);
 	state = weft_owner_state(vol);
 	weft_owner_set(vol, WEFT_OWNERSHIP_NONE, NULL);
+	/* A late one would overwrite this. */
+	weft_mpath_outlast_own(vol->members[0]);
 	if (state == WEFT_OWNERSHIP_LOST)
 		return;
 	ret = weft_owner_free(vol);
+	weft_mpath_outlast_own(vol->members[0]);
 	if (ret)
 		weft_warn(vol, "the owner record could not be released (error %d): the next host waits until the heartbeat has stopped, and needs --take-over\n",
 			  -ret);

@@ -82,6 +82,8 @@ struct weft_stats {
  * @shadows: ranges of writes that a target may still execute, see resend.c
  * @stalled: no path can carry I/O
  * @stall_changed_at: when @stalled changed, in jiffies
+ * @own_late: until then, in jiffies, a target may execute a lost write of the volume's
+ *	own
  * @retried: how often a path gave bios back
  * @turn: round-robin counter, per CPU
  * @work: sends the waiting bios, or fails them
@@ -98,6 +100,7 @@ struct weft_mpath {
 	struct weft_shadows	shadows;
 	bool			stalled;
 	unsigned long		stall_changed_at;
+	unsigned long		own_late;
 	u64			retried;
 	unsigned int __percpu	*turn;
 	struct delayed_work	work;
@@ -528,6 +531,7 @@ void weft_mpath_take(struct weft_member *member, struct weft_path **taken);
 void weft_mpath_look_for_dead(struct weft_member *member);
 bool weft_mpath_write_cache(struct weft_member *member);
 enum weft_path_mem weft_mpath_mem(struct weft_member *member);
+void weft_mpath_outlast_own(struct weft_member *member);
 unsigned long weft_mpath_patience(struct weft_member *member, unsigned long since);
 bool weft_mpath_is_patient(struct weft_member *member, unsigned long since);
 
