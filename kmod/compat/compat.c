@@ -168,9 +168,6 @@ static bool weft_disk_atomic_fits(struct gendisk *disk, struct block_device *bde
  * @disk: made by weft_disk_alloc()
  * @bdev: the device that will get bios of @disk
  *
- * A device without poll queues is accepted: the block layer then does not poll,
- * and the bio completes by interrupt.
- *
  * Return: the feature, as words for a sentence; NULL if none is missing.
  */
 const char *weft_disk_misses(struct gendisk *disk, struct block_device *bdev)
@@ -184,6 +181,9 @@ const char *weft_disk_misses(struct gendisk *disk, struct block_device *bdev)
 		return "write zeroes";
 	if (wants.nowait && !has.nowait)
 		return "requests that may not wait";
+	/* Since Linux 6.10 a polled bio fails there. */
+	if (wants.poll && !has.poll)
+		return "polled I/O";
 	if (wants.p2pdma && !has.p2pdma)
 		return "memory of PCI devices";
 	if (has.stable_writes && !wants.stable_writes)

@@ -855,6 +855,8 @@ int weft_mpath_add(struct weft_member *member, struct weft_path *path)
 	index = weft_mpath_index(mpath, NULL);
 	if (index < WEFT_PATHS_MAX) {
 		WRITE_ONCE(path->added, true);
+		if (path->ops->owns_requests)
+			WRITE_ONCE(member->owns_requests, true);
 		WRITE_ONCE(mpath->path[index], path);
 		smp_wmb();	/* before its bit; readers use the index */
 		__assign_bit(index, &mpath->usable,

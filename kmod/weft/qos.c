@@ -544,7 +544,8 @@ void weft_qos_sum(const struct weft_qos_member *qm, struct weft_qos_stats *sum)
 void weft_qos_look(struct weft_qos_member *qm, struct weft_qos_view *view)
 {
 	spin_lock_irq(&qm->lock);
-	view->rate = qm->pace.bucket.rate;
+	/* Without a target nothing is paced. */
+	view->rate = READ_ONCE(qm->qos->set.feed_latency) ? qm->pace.bucket.rate : 0;
 	view->best = qm->best;
 	view->window = READ_ONCE(qm->qos->set.background_latency) ? qm->share.window : 0;
 	memcpy(view->queue, qm->queue, sizeof(view->queue));

@@ -357,6 +357,17 @@ void weft_owner_encode(const struct weft_owner_info *info,
 	rec->checksum = cpu_to_le32(weft_owner_checksum(rec));
 }
 
+/* It becomes part of sentences that are printed: UTF-8, without a terminal's commands. */
+static bool weft_nqn_is_text(const u8 *nqn)
+{
+	size_t i;
+
+	for (i = 0; i < WEFT_NQN_SIZE && nqn[i]; i++)
+		if (nqn[i] < 0x20 || nqn[i] == 0x7f)
+			return false;
+	return i < WEFT_NQN_SIZE;
+}
+
 /**
  * weft_owner_decode() - decode and check an owner record
  * @rec: 512 bytes from a device
@@ -378,7 +389,7 @@ int weft_owner_decode(const struct weft_owner *rec,
 		return weft_refuse(why, -ENODATA, "no owner record");
 	if (memcmp(rec->magic, WEFT_OWNER_MAGIC, sizeof(rec->magic)) ||
 	    le32_to_cpu(rec->checksum) != weft_owner_checksum(rec) ||
-	    rec->host_nqn[WEFT_NQN_SIZE - 1])
+	    !weft_nqn_is_text(rec->host_nqn))
 		return weft_refuse(why, -EBADMSG,
 				   "the owner record is damaged");
 

@@ -118,7 +118,8 @@ struct weft_mpath {
  * @flush: its preallocated bio for flushes, see flush.c
  * @bdev: the device of one of its paths, for size and limits
  * @transport: name of the first path's transport
- * @owns_requests: the transport gives back the bios of a lost path
+ * @owns_requests: the transport of some path, now or before, gives back the bios of a
+ *	lost path
  * @flush_tries: how often the flush in flight may be sent again at once
  * @flush_lost: when the flush in flight first lost its path, in jiffies
  * @mpath: its paths, see multipath.c
