@@ -119,6 +119,8 @@ static void weft_queue_wc_failed(struct weft_rdma_queue *queue, struct ib_wc *wc
 	}
 	if (weft_queue_aside(queue))
 		return;
+	if (test_bit(WEFT_QUEUE_STARTED, &queue->flags))
+		weft_rdma_queue_tell_lost(queue);
 	if (wc->status != IB_WC_WR_FLUSH_ERR)
 		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_QUEUE_PAIR, "queue %u: %s failed: %s",
 				queue->id, what, ib_wc_status_msg(wc->status));
@@ -212,13 +214,8 @@ static void weft_response_keys(struct weft_rdma_queue *queue, const struct ib_wc
 		weft_rdma_peer_keys_lost(queue);
 }
 
-static bool weft_queue_soft_iwarp(const struct weft_rdma_queue *queue)
-{
-	return ib_uses_virt_dma(queue->ctrl->ib) &&
-	       rdma_protocol_iwarp(queue->ctrl->ib, queue->cm_id->port_num);
-}
-
-static void weft_response(struct weft_rdma_queue *queue, struct ib_wc *wc,
+/* Returns false if the target has not kept to the protocol: the association ends. */
+static bool weft_response(struct weft_rdma_queue *queue, struct ib_wc *wc,
 			  const struct nvme_completion *cqe)
 {
 	struct weft_rdma_slot *slot = weft_response_slot(queue, cqe);
@@ -226,7 +223,7 @@ static void weft_response(struct weft_rdma_queue *queue, struct ib_wc *wc,
 
 	if (unlikely(!slot)) {
 		weft_response_keys(queue, wc);
-		return;
+		return false;
 	}
 	if (wc->wc_flags & IB_WC_WITH_INVALIDATE) {
 		if (unlikely(!slot->mapped ||
@@ -236,7 +233,7 @@ static void weft_response(struct weft_rdma_queue *queue, struct ib_wc *wc,
 					queue->id, wc->ex.invalidate_rkey,
 					cqe->command_id);
 			weft_response_keys(queue, wc);
-			return;
+			return false;
 		}
 		/*
 		 * Soft-iWARP invalidates a key also before it is registered, when a
@@ -251,6 +248,7 @@ static void weft_response(struct weft_rdma_queue *queue, struct ib_wc *wc,
 	pdu->result = cqe->result;
 	pdu->status = le16_to_cpu(cqe->status) >> 1;
 	weft_slot_done(queue, slot, WEFT_SLOT_RESPONSE);
+	return true;
 }
 
 void weft_rdma_recv_done(struct ib_cq *cq, struct ib_wc *wc)
@@ -273,8 +271,9 @@ void weft_rdma_recv_done(struct ib_cq *cq, struct ib_wc *wc)
 		weft_response_keys(queue, wc);
 		return;
 	}
-	weft_response(queue, wc, recv->nvme);
-	if (unlikely(weft_rdma_post_recv(queue, recv)))
+	/* After a violation nothing more is taken: a target could send without end. */
+	if (likely(weft_response(queue, wc, recv->nvme)) &&
+	    unlikely(weft_rdma_post_recv(queue, recv)))
 		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_QUEUE_PAIR,
 				"queue %u: a receive cannot be posted", queue->id);
 }

@@ -23,6 +23,31 @@ static bool weft_request_cancel(struct request *rq, void *data)
 	return true;
 }
 
+static bool weft_request_cancel_read(struct request *rq, void *data)
+{
+	bool *writes = data;
+
+	if (!op_is_write(req_op(rq)))
+		return weft_request_cancel(rq, NULL);
+	*writes |= !blk_mq_request_completed(rq);
+	return true;
+}
+
+/**
+ * weft_rdma_cancel_reads() - end every request that was sent and has no data for the target
+ * @set: as for weft_rdma_cancel_all()
+ *
+ * Context: process context.
+ * Return: whether others are left.
+ */
+bool weft_rdma_cancel_reads(struct blk_mq_tag_set *set)
+{
+	bool writes = false;
+
+	blk_mq_tagset_busy_iter(set, weft_request_cancel_read, &writes);
+	return writes;
+}
+
 /**
  * weft_rdma_cancel_all() - end every request that was sent
  * @set: its queues are stopped: they are drained, and nothing is sent
@@ -87,12 +112,15 @@ static enum blk_eh_timer_return weft_rdma_timeout(struct request *rq)
 	struct weft_rdma_ctrl *ctrl = queue->ctrl;
 	struct weft_rdma_slot *slot = &queue->slots[pdu->slot];
 	enum weft_rdma_state state;
+	u16 cid;
 
 	/* An Asynchronous Event Request has no time limit. */
 	if (!queue->index && pdu->opcode == nvme_admin_async_event)
 		return BLK_EH_RESET_TIMER;
 	/* The response may have arrived while the task that polls is stopped. */
 	weft_rdma_queue_poll(queue);
+	/* Its slot may be another request's as soon as it is answered. */
+	cid = WEFT_CID(pdu->slot, slot->generation);
 	if (!blk_mq_request_started(rq) || blk_mq_request_completed(rq))
 		return BLK_EH_DONE;
 	state = weft_rdma_state(ctrl);
@@ -101,20 +129,25 @@ static enum blk_eh_timer_return weft_rdma_timeout(struct request *rq)
 		state = WEFT_RDMA_CONNECTING;
 	switch (state) {
 	case WEFT_RDMA_LIVE:
+		if (READ_ONCE(slot->rq) != rq)
+			return BLK_EH_RESET_TIMER;	/* just answered */
 		if (queue->index && (!blk_rq_is_passthrough(rq) || pdu->mapping) &&
 		    !slot->aborted) {
 			slot->aborted = true;
 			weft_ctrl_warn(ctrl, "queue %u: command 0x%x timed out, aborting it\n",
-				       queue->id, WEFT_CID(pdu->slot, slot->generation));
-			weft_rdma_abort(queue, WEFT_CID(pdu->slot, slot->generation));
+				       queue->id, cid);
+			weft_rdma_abort(queue, cid);
 			return BLK_EH_RESET_TIMER;
 		}
-		weft_rdma_error(ctrl, weft_request_timeout_end(queue, pdu), "queue %u: command 0x%x timed out",
-				queue->id, WEFT_CID(pdu->slot, slot->generation));
+		weft_rdma_error(ctrl, weft_request_timeout_end(queue, pdu),
+				"queue %u: command 0x%x timed out", queue->id, cid);
 		return BLK_EH_RESET_TIMER;
 	case WEFT_RDMA_RECOVERING:
 		return BLK_EH_RESET_TIMER;
 	default:
+		/* weft_rdma_teardown() ends it. */
+		if (READ_ONCE(ctrl->ending))
+			return BLK_EH_RESET_TIMER;
 		/*
 		 * Setup or shutdown waits for this command, so recovery
 		 * cannot run. After the drain it cannot be answered, and with

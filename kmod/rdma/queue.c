@@ -121,10 +121,7 @@ static int weft_rdma_cm_handler(struct rdma_cm_id *id, struct rdma_cm_event *eve
 		weft_rdma_queue_lost(queue);
 		if (weft_queue_aside(queue))
 			break;
-		/* Read when the association is up, where that is not the case yet. */
-		WRITE_ONCE(queue->ctrl->lost, true);
-		/* Pairs with weft_rdma_went_live(). */
-		smp_mb();
+		weft_rdma_queue_tell_lost(queue);
 		weft_rdma_error(queue->ctrl, event->event == RDMA_CM_EVENT_DISCONNECTED ?
 				WEFT_RDMA_END_CONNECTION : WEFT_RDMA_END_DEVICE,
 				"queue %u: %s", queue->id,
@@ -163,9 +160,11 @@ static void weft_queue_qp_event(struct ib_event *event, void *context)
 		return;
 	if (event->event == IB_EVENT_QP_FATAL ||
 	    event->event == IB_EVENT_QP_REQ_ERR ||
-	    event->event == IB_EVENT_QP_ACCESS_ERR)
+	    event->event == IB_EVENT_QP_ACCESS_ERR) {
+		weft_rdma_queue_tell_lost(queue);
 		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_QUEUE_PAIR, "queue %u: %s",
 				queue->id, ib_event_msg(event->event));
+	}
 }
 
 /* Zeroed coherent memory; software devices use CPU addresses. */
@@ -555,7 +554,8 @@ int weft_rdma_queue_poll(struct weft_rdma_queue *queue)
 	if (!queue->poll || !spin_trylock(&queue->poll_lock))
 		return 0;
 	if (test_bit(WEFT_QUEUE_CONNECTED, &queue->flags))
-		found = ib_process_cq_direct(queue->cq, -1);
+		/* Others may send as fast as this handles: their submitters find the lock taken. */
+		found = ib_process_cq_direct(queue->cq, queue->size);
 	spin_unlock(&queue->poll_lock);
 	return found;
 }

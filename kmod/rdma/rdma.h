@@ -489,6 +489,7 @@ static inline u32 weft_rdma_all_queues(const struct weft_rdma_options *opts)
  * @keeps_writes: a disk without a volume holds writes that the target may still
  *	execute, so the next association waits for @quiet_at
  * @lost: a connection or its device was lost while the others were being made
+ * @ending: weft_rdma_teardown() ends all requests; under @mem_lock
  * @fail_fast: fast_io_fail_timeout is over
  * @notice: last asynchronous event
  * @namespaces: under @ns_lock
@@ -588,6 +589,7 @@ struct weft_rdma_ctrl {
 	unsigned long		quiet_at;
 	bool			keeps_writes;
 	bool			lost;
+	bool			ending;
 	bool			fail_fast;
 	u32			notice;
 
@@ -839,6 +841,7 @@ extern const struct blk_mq_ops weft_rdma_io_ops;
 int weft_rdma_set_alloc(struct weft_rdma_ctrl *ctrl, struct blk_mq_tag_set *set,
 			struct request_queue **queue);
 void weft_rdma_set_free(struct blk_mq_tag_set *set, struct request_queue *queue);
+bool weft_rdma_cancel_reads(struct blk_mq_tag_set *set);
 void weft_rdma_cancel_all(struct blk_mq_tag_set *set);
 void weft_rdma_map_hctxs(struct weft_rdma_ctrl *ctrl, struct request_queue *q);
 void weft_rdma_cancel_peers(struct blk_mq_tag_set *set);
@@ -925,6 +928,33 @@ struct weft_rdma_path {
 	struct llist_head	waiting;
 	struct work_struct	waiting_work;
 };
+
+/**
+ * weft_rdma_queue_tell_lost() - tell a setup that still goes on that a queue is lost
+ * @queue: the queue; call this before weft_rdma_error(), which does nothing until the
+ *	association is up
+ *
+ * Context: any.
+ */
+static inline void weft_rdma_queue_tell_lost(struct weft_rdma_queue *queue)
+{
+	/* Read when the association is up, where that is not the case yet. */
+	WRITE_ONCE(queue->ctrl->lost, true);
+	/* Pairs with weft_rdma_went_live(). */
+	smp_mb();
+}
+
+/**
+ * weft_queue_soft_iwarp() - does soft-iWARP carry a queue?
+ * @queue: it has a cm_id
+ *
+ * Return: true if so.
+ */
+static inline bool weft_queue_soft_iwarp(const struct weft_rdma_queue *queue)
+{
+	return ib_uses_virt_dma(queue->ctrl->ib) &&
+	       rdma_protocol_iwarp(queue->ctrl->ib, queue->cm_id->port_num);
+}
 
 /**
  * weft_rdma_may_write() - is the lease of a namespace's volume still valid?

@@ -61,10 +61,13 @@ static int weft_ctrl_wait_ready(struct weft_rdma_ctrl *ctrl, u32 mask, u32 wante
 				u32 timeout_ms, struct weft_why *why)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(timeout_ms);
+	bool deleting = weft_rdma_state(ctrl) >= WEFT_RDMA_DELETING;
 	u64 csts = 0;
 	int ret;
 
 	for (;;) {
+		if (!deleting && weft_rdma_state(ctrl) >= WEFT_RDMA_DELETING)
+			return weft_refuse(why, -ENOTCONN, "the controller is being deleted");
 		ret = weft_rdma_property_read(ctrl, NVME_REG_CSTS, false, &csts);
 		if (ret)
 			return weft_refuse(why, ret, "the controller's status cannot be read");
@@ -389,6 +392,16 @@ static int weft_queue_finish_io(struct weft_rdma_queue *queue, struct weft_why *
 	return ret;
 }
 
+/* A target may take seconds for each queue. */
+static bool weft_queues_are_wanted(struct weft_rdma_ctrl *ctrl, u32 first)
+{
+	enum weft_rdma_state state = weft_rdma_state(ctrl);
+
+	/* The end of the association waits for the queues that are added to it. */
+	return (ctrl->queues[first].mem ? state == WEFT_RDMA_LIVE : state < WEFT_RDMA_DELETING) &&
+	       weft_rdma_ib_usable(ctrl->ib);
+}
+
 /**
  * weft_rdma_start_queues() - connect some I/O queues
  * @ctrl: its admin queue is connected
@@ -410,8 +423,7 @@ int weft_rdma_start_queues(struct weft_rdma_ctrl *ctrl, u32 first, u32 count, u3
 	int ret = 0, err;
 
 	for (i = first; i < end; i++) {
-		/* The end of the association waits for the queues that are added to it. */
-		if (ctrl->queues[first].mem && weft_rdma_state(ctrl) != WEFT_RDMA_LIVE) {
+		if (!weft_queues_are_wanted(ctrl, first)) {
 			ret = weft_refuse(why, -ENOTCONN, "the association has ended");
 			break;
 		}
@@ -608,6 +620,22 @@ static void weft_ctrl_sync_timeouts(struct weft_rdma_ctrl *ctrl)
 	blk_sync_queue(ctrl->admin_q);
 }
 
+/*
+ * Soft-iWARP sends data by reference to its pages, and does not wait for its socket: TCP
+ * still delivers it after the drain. The target would execute a write with what its pages
+ * have by then, so they stay the write's until the target has ended the association.
+ */
+static void weft_ctrl_keep_sent_pages(struct weft_rdma_ctrl *ctrl)
+{
+	long left;
+
+	if (!ctrl->set_ready || !ctrl->queues[0].cm_id ||
+	    !weft_queue_soft_iwarp(&ctrl->queues[0]) || !weft_rdma_cancel_reads(&ctrl->set))
+		return;
+	while ((left = ctrl->quiet_at - jiffies) > 0)
+		schedule_timeout_idle(min(left, (long)HZ));
+}
+
 /**
  * weft_rdma_teardown() - tear an association down
  * @ctrl: its disks are paused or dead; any part of it may be connected
@@ -627,6 +655,8 @@ void weft_rdma_teardown(struct weft_rdma_ctrl *ctrl, bool shutdown)
 	mutex_lock(&ctrl->mem_lock);
 	WRITE_ONCE(ctrl->mem_ready, false);
 	WRITE_ONCE(ctrl->mem_up, false);
+	/* A handler that starts after the wait below must not end a request, too. */
+	WRITE_ONCE(ctrl->ending, true);
 	if (ctrl->set_ready)
 		blk_mq_quiesce_queue(ctrl->connect_q);
 	blk_mq_quiesce_queue(ctrl->admin_q);
@@ -641,6 +671,8 @@ void weft_rdma_teardown(struct weft_rdma_ctrl *ctrl, bool shutdown)
 
 	/* Wait for handlers of the requests that are ended next. */
 	weft_ctrl_sync_timeouts(ctrl);
+	if (weft_rdma_state(ctrl) >= WEFT_RDMA_RECOVERING && !ended)
+		weft_ctrl_keep_sent_pages(ctrl);
 	if (ctrl->set_ready)
 		weft_rdma_cancel_all(&ctrl->set);
 	weft_rdma_cancel_all(&ctrl->admin_set);
@@ -658,5 +690,6 @@ void weft_rdma_teardown(struct weft_rdma_ctrl *ctrl, bool shutdown)
 		weft_rdma_queue_free(&ctrl->queues[i]);
 	weft_domain_leave(ctrl);
 	weft_rdma_queue_free(&ctrl->queues[0]);
+	WRITE_ONCE(ctrl->ending, false);
 	mutex_unlock(&ctrl->mem_lock);
 }
