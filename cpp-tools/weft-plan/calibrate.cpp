@@ -155,7 +155,11 @@ result<measured> measured_of(const std::string& text, const std::string& name)
 result<measured> measure(const std::string& name, seconds watch, count gpus_per_node)
 {
     const auto look = [&]() -> result<measured> {
-        const auto done = run_process({"weftctl", "status", name, "--json"});
+        // It is for administrators, so the path of other users lacks its folder.
+        std::error_code ignored;
+        const bool is_installed = std::filesystem::exists(WEFT_SBINDIR "/weftctl", ignored);
+        const auto done =
+            run_process({is_installed ? WEFT_SBINDIR "/weftctl" : "weftctl", "status", name, "--json"});
         if (done.status == 127)
             return fail(exit_code::missing, "--from {}: weftctl is not installed here; it is in weft-tools",
                         name);

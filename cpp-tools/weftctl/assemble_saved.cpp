@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /// weftctl assemble --saved: a volume as its file describes it.
+#include "awaited.hpp"
 #include "device.hpp"
 #include "member_links.hpp"
 #include "members.hpp"
@@ -271,6 +272,7 @@ result<std::vector<action>> assemble_saved(const std::string& name, const assemb
     if (!file)
         return std::unexpected(file.error());
     saved_assembly assembly(std::move(*file), options, dry_run);
+    awaiting others_see(name);
     auto delay = std::chrono::milliseconds(500);
     std::string told;
     for (;;) {
@@ -285,6 +287,10 @@ result<std::vector<action>> assemble_saved(const std::string& name, const assemb
             return fail(exit_code::failure, "{}", reason);
         if (over || reason.empty())
             return assembly.actions();
+        if (assembly.is_up())
+            others_see.end();
+        else if (reason != told)
+            others_see.say(reason);
         // Once for each reason: a service waits for hours, and its journal has to say for what.
         if (reason != told)
             complain("weftctl: volume {} is {}: {}\n", name,

@@ -295,7 +295,8 @@ const qos_family qos_families[] = {
     {"weft_background_rate_bytes", "gauge",
      "Bytes per second of background commands that the latency of feed commands allows.",
      [](family& out, const load_sample& of, const qos_member_status& member) {
-         out.add(of_member(of, member.index), member.rate);
+         if (member.rate)
+             out.add(of_member(of, member.index), member.rate);
      }},
     {"weft_background_window_bytes", "gauge",
      "Bytes of background commands in flight that --background-latency allows.",

@@ -3,6 +3,7 @@
 /// as weftctl.schema.json describes it.
 #pragma once
 
+#include "awaited.hpp"
 #include "exports.hpp"
 #include "fabrics.hpp"
 #include "model.hpp"
@@ -20,7 +21,8 @@ public:
     virtual ~renderer() = default;
     virtual void list(const std::vector<volume_status>& assembled,
                       const std::vector<found_volume>& found) = 0;
-    virtual void status(const std::vector<volume_status>& volumes) = 0;
+    virtual void status(const std::vector<volume_status>& volumes,
+                        const std::vector<awaited_volume>& awaited) = 0;
     virtual void paths(const volume_status& volume) = 0;
     virtual void qos(const qos_status& status) = 0;
     virtual void load(const volume_load& load) = 0;

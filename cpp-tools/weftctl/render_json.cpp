@@ -36,12 +36,16 @@ public:
         add("volumes", std::move(all));
     }
 
-    void status(const std::vector<volume_status>& volumes) override
+    void status(const std::vector<volume_status>& volumes,
+                const std::vector<awaited_volume>& awaited) override
     {
-        json all = json::array();
+        json all = json::array(), missed = json::array();
         for (const auto& volume : volumes)
             all.push_back(to_json(volume));
+        for (const auto& one : awaited)
+            missed.push_back({{"name", one.name}, {"since", one.since}, {"reason", one.reason}});
         add("volumes", std::move(all));
+        add("awaited", std::move(missed));
     }
 
     void paths(const volume_status& volume) override

@@ -117,15 +117,19 @@ public:
         rows.print();
     }
 
-    void status(const std::vector<volume_status>& volumes) override
+    void status(const std::vector<volume_status>& volumes,
+                const std::vector<awaited_volume>& awaited) override
     {
-        if (volumes.empty())
+        if (volumes.empty() && awaited.empty())
             fmt::print("no volumes are assembled\n");
         for (const auto& volume : volumes) {
             if (&volume != &volumes.front())
                 fmt::print("\n");
             print_volume(volume);
         }
+        for (const auto& one : awaited)
+            fmt::print("{}{}: awaited since {}: {}\n", volumes.empty() ? "" : "\n", one.name,
+                       format_time(one.since), one.reason);
     }
 
     void paths(const volume_status& volume) override
@@ -153,7 +157,7 @@ public:
             const auto& [feed, background] = member.classes;
             rows.add({fmt::format("  {}", member.index), fmt::format("{} I/Os", feed.ios),
                       format_latency(feed, 0.5), format_latency(feed, 0.99), format_size(background.bytes),
-                      format_latency(background, 0.99), format_size(member.rate) + "/s",
+                      format_latency(background, 0.99), member.rate ? format_size(member.rate) + "/s" : "-",
                       std::to_string(feed.held + background.held),
                       fmt::format("{:.1f} s", static_cast<double>(feed.stalled + background.stalled) / 1e9)});
         }

@@ -57,6 +57,24 @@ std::string address_field(const std::string& address, const std::string& name)
 namespace
 {
 
+/// What this process has open already, whatever it is.
+bool is_own(const fs::path& path)
+{
+    const auto& name = path.native();
+    return name == "/dev/stdout" || name == "/dev/stderr" || name.starts_with("/dev/fd/") ||
+           name.starts_with("/proc/self/fd/");
+}
+
+/// What is written to in its place, or refuses that, where files are replaced. A link is replaced, too: who
+/// made it may be somebody else, and lead to anything.
+bool is_stream(const fs::path& path)
+{
+    std::error_code ignored;
+    const auto kind = fs::symlink_status(path, ignored).type();
+    return is_own(path) || (kind != fs::file_type::regular && kind != fs::file_type::symlink &&
+                            kind != fs::file_type::not_found && kind != fs::file_type::none);
+}
+
 /// Writes all of it. Returns 0 or an errno.
 int write_whole(const OwnedFd& fd, std::string_view text)
 {
@@ -67,6 +85,19 @@ int write_whole(const OwnedFd& fd, std::string_view text)
         text.remove_prefix(static_cast<std::size_t>(put));
     }
     return 0;
+}
+
+/// Appends to it. Returns 0 or an errno.
+int write_stream(const fs::path& path, std::string_view text)
+{
+    const OwnedFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_APPEND | (is_own(path) ? 0 : O_NOFOLLOW)));
+    struct stat known = {};
+    if (!fd || ::fstat(fd.get(), &known))
+        return errno;
+    // It may have another name since, and a disk is never meant.
+    if (S_ISBLK(known.st_mode) || (S_ISREG(known.st_mode) && !is_own(path)))
+        return EPERM;
+    return write_whole(fd, text);
 }
 
 } // namespace
@@ -101,11 +132,9 @@ result<void> replace_file(const fs::path& path, std::string_view text, unsigned 
 {
     const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
     std::error_code ignored;
-    // A device or a pipe is written to, and has nothing to synchronise.
-    if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
-        const OwnedFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-        const int wrong = fd ? write_whole(fd, text) : errno;
-        if (wrong)
+    // A pipe, a terminal or /dev/stdout, whatever that is, is written to, and has nothing to synchronise.
+    if (is_stream(path)) {
+        if (const int wrong = write_stream(path, text))
             return fail(exit_code::failure, "{} cannot be written: {}", path.string(), std::strerror(wrong));
         return {};
     }

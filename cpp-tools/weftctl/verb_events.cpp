@@ -44,26 +44,55 @@ bool run_command(const std::string& command, const event_report& event, renderer
     return false;
 }
 
-result<exit_code> run_events(const events_options& options, renderer& out)
+/// How soon a module that was loaded again is seen.
+constexpr std::chrono::milliseconds look_again = std::chrono::seconds(2);
+
+result<netlink> subscribed()
 {
     auto connection = netlink::open();
     if (!connection)
-        return std::unexpected(connection.error());
+        return connection;
     if (auto done = connection->subscribe(); !done)
         return std::unexpected(done.error());
+    return connection;
+}
+
+result<exit_code> run_events(const events_options& options, renderer& out)
+{
+    auto connection = subscribed();
+    if (!connection)
+        return std::unexpected(connection.error());
     end_waits_at_signals();
     unsigned int seen = 0;
     auto worst = exit_code::ok;
-    auto done = connection->receive_events([&](const event_report& event) {
-        if (!is_wanted(options, event))
-            return !a_signal_came();
-        out.event(event);
-        if (!options.command.empty() && !run_command(options.command, event, out))
-            worst = exit_code::failure;
-        return !a_signal_came() && (!options.count || ++seen < options.count);
-    });
-    if (!done)
-        return std::unexpected(done.error());
+    const auto is_over = [&] { return a_signal_came() || (options.count && seen >= options.count); };
+    while (!is_over()) {
+        // After weft.ko was unloaded, this connection gets no event, also when it is loaded again. To open
+        // one meanwhile would load it.
+        if (!netlink::is_served()) {
+            if (!wait_for(look_again))
+                break;
+            continue;
+        }
+        if (connection->is_stale()) {
+            connection = subscribed();
+            if (!connection)
+                return std::unexpected(connection.error());
+        }
+        const auto done = connection->receive_events(
+            [&](const event_report& event) {
+                if (is_wanted(options, event)) {
+                    out.event(event);
+                    if (!options.command.empty() && !run_command(options.command, event, out))
+                        worst = exit_code::failure;
+                    seen++;
+                }
+                return !is_over();
+            },
+            look_again);
+        if (!done)
+            return std::unexpected(done.error());
+    }
     return worst;
 }
 

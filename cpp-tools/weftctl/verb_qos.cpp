@@ -11,6 +11,7 @@ namespace
 struct qos_options {
     std::string volume;
     bool off = false;
+    bool dry_run = false;
     qos_words words;
 };
 
@@ -24,7 +25,17 @@ result<exit_code> run_qos(const qos_options& options, renderer& out)
     if (!kernel)
         return std::unexpected(kernel.error());
     std::uint32_t members = 0;
-    if (options.off || options.words.any()) {
+    const bool changes = options.off || options.words.any();
+    if (changes && options.dry_run) {
+        if (const auto volume = kernel->volume(options.volume); !volume)
+            return std::unexpected(volume.error());
+        out.actions(
+            {{"qos", options.volume,
+              fmt::format("{} of volume {}", options.off ? "ended QoS" : "changed QoS", options.volume),
+              true}});
+        return exit_code::ok;
+    }
+    if (changes) {
         if (auto done = kernel->set_qos(*request); !done)
             return std::unexpected(done.error());
     } else {
@@ -75,6 +86,7 @@ verb add_qos(CLI::App& app)
         command->add_option(name, *option, "class of those that nothing else gives one: feed or background")
             ->check(CLI::IsMember({"feed", "background"}));
     command->add_flag("--off", options->off, "forget all settings; classes are not told apart");
+    command->add_flag("--dry-run", options->dry_run, "say what would be done, and change nothing");
     command->footer(R"(Without options, shows the settings and what was measured on each member.
 
 Reads are feed and writes and discards are background, unless an option or the I/O itself says otherwise: the I/O

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "awaited.hpp"
 #include "device.hpp"
 #include "netlink.hpp"
 #include "process.hpp"
@@ -18,7 +19,18 @@ struct status_options {
     unsigned int interval = 0; ///< seconds; 0 for once
 };
 
-result<std::vector<volume_status>> read_status(netlink& connection, const std::vector<std::string>& wanted)
+/// Of the awaited volumes those that the user names, or all.
+std::vector<awaited_volume> read_awaited(const std::vector<std::string>& wanted)
+{
+    auto all = awaited_volumes();
+    std::erase_if(all, [&](const auto& one) {
+        return !wanted.empty() && std::ranges::find(wanted, one.name) == wanted.end();
+    });
+    return all;
+}
+
+result<std::vector<volume_status>> read_status(netlink& connection, const std::vector<std::string>& wanted,
+                                               const std::vector<awaited_volume>& awaited)
 {
     const auto names = connection.names(wanted);
     if (!names)
@@ -26,6 +38,8 @@ result<std::vector<volume_status>> read_status(netlink& connection, const std::v
     std::vector<volume_status> volumes;
     for (const auto& name : *names) {
         auto volume = connection.volume(name);
+        if (!volume && std::ranges::find(awaited, name, &awaited_volume::name) != awaited.end())
+            continue;
         if (!volume)
             return std::unexpected(volume.error());
         volume->users = users_of("/dev/weft/" + name).value_or(std::vector<std::string>());
@@ -43,12 +57,13 @@ result<exit_code> run_status(const status_options& options, renderer& out)
     if (options.interval)
         end_waits_at_signals();
     for (;;) {
-        const auto volumes = read_status(*connection, options.names);
+        const auto awaited = read_awaited(options.names);
+        const auto volumes = read_status(*connection, options.names, awaited);
         if (!volumes)
             return std::unexpected(volumes.error());
         if (options.interval)
             clear_screen();
-        out.status(*volumes);
+        out.status(*volumes, awaited);
         if (!options.interval)
             return exit_code::ok;
         out.next();
@@ -68,6 +83,8 @@ verb add_status(CLI::App& app)
         ->check(CLI::Range(1, 3600));
     command->footer(
         R"(Counters are of this assembly, and zero with --no-iostats. With --watch and --json each sample is one line.
+
+A saved volume for which a command or its service waits has a line: since when, and for which member.
 
 A controller of weft_rdma counts since it was created: how often it reconnected, and for which reasons its
 associations ended by an error (/sys/class/weft-rdma/weft-rdmaN/ends):

@@ -37,6 +37,7 @@ is "without the module there is the version alone" "$(get /metrics | grep -v '^#
 	"weft_build_info{version=\"$(weft-exporter --version | cut -d' ' -f2)\"} 1"
 is "in Prometheus's format" "$(cat /tmp/head)" "200 text/plain; version=0.0.4; charset=utf-8"
 ok "and the module is not loaded" test ! -e /sys/module/weft
+is "on this host's own address alone" "$(ss -Hltn 'sport = :9919' | awk '{ print $4 }')" $at
 load_weft
 for n in 1 2; do make_null m$n 64; done
 ok "a volume" weftctl create v /dev/m1 /dev/m2 --chunk 64K
@@ -112,6 +113,13 @@ is "and the alerts" "$(ask rules | jq '[.data.groups[].rules[]] | length > 5')" 
 kill $server
 wait $server
 
+# An upgrade unloads the module: who asks for its events would load it again.
+ok "the volume is stopped" weftctl stop v
+ok "the module can be unloaded" rmmod weft
+has_no_volume() { ! get /metrics | grep -q '^weft_volume'; }
+ok "and its series go" until_true 20 has_no_volume
+sleep 12
+ok "it stays unloaded" test ! -e /sys/module/weft
 ends "it ends at a signal"
 is "without a word" "$(cat /tmp/exporter.out)" ""
 if [ -e /proc/net/if_inet6 ]; then
@@ -119,7 +127,5 @@ if [ -e /proc/net/if_inet6 ]; then
 	ok "IPv6" until_true 20 python3 /tmp/ask.py GET 'http://[::1]:9920/metrics'
 	ends "ended"
 fi
-ok "stopped" weftctl stop v
 for n in 1 2; do remove_null m$n; done
-ok_unload
 done_testing

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Classes of I/O: which I/O has which, limits, what is held and goes on, and background I/O that leaves room for feed
-# I/O on a disk with a limit of its rate.
+# Classes of I/O: which I/O has which, limits, what is held and goes on. What feed I/O gains is measured by
+# `make bench-qos`.
 # lab-kernel: debian13 uml
 . "${0%/*}/lib.sh"
 
@@ -25,6 +25,8 @@ large() { dd if=/dev/weft/v of=/dev/null bs=64k count=2 iflag=direct; }
 # --- Settings
 ok "a volume" weftctl create v "${members[@]}" --chunk 1M
 is "QoS is off" "$(weftctl qos v)" "v: QoS is off"
+ok "a dry run" weftctl qos v --feed-latency 500us --dry-run
+is "changes nothing" "$(weftctl qos v)" "v: QoS is off"
 ok "it is switched on" weftctl qos v --feed-latency 500us
 settings() { weftctl qos v --json | json ".qos | \"$1\""; }
 is "with what was set, and the rest as usual" \

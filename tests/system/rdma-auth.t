@@ -110,6 +110,9 @@ done
 # --- The stock host takes the same files
 if modprobe -qn nvme-rdma; then
 	ok "the stock host" weftctl connect "$uri" --transport nvme "${both[@]}"
+	is "whose secrets root alone reads" "$(stat -c %a /sys/class/nvme/nvme*/dhchap_*secret | sort -u)" 600
+	is "the doctor says that RDMA is not encrypted" \
+		"$(weftctl doctor | grep -c 'controllers connected by rdma, which has no encryption: 1')" 1
 	ok "disconnected" weftctl disconnect --all
 fi
 

@@ -74,8 +74,13 @@ systemctl start --no-block $unit
 says_which() { journalctl -u $unit | grep -q "member 0 of 4 is missing; /dev/late is not there"; }
 ok "with a member missing, the journal says which" until_true 20 says_which
 is "the service starts, and nothing is mounted" "$(systemctl is-active $unit) $(findmnt -no SOURCE /mnt)" "activating "
+which="awaited since .*: member 0 of 4 is missing; /dev/late is not there"
+ok "so does the status, and since when" sh -c "weftctl status | grep -q '^data: $which'"
+ok "also of this volume alone" sh -c "weftctl status data | grep -q '^data: $which'"
+ok "and the doctor" sh -c "weftctl doctor | grep -q 'volume data is $which'"
 ln -s "$member" /dev/late
 ok "when the member comes, the volume is mounted" until_true 60 mountpoint -q /mnt
+is "and awaited no more" "$(weftctl status --json | json .awaited)" "[]"
 ok "the service stops" systemctl stop $unit
 rm /dev/late
 sed -i '/weft/d' /etc/fstab

@@ -126,7 +126,7 @@ TEST(json, is_one_document_and_fits_its_schema)
         out.load(load);
         out.failure({exit_code::busy, "one is in use"});
         out.list({volume}, {stopped, incomplete});
-        out.status({volume});
+        out.status({volume}, {{"more", 1700000000, "member 0 of 2 is missing"}});
         out.actions({{"stop", "data", "stopped data"}});
         out.actions({{"stop", "more", "stopped more"}});
         out.findings({{"/dev/a", "ok", "both copies are good", true, false}});
@@ -182,7 +182,7 @@ TEST(json, of_a_status_that_is_watched_is_a_line_each)
 {
     const auto text = printed([&](renderer& out) {
         for (int i = 0; i < 2; i++) {
-            out.status({volume_status{}});
+            out.status({volume_status{}}, {});
             out.next();
         }
     });

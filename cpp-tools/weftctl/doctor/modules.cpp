@@ -79,6 +79,13 @@ void diagnose_signature(diagnoses& found)
             {severity::good, "signature", "modules need no signature here (no Secure Boot)", "", ""});
         return;
     }
+    // weft.ko itself is another check's.
+    if (!std::filesystem::exists("/sys/module/weft") && !module_exists("weft"))
+        return;
+    if (std::filesystem::exists("/sys/module/weft")) {
+        found.push_back({severity::good, "signature", "this kernel has accepted weft.ko", "", ""});
+        return;
+    }
     if (modinfo("signer", "weft").empty()) {
         found.push_back(
             {severity::problem, "signature", "weft is not signed, and this kernel loads only signed modules",
@@ -87,12 +94,20 @@ void diagnose_signature(diagnoses& found)
              "reboot"});
         return;
     }
-    const auto enrolled = run_process({"mokutil", "--test-key", "/var/lib/dkms/mok.pub"});
-    if (enrolled.output.find("already enrolled") == std::string::npos)
+    // Ubuntu's DKMS signs with the key of its firmware loader.
+    const std::string key = std::filesystem::exists("/var/lib/dkms/mok.pub")
+                                ? "/var/lib/dkms/mok.pub"
+                                : "/var/lib/shim-signed/mok/MOK.der";
+    const auto enrolled = run_process({"mokutil", "--test-key", key});
+    if (enrolled.status == 127)
+        found.push_back({severity::note, "signature", "mokutil is not installed",
+                         "it is unknown whether this kernel knows the key that DKMS signed weft with",
+                         "apt-get install mokutil"});
+    else if (enrolled.output.find("already enrolled") == std::string::npos)
         found.push_back(
             {severity::problem, "signature", "the key that DKMS signed weft with is not enrolled",
              "this kernel loads only modules signed by a key it knows",
-             "mokutil --import /var/lib/dkms/mok.pub, reboot, and confirm at the prompt of the firmware"});
+             fmt::format("mokutil --import {}, reboot, and confirm at the prompt of the firmware", key)});
     else
         found.push_back({severity::good, "signature", "weft is signed by an enrolled key", "", ""});
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "doctor.hpp"
 
+#include "awaited.hpp"
 #include "exports.hpp"
 #include "host.hpp"
 #include "members.hpp"
 #include "netlink.hpp"
+#include "sysfile.hpp"
 #include "volume_file.hpp"
 
 #include <algorithm>
@@ -19,6 +21,27 @@ namespace
 
 // Tolerance: a record is written once per interval, and the two clocks are not read at the same time.
 constexpr long long clock_slack = 5;
+
+void diagnose_paths(diagnoses& found, const std::string& volume, const member_status& member)
+{
+    const auto usable = std::ranges::count_if(member.paths, [](const auto& path) { return path.usable; });
+    // The other paths of an active/passive target.
+    const auto standby = std::ranges::count_if(
+        member.paths, [](const auto& path) { return !path.usable && path.ana_state == "inaccessible"; });
+    const auto count = std::ssize(member.paths);
+    if (count && !usable)
+        found.push_back({severity::problem, "volumes",
+                         fmt::format("volume {}: no path to member {} ({}) is usable", volume, member.index,
+                                     member.address),
+                         "I/O on it waits, and fails after no_path_timeout",
+                         fmt::format("weftctl path list {}; weftctl events", volume)});
+    else if (usable + standby < count)
+        found.push_back({severity::warning, "volumes",
+                         fmt::format("volume {}: {} of {} paths to member {} are usable", volume, usable,
+                                     count, member.index),
+                         "if the others are lost as well, its I/O waits",
+                         fmt::format("weftctl path list {}; weftctl events", volume)});
+}
 
 void diagnose_assembled(diagnoses& found, std::vector<volume_status>& volumes)
 {
@@ -46,12 +69,14 @@ void diagnose_assembled(diagnoses& found, std::vector<volume_status>& volumes)
             found.push_back({severity::good, "volumes",
                              fmt::format("volume {} is {}", volume.name, volume.state), "", ""});
         const auto detail = connection->volume(volume.name);
-        for (const auto& member : detail ? detail->members : std::vector<member_status>{})
+        for (const auto& member : detail ? detail->members : std::vector<member_status>{}) {
+            diagnose_paths(found, volume.name, member);
             if (member.errors)
                 found.push_back({severity::warning, "volumes",
                                  fmt::format("volume {}: member {} ({}) failed {} times", volume.name,
                                              member.index, member.address, member.errors),
                                  "its device or the path to it is not well", "dmesg; weftctl events"});
+        }
     }
 }
 
@@ -84,18 +109,45 @@ void diagnose_owner(diagnoses& found, const member_set& set)
              "only its owner writes to a volume", ""});
 }
 
+/// Whether something on this host assembles a saved volume at boot: its service, or a mount that requires it.
+bool is_wanted_at_boot(const std::string& name)
+{
+    const std::string unit = "weft-assemble@" + name + ".service";
+    std::error_code problem;
+    for (std::filesystem::directory_iterator folder("/etc/systemd/system", problem), end;
+         !problem && folder != end; folder.increment(problem)) {
+        const auto kind = folder->path().extension();
+        std::error_code ignored;
+        if ((kind == ".wants" || kind == ".requires") &&
+            std::filesystem::is_symlink(folder->path() / unit, ignored))
+            return true;
+    }
+    return read_text("/etc/fstab").value_or("").find(unit) != std::string::npos;
+}
+
 void diagnose_saved(diagnoses& found, const std::vector<volume_status>& assembled)
 {
-    for (const auto& name : saved_volumes())
+    const auto awaited = awaited_volumes();
+    for (const auto& name : saved_volumes()) {
+        const auto missed = std::ranges::find(awaited, name, &awaited_volume::name);
         if (const auto file = load_volume_file(name); !file)
             found.push_back({severity::problem, "volumes", file.error().text,
                              "the volume is not assembled at boot",
                              fmt::format("correct the file; weftctl config check {}", name)});
-        else if (std::ranges::none_of(assembled, [&](const auto& one) { return one.name == name; }))
+        else if (std::ranges::any_of(assembled, [&](const auto& one) { return one.name == name; }))
+            continue;
+        else if (missed != awaited.end())
+            found.push_back({severity::warning, "volumes",
+                             fmt::format("volume {} is awaited since {} seconds: {}", name,
+                                         std::time(nullptr) - missed->since, missed->reason),
+                             "it is assembled when its members are there", "see to that member"});
+        else
+            // Jobs and containers have theirs assembled when they begin.
             found.push_back(
-                {severity::warning, "volumes", fmt::format("volume {} is saved and not assembled", name),
-                 "its service does not run, or waits for a member",
+                {is_wanted_at_boot(name) ? severity::warning : severity::note, "volumes",
+                 fmt::format("volume {} is saved and not assembled", name), "nothing waits for it here",
                  fmt::format("weftctl assemble {0} --saved; journalctl -u weft-assemble@{0}", name)});
+    }
 }
 
 void diagnose_export(diagnoses& found, const export_spec& spec, nvmet::presence presence)
