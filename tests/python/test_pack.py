@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import io
+import itertools
 import json
 import os
 import pickle
@@ -926,8 +927,9 @@ def peak():
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
 before, begun, cpu = peak(), time.monotonic(), time.process_time()
 pack = weft.pack.Pack(sys.argv[1], verify=False)
-print(time.monotonic() - begun, time.process_time() - cpu, (peak() - before) << 10)
-print(len(pack), *[bytes(one).rstrip(bytes(1)).decode() for one in pack.read_many(list(map(int, sys.argv[2:])))])
+took = time.monotonic() - begun, time.process_time() - cpu
+read = [bytes(one).rstrip(bytes(1)).decode() for one in pack.read_many(list(map(int, sys.argv[2:])))]
+print(*took, (peak() - before) << 10, len(pack), *read)
 """
         done = subprocess.run([sys.executable, "-B", "-c", program, self.file, *map(str, wanted)], stdout=subprocess.PIPE,
                               text=True, check=True).stdout.split()
@@ -956,6 +958,25 @@ class Command(PackTest):
             self.assertEqual((status, out), (1, ""))
             self.assertRegex(error, f"^weft-pack: .*{text}")
             self.assertNotIn("Traceback", error)
+
+    def test_progress(self):
+        """A line every ten seconds, also of few samples."""
+        os.mkdir(self.path("source"))
+        for number in range(5):
+            with open(self.path(f"source/{number}.txt"), "wb") as file:
+                file.write(b"%d" % number)
+        for verb, text in (("pack", "[345] samples, "), ("verify", "of .* \\(100 %\\)"),
+                           ("unpack", "4 of 5 samples \\(80 %\\)")):
+            times = map(12.0.__mul__, itertools.count())
+            with unittest.mock.patch("weft.pack.__main__.time.monotonic", lambda times=times: next(times)):
+                arguments = {"pack": (self.path("source"), self.file), "verify": (self.file,),
+                             "unpack": (self.file, self.path("out"))}[verb]
+                status, _, error = self.command(verb, *arguments)
+                self.assertEqual(status, 0)
+                self.assertRegex(error, text)
+                if verb != "verify":
+                    self.assertGreaterEqual(len(error.splitlines()), 2)
+        self.assertEqual(self.command("verify", "--quiet", self.file)[2], "")
 
     def test_interrupted(self):
         for number in range(200):

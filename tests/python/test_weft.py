@@ -6,6 +6,7 @@ import gc
 import os
 import random
 import signal
+import struct
 import tempfile
 import threading
 import time
@@ -225,7 +226,7 @@ class Writing(WeftTest):
             raise KeyError("a mistake of the program's")
         with self.assertRaisesRegex(ValueError, "not within a file of 10 bytes"), weft.create(path, 10) as file:
             file.write_from(bytes(11))
-        with self.assertRaises(OSError), weft.create(path, 1 << 60):
+        with self.assertRaisesRegex(OSError, f"{1 << 60} bytes for .*/data: "), weft.create(path, 1 << 60):
             pass
         with self.assertRaises(FileNotFoundError):
             weft.create(os.path.join(self.folder, "no", "file"), 1)
@@ -358,6 +359,19 @@ class Signals(WeftTest):
         self.assertTrue(caught)
 
 
+def _refuse_io_uring(number):
+    """io_uring_setup fails with this error from now on in this process."""
+    load, equal, give = 0x20, 0x15, 0x06  # BPF_LD_W_ABS, BPF_JEQ_K, BPF_RET_K
+    program = b"".join(struct.pack("=HBBI", *one) for one in (
+        (load, 0, 0, 0), (equal, 0, 1, 425), (give, 0, 0, 0x00050000 | number), (give, 0, 0, 0x7fff0000)))
+    code = ctypes.create_string_buffer(program)
+    filters = ctypes.create_string_buffer(struct.pack("@HP", 4, ctypes.addressof(code)))
+    libc = ctypes.CDLL(None, use_errno=True)
+    for arguments in ((38, 1, 0, 0, 0), (22, 2, ctypes.addressof(filters), 0, 0)):  # no new privileges, a filter
+        if libc.prctl(*map(ctypes.c_ulong, arguments)):
+            raise OSError(ctypes.get_errno(), "prctl")
+
+
 class Errors(WeftTest):
     def test_what_cannot_be_opened(self):
         with self.assertRaisesRegex(FileNotFoundError, "/dev/weft/no-such-volume"):
@@ -371,8 +385,42 @@ class Errors(WeftTest):
         file = weft.open(self.path)
         file.close()
         file.close()
-        with self.assertRaisesRegex(ValueError, "is closed"):
-            file.read_into(bytearray(10))
+        for use in (lambda: file.read_into(bytearray(10)), lambda: file.read(0, 10), lambda: file.write_from(bytes(10)),
+                    lambda: file.gather(bytearray(10), [(0, 10)]), file.flush):
+            with self.assertRaisesRegex(ValueError, "is closed"):
+                use()
+        for end in ("finish", "abandon"):
+            new = weft.create(os.path.join(self.folder, end), 10)
+            getattr(new, end)()
+            with self.assertRaisesRegex(ValueError, f"{end} is closed"):
+                new.write_from(bytes(10))
+        self.assertEqual(sorted(os.listdir(self.folder)), ["data", "finish"])
+
+    def test_a_seccomp_filter_that_refuses_io_uring(self):
+        """As that of a container. EPERM, or as if the kernel did not have it."""
+        def use():
+            for wanted in (lambda: weft.open(self.path).read(0, 10), self._write):
+                try:
+                    wanted()
+                    return 1
+                except OSError as wrong:
+                    if "a seccomp filter, such as that of a container" not in str(wrong):
+                        return 2
+            return 0 if os.listdir(self.folder) == ["data"] else 3
+        for number in (errno.EPERM, errno.ENOSYS):
+            child = os.fork()
+            if not child:
+                status = 4
+                try:
+                    _refuse_io_uring(number)
+                    status = use()
+                finally:
+                    os._exit(status)
+            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+
+    def _write(self):
+        with weft.create(os.path.join(self.folder, "new"), 8192) as file:
+            file.write_from(bytes(8192))
 
     def test_ranges_that_are_none(self):
         memory = bytearray(100)

@@ -40,9 +40,7 @@ class Writer:
         self._file = builtins.open(number, "r+b", buffering=0)
         self._target = None
         try:
-            # Blocks of its own for each byte: a full volume is seen now, and a sealed file needs them.
-            if size:
-                os.posix_fallocate(number, 0, size)
+            self._allocate()
             os.fchmod(number, 0o666 & ~_umask())
             self._target = open_target(self._draft, "r+")
             self._page = max(_PAGE, self._target.block_size)
@@ -50,8 +48,18 @@ class Writer:
             self.abandon()
             raise
 
+    def _allocate(self):
+        """Blocks of its own for each byte: a full volume is seen now, and a sealed file needs them."""
+        try:
+            if self.size:
+                os.posix_fallocate(self._file.fileno(), 0, self.size)
+        except OSError as wrong:
+            raise OSError(wrong.errno, f"{self.size} bytes for {self.path}: {os.strerror(wrong.errno)}") from None
+
     def write_from(self, memory, offset=0):
         """Writes all of the memory there. Any offset and length is possible: what is not in whole pages is copied."""
+        if self._target is None:
+            raise ValueError(f"{self.path} is closed: nothing more can be written to it")
         with self._target.register(memory, writable=False) as registration:
             self._write(registration, offset)
 

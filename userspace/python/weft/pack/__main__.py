@@ -33,16 +33,15 @@ class _Progress:
     def __init__(self, quiet, words):
         self._quiet, self._words, self._terminal = quiet, words, sys.stderr.isatty()
         self._begun = time.monotonic()
-        self._next, self._calls, self._shown = self._begun + (0.2 if self._terminal else 10), 0, False
+        self._every = 0.2 if self._terminal else 10
+        self._next, self._shown = self._begun + self._every, False
 
     def __call__(self, *numbers):
-        self._calls += 1
-        # To ask for the time costs as much as the rest.
-        if self._quiet or self._calls % 64:
+        if self._quiet:
             return
         now = time.monotonic()
         if now >= self._next:
-            self._next = now + (0.2 if self._terminal else 10)
+            self._next = now + self._every
             text = self._words(now - self._begun, *numbers)
             print(f"\r\033[K{text}" if self._terminal else text, end="" if self._terminal else "\n", file=sys.stderr, flush=True)
             self._shown = True

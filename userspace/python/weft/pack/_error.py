@@ -6,9 +6,10 @@ import os
 class PackError(Exception):
     """path: the file. reason: one sentence that says what is wrong with it, and what to do."""
 
-    def __init__(self, path, reason):
-        super().__init__(path, reason)
-        self.path, self.reason = os.fspath(path), reason
+    def __init__(self, path, reason=None):
+        # What raises it again in another process has its text alone: a worker of a DataLoader.
+        super().__init__(*((path,) if reason is None else (path, reason)))
+        self.path, self.reason = (None, path) if reason is None else (os.fspath(path), reason)
 
     def __str__(self):
-        return f"{self.path}: {self.reason}"
+        return self.reason if self.path is None else f"{self.path}: {self.reason}"

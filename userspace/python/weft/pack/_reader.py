@@ -2,7 +2,6 @@
 """Reads samples of a packed dataset. Opening it reads its header and its names; the index stays where it is."""
 import ctypes
 import os
-import stat
 import uuid
 from collections import OrderedDict
 
@@ -10,6 +9,7 @@ import numpy
 
 from .. import _library as lib
 from .._pool import SMALLEST
+from .._stamp import Stamp, path_of
 from .._target import _Lent
 from .._target import open as open_target
 from . import _format as form
@@ -67,28 +67,21 @@ class Pack:
 
     # --- The file
 
-    def _path(self):
-        return self.name if "/" in self.name else f"/dev/weft/{self.name}"
-
     def _stamp(self):
-        """What changes if the file does."""
         try:
-            one = os.stat(self._path())
+            return Stamp.of(path_of(self.name))
         except OSError as wrong:
             raise PackError(self.name, f"it is gone: {os.strerror(wrong.errno)}") from None
-        if stat.S_ISBLK(one.st_mode):
-            return one.st_rdev, 0, 0, 0, 0
-        return one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns
 
     def _open(self):
         """The target, in this process. Another file than before is refused."""
         if self._target is not None and self._process == os.getpid():
             return self._target
         stamp = self._stamp()
-        target = open_target(self.name if "/" in self.name else self._path(), strict=self.strict)
+        target = open_target(path_of(self.name), strict=self.strict)
         try:
             raw = self._pread(target, 0, form.HEADER_BYTES) if target.size >= form.HEADER_BYTES else b""
-            header = form.parse(raw, self.name, target.size, bool(stamp[1]))
+            header = form.parse(raw, self.name, target.size, bool(stamp.inode))
             text = self._pread(target, header.text_offset, header.text_bytes)
             names, attributes = form.parse_text(text, header, self.name)
             self._check_volume(header)
@@ -114,7 +107,7 @@ class Pack:
     def _check_volume(self, header):
         if not any(header.volume_uuid) or not self.bound:
             return
-        file = os.open(self._path(), os.O_RDONLY)
+        file = os.open(path_of(self.name), os.O_RDONLY)
         try:
             volume = volume_of(file)
         finally:
@@ -136,10 +129,7 @@ class Pack:
         """PackError: the file is not the one that was opened, or was written to since. All reads call this, as they end."""
         stamp = self._stamp()
         if self._known and stamp != self._known[0]:
-            words = ("device", "file of this name", "size", "time of the last write", "time of the last change")
-            what = next(word for word, now, then in zip(words, stamp, self._known[0]) if now != then)
-            raise PackError(self.name, f"it has changed since it was opened: the {what} is another one. Stop the epoch, and open "
-                                       "it again")
+            raise PackError(self.name, stamp.difference(self._known[0]))
 
     # --- Where samples are
 
@@ -453,7 +443,7 @@ class Pack:
     def info(self):
         """What weft-pack info shows, as a dictionary for JSON."""
         header = self.header
-        file = os.open(self._path(), os.O_RDONLY)
+        file = os.open(path_of(self.name), os.O_RDONLY)
         try:
             sealed, volume = is_sealed(file), volume_of(file)
         finally:

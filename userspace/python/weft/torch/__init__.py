@@ -14,12 +14,14 @@ Workers may be started by fork or spawn. Each has an engine of its own, and open
 PackedDataset reads the packed datasets of weft.pack, and Shuffle is a sampler for any dataset. They need numpy.
 """
 import array
+import errno
 import operator
 import os
 
 import torch as _torch
 
 from .. import _library as _lib
+from .._stamp import Stamp, path_of
 from .._target import LARGEST_EXTENT, _Lent, _rows
 from .._target import open as open_target
 from ._memory import for_batch
@@ -34,6 +36,8 @@ class Dataset(_torch.utils.data.Dataset):
     dtype: of the tensors, which have one dimension. The samples of a batch are views of one tensor.
     device: where the bytes are read to. A GPU's is for loaders without workers, or with spawn.
     strict: only the direct route.
+
+    OSError with ESTALE: the file was written to, or another one has its name, since the dataset was made.
     """
 
     def __init__(self, name, record=None, *, offset=0, count=None, extents=None, dtype=_torch.uint8, device="cpu", strict=False):
@@ -42,6 +46,7 @@ class Dataset(_torch.utils.data.Dataset):
         self._name, self._strict, self._device, self._dtype = os.fspath(name), strict, _torch.device(device), dtype
         self._record, self._offset, self._extents = record, offset, extents
         self._target, self._process = None, None
+        self._stamp = Stamp.of(path_of(self._name))
         if extents is not None:
             self._count = len(extents)
             return
@@ -61,6 +66,12 @@ class Dataset(_torch.utils.data.Dataset):
         if self._target is None or self._process != os.getpid():
             self._target, self._process = open_target(self._name, strict=self._strict), os.getpid()
         return self._target
+
+    def _check_unchanged(self):
+        """All reads call this as they end, so that an epoch never has records of two files."""
+        difference = Stamp.of(path_of(self._name)).difference(self._stamp)
+        if difference:
+            raise OSError(errno.ESTALE, f"{self._name}: {difference}")
 
     def __getstate__(self):
         return {**self.__dict__, "_target": None}
@@ -122,12 +133,16 @@ class Dataset(_torch.utils.data.Dataset):
         """A tensor of that many bytes, which read(target, lent) fills."""
         target = self._open()
         memory, data = for_batch(target.pool, length, self._device)
-        with _Lent(target, memory, True) as lent:
-            read(target, lent)
+        try:
+            with _Lent(target, memory, True) as lent:
+                read(target, lent)
+        finally:
+            # A read that failed, because the file is shorter, as well.
+            self._check_unchanged()
         return data.view(self._dtype)
 
     def close(self):
-        """Closes the file in this process. The next read opens it again."""
+        """Closes the file in this process. The next read opens it again, if it has not changed."""
         target, self._target = self._target, None
         if target and self._process == os.getpid():
             target.close()
