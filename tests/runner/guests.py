@@ -16,8 +16,9 @@ RUNS = 2
 GUEST_SECONDS, LONG_GUEST_SECONDS = 2700, 9000
 BOOT_ROUND_SECONDS = 900
 
-# What the user may tell the tests with faults (tests/system/lib/chaos.sh, boot.t): the seed, for how long, how many.
-FAULTS = ("FAULTS_SEED", "STARVED_SECONDS", "SOAK_SECONDS", "BOOT_ROUNDS")
+# What the user may tell the tests with faults (tests/system/lib/chaos.sh, boot.t, checkpoints.t): the seed, for how long, how
+# many.
+FAULTS = ("FAULTS_SEED", "STARVED_SECONDS", "SOAK_SECONDS", "BOOT_ROUNDS", "KILLS")
 
 
 def part(job, name):
@@ -84,11 +85,13 @@ def _run_guest(job, kernel, names, flags, everything, show):
     return tap, process.follow(argv, line, error), errors
 
 
-def tree(job, release, name, everything):
-    """A test in a release's tree, on this machine's kernel."""
+def tree(job, release, name, everything, parts=()):
+    """A test in a release's tree with the files of some parts, on this machine's kernel."""
     tap, errors = Tap([name], lambda text: setattr(job, "note", text)), []
-    status = process.follow([LAB, "chroot", release, "--", "env", f"LAB_LONG={'1' if everything else ''}",
-                             f"/weft/tests/system/{name}"], tap.line, errors.append)
+    told = [f"{name}={os.environ[name]}" for name in FAULTS if name in os.environ]
+    argv = [LAB, "chroot", *[f"--with={part}" for part in parts], release, "--", "env", f"LAB_LONG={'1' if everything else ''}",
+            *told, f"/weft/tests/system/{name}"]
+    status = process.follow(argv, tap.line, errors.append)
     return tap.end(status, errors, f"the tree of {release}")
 
 

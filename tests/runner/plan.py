@@ -65,7 +65,8 @@ def cases(every_kernel=False):
         elif kernels == ["none"]:
             continue
         if "lab-chroot" in said:
-            found += [Case(test, "", tree=release) for release in said["lab-chroot"].split()]
+            needs = tuple(said.get("lab-needs", "").split())
+            found += [Case(test, "", tree=release, needs=needs) for release in said["lab-chroot"].split()]
             continue
         for kernel in kernels:
             if not _runs_on(said, kernel):
@@ -176,8 +177,10 @@ class Plan:
         shared, usual = {}, set(cases() if everything else chosen)
         for case in chosen:
             if case.tree:
-                self._parts({f"rootfs:{case.tree}": ()})
-                self.add(case.name, guests.tree, case.tree, case.test, everything, needs=(f"rootfs:{case.tree}",))
+                rootfs = f"rootfs:{case.tree}"
+                self._parts({rootfs: (), **{need: (rootfs,) for need in case.needs}})
+                more = (case.needs,) if case.needs else ()
+                self.add(case.name, guests.tree, case.tree, case.test, everything, *more, needs=(rootfs, *case.needs))
             elif case.own or names.kernel(case.kernel).uml:
                 self._add_guest(case.name, case.kernel, [case], list(case.flags), everything, show)
             else:

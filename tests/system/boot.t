@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # A storage node (host2) and a compute node (host1), set up as README says and booted by systemd. Their power is cut, in
-# turn and together, while a file is written; each time the volume and its mount are back by themselves, with all data
-# that was synced.
+# turn and together, while a file is written, and they are shut down in order. Each time the volume and its mount are
+# back by themselves, with all data that was synced.
 # lab-own: --hosts 3 --systemd --memory 1536M --peer-topology nvme
 # lab-kernel: none
 # lab-not: lab
@@ -58,8 +58,14 @@ indented </tmp/readme
 ok "compute: a file" compute "head -c 20000000 /dev/urandom >/mnt/file; sha256sum /mnt/file >/root/sum; sync"
 
 # --- Power is cut
-back() { compute "mountpoint -q /mnt && sha256sum --quiet -c /root/sum"; }
-busy="while mountpoint -q /mnt; do dd if=/dev/zero of=/mnt/busy bs=1M count=4 conv=fsync; done"
+# What is synced is read from the members, and a write reaches them.
+back() {
+	compute "mountpoint -q /mnt && echo 1 >/proc/sys/vm/drop_caches && timeout 60 sha256sum --quiet -c /root/sum &&
+		timeout 60 dd if=/dev/zero of=/mnt/alive bs=4k count=1 conv=fsync status=none"
+}
+busy="while mountpoint -q /mnt; do
+	dd if=/dev/zero of=/mnt/busy bs=1M count=4 conv=fsync || { mountpoint -q /mnt && echo failed >>/root/failures; }
+done"
 writes() { compute "($busy) >/dev/null 2>&1 &"; }
 cut() {
 	local host
@@ -75,6 +81,15 @@ for ((round = 1; round <= rounds; round++)); do
 		cut $hosts
 		ok "round $round: the power of $hosts is cut, and the mount is back" until_true 300 back
 	done
+done
+is "no write of the compute node has failed while the storage node was away" \
+	"$(compute "cat /root/failures 2>/dev/null; rm -f /root/failures")" ""
+# In order, as for an upgrade; the machine halts, and its power is cut then.
+for host in host1 host2; do
+	on_host $host "systemctl halt --no-block"
+	sleep "$(slow 15)"
+	cut $host
+	ok "$host is shut down in order, and the mount is back" until_true 300 back
 done
 is "no unit of weft has failed" "$(compute "systemctl list-units --failed --no-legend 'weft-*'")" ""
 ok "the compute node is shut down in order" compute "systemctl stop weft-assemble@data"

@@ -85,4 +85,5 @@ jq '.syscalls += [{"names": ["io_uring_setup", "io_uring_enter", "io_uring_regis
 	/tmp/without.json >/tmp/with.json
 ok "one with io_uring is enough" filtered /tmp/with.json "${bench[@]}"
 weftctl stop data >/dev/null
+for disk in c0 c1 spacer; do remove_null $disk; done
 done_testing

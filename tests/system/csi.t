@@ -229,4 +229,5 @@ weft-csi-call $registry Registration.NotifyRegistrationStatus \
 	'{"plugin_registered": false, "error": "another one"}' >/dev/null
 is "a refusal of the kubelet is in the log" "$(grep -c 'the kubelet refuses this plugin: another one' $work/log)" 1
 kill "$plugin"
+for n in 0 1 2 3; do remove_null c$n; done
 done_testing

@@ -42,5 +42,6 @@ ok "assembled" weftctl assemble data /dev/e[1-4]
 ok "verified again" verify /dev/weft/data size=8m verify_only=1
 ok "stopped again" weftctl stop data
 cd /weft || exit
+for n in 1 2 3 4; do remove_null e$n; done
 ok_unload
 done_testing

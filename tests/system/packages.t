@@ -83,12 +83,7 @@ files >/tmp/before
 mkdir -p /sys/module/weft '/sys/block/weft!data' '/sys/block/weft!scratch'
 echo 0123456789 >/sys/module/weft/srcversion
 install_packages() {
-	dpkg -i "$work/build/deb/weft-dkms_${version}_all.deb" "$work/build/deb/weft-tools_${version}_amd64.deb" \
-		"$work/build/deb/weft-exporter_${version}_amd64.deb" \
-		"$work/build/deb/weft-csi_${version}_amd64.deb" "$work/build/deb/libweft0_${version}_amd64.deb" \
-		"$work/build/deb/libweft-cufile_${version}_amd64.deb" \
-		"$work/build/deb/weft-plan_${version}_amd64.deb" >/tmp/out 2>&1 ||
-		{ cat /tmp/out; false; }
+	dpkg -i "$work"/build/deb/*.deb >/tmp/out 2>&1 || { cat /tmp/out; false; }
 }
 ok "they are installed" install_packages
 goes_on='^weft-dkms: the weft.ko that is loaded stays .* it has the volumes data scratch\. The new one '
@@ -99,6 +94,9 @@ ok "with its man pages" man_pages
 ok "weft-plan has its presets" weft-plan --model llama-70b --gpu h100
 ok "and completion" completion
 is "libcufile finds libweft" "$(ldd /usr/lib/*/weft-cufile/libcufile.so.0 | grep -c 'libweft.so.0 => /')" 1
+ok "Python has the package" python3 -B -c "import weft, weft.safetensors; weft.open"
+ok "weft-pack runs" python3 -B /usr/bin/weft-pack --help
+ok "weft-bench runs" weft-bench --help
 ok "weft-cufile has a man page" man -l --warnings /usr/share/man/man1/weft-cufile.1.gz
 ok "the udev rules hold" udev_rules
 ok "the units hold" systemd-analyze verify --man=no weft-exports.service weft-assemble@data.service \
@@ -196,10 +194,13 @@ ok "all removed, weft builds again" dkms install "weft/$version" -k "$newest"
 # --- Removed
 mkdir -p /etc/weft && echo '{"version": 1, "exports": []}' >/etc/weft/exports.json
 mkdir -p '/sys/block/weft!data'
-dpkg --purge weft-plan libweft-cufile libweft0 weft-csi weft-exporter weft-tools weft-dkms >/tmp/out 2>&1
-is "the packages are purged" $? 0
+mapfile -t names < <(for deb in "$work"/build/deb/*.deb; do dpkg-deb -f "$deb" Package; done)
+dpkg --remove "${names[@]}" >/tmp/out 2>&1
+is "the packages are removed" $? 0
 indented </tmp/out
 is "a volume that stays is named" "$(grep -c '^weft-tools: volume data stays assembled' /tmp/out)" 1
+ok "what the user has set up stays" test -e /etc/weft/exports.json
+ok "the packages are purged" dpkg --purge "${names[@]}"
 rm -r /sys/block
 files >/tmp/after
 is "and nothing of them is left" "$(diff /tmp/before /tmp/after)" ""

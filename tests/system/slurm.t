@@ -145,4 +145,5 @@ ok "an epilog without a prolog" epilog 99
 pkill slurmd
 pkill slurmctld
 pkill munged
+for n in 0 1 2 3; do remove_null s$n; done
 done_testing

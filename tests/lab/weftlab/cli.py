@@ -77,6 +77,8 @@ def _parser():
         "kernel", choices=names.KERNELS)
     chroot = verbs.add_parser("chroot", help="run a command in a release's tree, on this machine's kernel, and forget what "
                               "it changed; the checkout is /weft there")
+    chroot.add_argument("--with", action="append", default=[], dest="parts", metavar="PART", help="with the files of this part: "
+                        "tools:RELEASE or software:NAME; may be given several times")
     chroot.add_argument("release", choices=sorted(names.RELEASES))
     chroot.add_argument("command", nargs="+", metavar="COMMAND", help="after --")
     return parser
@@ -121,7 +123,14 @@ def make(part):
 
 
 def _chroot(options):
-    with _scratch([image.rootfs(options.release) / "root"], f"chroot-{options.release}") as tree:
+    folders, archives = [], []
+    for part in options.parts:
+        made = make(part)
+        (archives if (made / "payload.tar").exists() else folders).append(made)
+    lowers = [*(made / "root" for made in folders), image.rootfs(options.release) / "root"]
+    with _scratch(lowers, f"chroot-{options.release}") as tree:
+        for made in archives:
+            subprocess.run(["tar", "-C", tree, "-xf", made / "payload.tar", "--keep-directory-symlink"], check=True)
         subprocess.run(["mount", "--bind", "-o", "ro", payload.ROOT, tree / "weft"], check=True)
         try:
             return cache.run(["chroot", tree, *options.command])

@@ -1,0 +1,23 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# Checkpoints of several ranks, in the tree of the release that has PyTorch: other numbers of ranks load them, ranks are
+# killed while they save, the filesystem is full. KILLS is how often a rank is killed: 20 times, 200 in check-all.
+# lab-chroot: trixie
+# lab-kernel: none
+# lab-needs: software:torch tools:trixie
+. "${0%/*}/lib.sh"
+
+libraries=/usr/lib/x86_64-linux-gnu
+export LD_LIBRARY_PATH=$libraries/blas:$libraries/lapack OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=lo
+KILLS=${KILLS:-${LAB_LONG:+200}}
+export KILLS=${KILLS:-20} FOLDER=/tmp FULL=/tmp/full
+mkdir -p $FULL
+# The tree has processes of its own, and the machine's /proc.
+ok "their /proc" mount -t proc none /proc
+ok "a small filesystem" mount -t tmpfs -o size=100M none $FULL
+for test in other_numbers_of_ranks async_of_two_ranks a_full_filesystem killed_ranks; do
+	ok "checkpoints: ${test//_/ }" timeout 2400 python3 -B -W ignore /weft/tests/python/test_torch.py \
+		"Checkpoints.test_$test"
+done
+ok "unmounted" umount $FULL /proc
+done_testing
