@@ -9,6 +9,7 @@ from pathlib import Path
 from common import CHUNK_KIB, make_members, run
 
 MEMBERS = 4
+ADDRESS = "10.9.0.1"  # of the target in the same guest
 SUBJECT_MODULES = ("weft", "weft_rdma", "nvme-rdma", "raid0", "dm_mod")
 
 
@@ -28,23 +29,42 @@ def soft_roce(interface):
     run("rdma", "link", "add", "rxe0", "type", "rxe", "netdev", interface)
 
 
-def serve(address):
+NVMET = Path("/sys/kernel/config/nvmet")
+
+
+def listen(address):
     run("modprobe", "-a", "nvmet-rdma")
-    run("modprobe", "null_blk", "nr_devices=0")
-    disks = make_members(MEMBERS)
-    base = Path("/sys/kernel/config/nvmet")
-    port = base / "ports/1"
+    port = NVMET / "ports/1"
     port.mkdir()
     for key, value in (("addr_trtype", "rdma"), ("addr_adrfam", "ipv4"), ("addr_traddr", address), ("addr_trsvcid", "4420")):
         (port / key).write_text(value)
+
+
+def offer(disks):
+    """Each disk as a namespace of a subsystem of its own."""
     for index, disk in enumerate(disks):
-        subsystem = base / "subsystems" / nqn(index)
+        subsystem = NVMET / "subsystems" / nqn(index)
         subsystem.mkdir()
         (subsystem / "attr_allow_any_host").write_text("1")
         (subsystem / "namespaces/1").mkdir()
         (subsystem / "namespaces/1/device_path").write_text(disk)
         (subsystem / "namespaces/1/enable").write_text("1")
-        (port / "subsystems" / nqn(index)).symlink_to(subsystem)
+        (NVMET / "ports/1/subsystems" / nqn(index)).symlink_to(subsystem)
+
+
+def withdraw(count):
+    for index in range(count):
+        subsystem = NVMET / "subsystems" / nqn(index)
+        (NVMET / "ports/1/subsystems" / nqn(index)).unlink()
+        (subsystem / "namespaces/1/enable").write_text("0")
+        (subsystem / "namespaces/1").rmdir()
+        subsystem.rmdir()
+
+
+def serve(address):
+    run("modprobe", "null_blk", "nr_devices=0")
+    listen(address)
+    offer(make_members(MEMBERS))
 
 
 def weft(*options, members=MEMBERS):
@@ -66,7 +86,9 @@ def stock(stripe, *options, members=MEMBERS):
         for index in range(members):
             run("nvme", "connect", "-t", "rdma", "-a", address, "-s", "4420", "-n", nqn(index), *options)
             for _ in range(100):
-                found = [f"/dev/{Path(p).name}" for p in glob.glob("/sys/class/nvme-subsystem/*/nvme*n1")
+                # With nvme_core's multipath, and without.
+                places = glob.glob("/sys/class/nvme-subsystem/*/nvme*n1") + glob.glob("/sys/class/nvme/nvme*/nvme?n1")
+                found = [f"/dev/{Path(p).name}" for p in places
                          if (Path(p).parent / "subsysnqn").read_text().strip() == nqn(index)]
                 if found and os.path.exists(found[0]):
                     break
@@ -80,15 +102,20 @@ def stock(stripe, *options, members=MEMBERS):
     return subject
 
 
-def fabric(device):
-    """The target in this guest, over a device called rxe or softhca. Returns its address."""
-    address = "10.9.0.1"
+def adapter(device):
+    """An RDMA device of this guest, called rxe or softhca. Returns its address."""
     run("ip", "link", "add", "dummy0", "type", "dummy")
-    run("ip", "address", "add", f"{address}/24", "dev", "dummy0")
+    run("ip", "address", "add", f"{ADDRESS}/24", "dev", "dummy0")
     if device == "rxe":
         soft_roce("dummy0")
     else:
         run("ip", "link", "set", "dummy0", "up")
         run("modprobe", "weft_softhca", "netdevs=dummy0")
+    return ADDRESS
+
+
+def fabric(device):
+    """The target in this guest, over such a device. Returns its address."""
+    address = adapter(device)
     serve(address)
     return address

@@ -1,0 +1,58 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# Two hosts that write to the same disk share it by their weights, without talking to each other. Runs on host0; host1
+# is the other host and host2 the target, whose disk is what is scarce.
+# lab-own: --hosts 3 --memory 1G --smp 1
+# lab-kernel: none
+# lab-not: debian12
+. "${0%/*}/lib.sh"
+
+nqn=nqn.2014-08.org.example
+on_target() { on_host host2 ". tests/system/lib.sh; $1"; }
+# One disk, of which each host has a part: their writes wait in one queue. The queue is longer than both windows.
+on_target "set -e; make_null shared 512 mbps=$(per_slow 60) hw_queue_depth=1024
+	echo none >/sys/block/shared/queue/scheduler
+	printf 'label: gpt\n,240M\n,\n' | sfdisk -q /dev/shared
+	until test -b /dev/shared2; do sleep 0.1; done
+	soft_roce_on \$(net_device 10.77.2)
+	ip link set \$(net_device 10.77.3) mtu 9000 up; rdma link add rxe1 type rxe netdev \$(net_device 10.77.3)
+	nvmet_serve $nqn:d0 /dev/shared1 rdma 10.77.2.3 4420
+	nvmet_serve $nqn:d1 /dev/shared2 rdma 10.77.3.3 4430"
+result $? "the target serves both parts of one disk"
+on_host host1 ". tests/system/lib.sh; modprobe -a weft weft_rdma; soft_roce_on \$(net_device 10.77.3)
+	weftctl create v rdma://10.77.3.3:4430/$nqn:d1 --force"
+result $? "the second host has a volume on its part"
+load_weft 2000
+modprobe weft_rdma
+soft_roce_on "$(net_device 10.77.2)"
+ok "the first has one on the other" weftctl create v "rdma://10.77.2.3:4420/$nqn:d0" --force
+
+on_both() { on_host host1 "$1" && bash -c "$1"; }
+# shares WEIGHT WEIGHT: what the first host writes for each 100 bytes of the second's, which write at the same time.
+shares() {
+	local load other
+	on_host host1 "weftctl qos v --background-weight $2" >/dev/null || return
+	weftctl qos v --background-weight "$1" >/dev/null || return
+	load="fio --name=w --filename=/dev/weft/v --rw=randwrite --bs=16k --iodepth=256 --ioengine=io_uring --direct=1"
+	load+=" --size=200m --time_based --ramp_time=$(slow 15) --runtime=$(slow 20)"
+	load+=" --output-format=json --output=/tmp/w"
+	on_host host1 "$load; jq '.jobs[0].write.io_bytes' /tmp/w" >/tmp/other &
+	other=$!
+	$load || return
+	wait $other || return
+	echo $((100 * $(jq '.jobs[0].write.io_bytes' /tmp/w) / $(tail -1 /tmp/other)))
+}
+between() { [ "$1" -ge "$2" ] && [ "$1" -le "$3" ]; }
+ok "both have the same target of latency" on_both "weftctl qos v --background-latency 200ms"
+got=$(shares 10 10)
+ok "with equal weights both write the same ($got %)" between "$got" 90 110
+got=$(shares 20 10)
+ok "with weights 2 to 1, twice as much ($got %)" between "$got" 180 220
+got=$(shares 10 30)
+ok "with weights 1 to 3, a third ($got %)" between "$got" 30 37
+
+ok "the second host's volume stops" on_host host1 "weftctl stop v && weftctl disconnect --all"
+ok "stopped" weftctl stop v
+ok "disconnected" weftctl disconnect --all
+ok_unload
+done_testing
