@@ -181,9 +181,11 @@ const char *weft_disk_misses(struct gendisk *disk, struct block_device *bdev)
 		return "write zeroes";
 	if (wants.nowait && !has.nowait)
 		return "requests that may not wait";
-	/* Since Linux 6.10 a polled bio fails there. */
+#ifdef BLK_FEAT_POLL
+	/* A polled bio fails there. Older kernels take the flag away from it. */
 	if (wants.poll && !has.poll)
 		return "polled I/O";
+#endif
 	if (wants.p2pdma && !has.p2pdma)
 		return "memory of PCI devices";
 	if (has.stable_writes && !wants.stable_writes)

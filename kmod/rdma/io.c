@@ -271,9 +271,13 @@ void weft_rdma_recv_done(struct ib_cq *cq, struct ib_wc *wc)
 		weft_response_keys(queue, wc);
 		return;
 	}
-	/* After a violation nothing more is taken: a target could send without end. */
-	if (likely(weft_response(queue, wc, recv->nvme)) &&
-	    unlikely(weft_rdma_post_recv(queue, recv)))
+	if (unlikely(!weft_response(queue, wc, recv->nvme))) {
+		/* Nothing more is taken: a target could send without end. */
+		if (!weft_queue_aside(queue))
+			weft_rdma_queue_tell_lost(queue);
+		return;
+	}
+	if (unlikely(weft_rdma_post_recv(queue, recv)))
 		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_QUEUE_PAIR,
 				"queue %u: a receive cannot be posted", queue->id);
 }
@@ -607,8 +611,6 @@ static blk_status_t weft_queue_peer(struct weft_rdma_queue *queue, struct reques
  */
 static blk_status_t weft_request_turn_away(struct weft_rdma_ns *ns, struct request *rq)
 {
-	/* Before it ends: weft_rdma_path_drain() waits for that, and looks. */
-	WRITE_ONCE(ns->turned, true);
 	if (weft_rdma_failover(rq, rq->rq_flags & RQF_DONTPREP))
 		return BLK_STS_OK;
 	return READ_ONCE(ns->path) ? BLK_STS_TRANSPORT : BLK_STS_IOERR;

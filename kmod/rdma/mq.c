@@ -12,6 +12,9 @@
  */
 #include "rdma.h"
 
+/* A request has at most four completions: its registration, capsule, response, invalidation. */
+#define WEFT_TIMEOUT_POLLS	4
+
 static bool weft_request_cancel(struct request *rq, void *data)
 {
 	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
@@ -112,17 +115,20 @@ static enum blk_eh_timer_return weft_rdma_timeout(struct request *rq)
 	struct weft_rdma_ctrl *ctrl = queue->ctrl;
 	struct weft_rdma_slot *slot = &queue->slots[pdu->slot];
 	enum weft_rdma_state state;
+	unsigned int polls;
 	u16 cid;
 
 	/* An Asynchronous Event Request has no time limit. */
 	if (!queue->index && pdu->opcode == nvme_admin_async_event)
 		return BLK_EH_RESET_TIMER;
 	/* The response may have arrived while the task that polls is stopped. */
-	weft_rdma_queue_poll(queue);
-	/* Its slot may be another request's as soon as it is answered. */
-	cid = WEFT_CID(pdu->slot, slot->generation);
+	for (polls = 0; polls < WEFT_TIMEOUT_POLLS; polls++)
+		if (weft_rdma_queue_poll(queue) < (int)queue->size)
+			break;
 	if (!blk_mq_request_started(rq) || blk_mq_request_completed(rq))
 		return BLK_EH_DONE;
+	/* Its slot may be another request's as soon as it is answered. */
+	cid = WEFT_CID(pdu->slot, READ_ONCE(slot->generation));
 	state = weft_rdma_state(ctrl);
 	/* Connect of a queue for peer memory: the association goes on without that queue. */
 	if (blk_rq_is_passthrough(rq) && pdu->mem && !pdu->mapping)

@@ -81,8 +81,6 @@ static void weft_ns_limits(struct weft_rdma_ctrl *ctrl,
 		.max_segments	= ctrl->mr_pages - 1,
 		/* A registration cannot have gaps. */
 		.virt_boundary	= SZ_4K - 1,
-		/* A bounce buffer may begin at another place in its page than the memory. */
-		.dma_alignment	= ctrl->map_bytes == SIZE_MAX ? 0 : SZ_4K - 1,
 		/*
 		 * Also without VWC: after a restart the target may have a cache, and
 		 * a Flush succeeds without one.

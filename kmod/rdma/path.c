@@ -119,6 +119,8 @@ bool weft_rdma_failover(struct request *rq, bool sent)
 	}
 	if (sent && op_is_write(req_op(rq)))
 		after = ns->ctrl->quiet_at;
+	/* Before it ends: weft_rdma_path_drain() waits for that, and looks. */
+	atomic_inc(&ns->given_back);
 	blk_steal_bios(&bios, rq);
 	rp->path.events->requeue(&rp->path, &bios, after);
 	rcu_read_unlock();

@@ -630,7 +630,7 @@ enum weft_ns_state {
  * @state: changed by weft_ns_set_state() alone, under the controller's ns_lock
  * @leaving: its volume does not choose it any more; likewise, until @path is NULL
  * @closed: the block layer's requests are turned away: @state is not READY, or @leaving
- * @turned: one was turned away
+ * @given_back: how many of its requests were given back to its volume
  * @paused: what comes waits in the disk's queue; under the controller's ns_lock
  * @lost: the target does not have it any more: the disk goes; likewise
  * @back: and has it again meanwhile; likewise
@@ -660,7 +660,7 @@ struct weft_rdma_ns {
 	enum weft_ns_state	state;
 	bool			leaving;
 	bool			closed;
-	bool			turned;
+	atomic_t		given_back;
 	bool			paused;
 	bool			lost;
 	bool			back;

@@ -424,7 +424,7 @@ int weft_rdma_start_queues(struct weft_rdma_ctrl *ctrl, u32 first, u32 count, u3
 
 	for (i = first; i < end; i++) {
 		if (!weft_queues_are_wanted(ctrl, first)) {
-			ret = weft_refuse(why, -ENOTCONN, "the association has ended");
+			ret = weft_refuse(why, -ENOTCONN, "the association or its device goes away");
 			break;
 		}
 		for (; asked < min(end, i + WEFT_RDMA_CONNECTS); asked++) {
@@ -495,7 +495,7 @@ static int weft_background_start(struct weft_rdma_ctrl *ctrl, struct weft_why *w
 	int ret;
 
 	ret = weft_rdma_start_queues(ctrl, first, count, &made, why);
-	if (!ret || READ_ONCE(ctrl->lost))
+	if (!ret || READ_ONCE(ctrl->lost) || !weft_queues_are_wanted(ctrl, first))
 		return ret;
 	/*
 	 * Without a path to the target, the association begins anew. But a fabric may
@@ -632,6 +632,9 @@ static void weft_ctrl_keep_sent_pages(struct weft_rdma_ctrl *ctrl)
 	if (!ctrl->set_ready || !ctrl->queues[0].cm_id ||
 	    !weft_queue_soft_iwarp(&ctrl->queues[0]) || !weft_rdma_cancel_reads(&ctrl->set))
 		return;
+	/* What was not sent goes to other paths meanwhile. */
+	if (weft_rdma_state(ctrl) == WEFT_RDMA_RECOVERING)
+		weft_rdma_resume(ctrl, true);
 	while ((left = ctrl->quiet_at - jiffies) > 0)
 		schedule_timeout_idle(min(left, (long)HZ));
 }

@@ -79,16 +79,22 @@ static void weft_rdma_path_drain(struct weft_path *path)
 	struct weft_rdma_ns *ns = rp->ns;
 	struct request_queue *q = ns->disk->queue;
 	unsigned int rounds = WEFT_DRAIN_ROUNDS;
+	int before;
 
-	weft_rdma_ns_leave(ns);
+	/* In standby it has none, and others may read it. */
+	if (!READ_ONCE(path->standby))
+		weft_rdma_ns_leave(ns);
 	do {
-		WRITE_ONCE(ns->turned, false);
+		before = atomic_read(&ns->given_back);
 		/* Those in it ... */
 		weft_queue_settle(q);
-		/* ... and in front of it: they enter, with a part that is turned away. */
+		/* ... and in front of it: they enter, with a part that is given back. */
 		weft_disk_wait_entered(ns->disk);
 		weft_queue_settle(q);
-	} while (READ_ONCE(ns->turned) && --rounds);
+	} while (atomic_read(&ns->given_back) != before && --rounds);
+	if (!rounds)
+		weft_ctrl_warn(ns->ctrl, "%s leaves its volume while others use it\n",
+			       ns->disk->disk_name);
 }
 
 static void weft_rdma_path_disconnect(struct weft_path *path)

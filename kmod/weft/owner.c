@@ -494,7 +494,10 @@ int weft_owner_take(struct weft_volume *vol, const struct weft_assemble_request 
 	int ret;
 
 	owner->left = req->left;
-	strscpy(owner->info.host_nqn, req->host_nqn, sizeof(owner->info.host_nqn));
+	strscpy_pad(owner->info.host_nqn, req->host_nqn, sizeof(owner->info.host_nqn));
+	if (!weft_nqn_is_text((const u8 *)owner->info.host_nqn))
+		return weft_refuse(why, -EINVAL,
+				   "this host's NQN has a character that cannot be printed");
 	weft_owner_machine(owner->info.machine);
 	ret = weft_owner_may_claim(vol, req->take_over, why);
 	if (ret)

@@ -357,13 +357,20 @@ void weft_owner_encode(const struct weft_owner_info *info,
 	rec->checksum = cpu_to_le32(weft_owner_checksum(rec));
 }
 
-/* It becomes part of sentences that are printed: UTF-8, without a terminal's commands. */
-static bool weft_nqn_is_text(const u8 *nqn)
+/**
+ * weft_nqn_is_text() - may a host's NQN be part of a sentence?
+ * @nqn: WEFT_NQN_SIZE bytes
+ *
+ * UTF-8 has commands of a terminal below 0x20, from 0x7f to 0x9f, and as single bytes.
+ *
+ * Return: false if it has one, or no end.
+ */
+bool weft_nqn_is_text(const u8 *nqn)
 {
 	size_t i;
 
 	for (i = 0; i < WEFT_NQN_SIZE && nqn[i]; i++)
-		if (nqn[i] < 0x20 || nqn[i] == 0x7f)
+		if (nqn[i] < 0x20 || nqn[i] == 0x7f || (nqn[i] == 0xc2 && nqn[i + 1] < 0xa0))
 			return false;
 	return i < WEFT_NQN_SIZE;
 }

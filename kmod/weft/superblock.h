@@ -62,6 +62,7 @@ u64 weft_sb_data_size(u64 smallest_device, u32 chunk_size);
 
 void weft_owner_encode(const struct weft_owner_info *info,
 		       struct weft_owner *rec);
+bool weft_nqn_is_text(const u8 *nqn);
 int weft_owner_decode(const struct weft_owner *rec,
 		      struct weft_owner_info *info, struct weft_why *why);
 
