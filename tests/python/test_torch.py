@@ -150,7 +150,8 @@ class Sealed(TorchTest):
 
     def setUp(self):
         super().setUp()
-        self.rows = torch.randint(0, 1 << 15, (1000, 2500), dtype=torch.int16)
+        # In whole blocks, which are read directly.
+        self.rows = torch.randint(0, 1 << 15, (1000, 2560), dtype=torch.int16)
         with open(self.path("rows"), "wb") as file:
             file.write(self.rows.numpy().tobytes())
             file.flush()
@@ -166,7 +167,7 @@ class Sealed(TorchTest):
         os.close(file)
 
     def test_loaders(self):
-        records = weft.torch.Dataset(self.path("rows"), 5000, dtype=torch.int16, strict=True)
+        records = weft.torch.Dataset(self.path("rows"), 5120, dtype=torch.int16, strict=True)
         self.assertEqual(records._open().reason, "")
         for dataset in (records, weft.torch.PackedDataset(self.path("rows.weft"), dtype=torch.int16)):
             # The parent has read.

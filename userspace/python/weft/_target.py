@@ -31,6 +31,8 @@ class Result(NamedTuple):
 class _Handle:
     """What the library has given, until nothing refers to it: an I/O of another thread, or one that a signal has interrupted,
     comes to its end first."""
+    # Until it is made: a signal may come before.
+    _of_process, _process = True, None
 
     def __init__(self, value, end, of_process=True):
         self.value, self._end, self._of_process, self._process = value, end, of_process, os.getpid()
