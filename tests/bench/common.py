@@ -62,11 +62,14 @@ def weft(*options):
     return subject
 
 
-@contextlib.contextmanager
-def weft_qos(members, *settings):
-    with weft()(members) as device:
-        run("weftctl", "qos", "bench", *settings)
-        yield device
+def with_qos(subject, *settings):
+    """A volume of weft with these settings."""
+    @contextlib.contextmanager
+    def both(members):
+        with subject(members) as device:
+            run("weftctl", "qos", "bench", *settings)
+            yield device
+    return both
 
 
 def md_raid0(iostats):
