@@ -68,8 +68,7 @@ void history::add(const event_report& event)
 
 bool history::take_events()
 {
-    // To ask an unloaded module whether it is stale would load it again.
-    if (events_from_ && (!netlink::is_served() || events_from_->is_stale()))
+    if (events_from_ && events_from_->is_stale())
         events_from_.reset();
     if (!events_from_ && netlink::is_served()) {
         auto kernel = netlink::open();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/file.h>
 #include <system_error>
 #include <unistd.h>
@@ -60,7 +61,6 @@ void awaiting::say(const std::string& reason)
         if (!fd || ::flock(fd.get(), LOCK_EX | LOCK_NB))
             return;
         fd_ = std::move(fd);
-        path_ = folder / name_;
         since_ = std::time(nullptr);
     }
     const auto text = std::to_string(since_) + "\n" + reason + "\n";
@@ -72,7 +72,7 @@ void awaiting::say(const std::string& reason)
 void awaiting::end()
 {
     if (fd_)
-        ::unlink(path_.c_str());
+        ::unlink((folder / name_).c_str());
     fd_ = OwnedFd();
 }
 

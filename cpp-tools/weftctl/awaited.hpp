@@ -5,7 +5,6 @@
 #include <fd.hpp>
 
 #include <ctime>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -37,7 +36,6 @@ public:
 
 private:
     std::string name_;
-    std::filesystem::path path_; ///< empty: nothing was said
     std::time_t since_ = 0;
     OwnedFd fd_; ///< its lock tells that this process lives
 };

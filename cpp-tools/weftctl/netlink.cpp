@@ -405,6 +405,9 @@ result<netlink> netlink::open()
 
 bool netlink::is_stale()
 {
+    // The kernel loads the module for who asks for its family.
+    if (!is_served())
+        return true;
     netlink now;
     now.socket_.reset(mnl_socket_open2(NETLINK_GENERIC, SOCK_CLOEXEC));
     return !now.socket_ || mnl_socket_bind(now.socket_.get(), 0, MNL_SOCKET_AUTOPID) < 0 || !now.resolve() ||

@@ -70,6 +70,7 @@ public:
     /// Connects, and loads weft.ko if needed.
     [[nodiscard]] static result<netlink> open();
     /// Whether weft.ko was unloaded since: then no event comes any more, also when it is loaded again.
+    /// It stays unloaded.
     [[nodiscard]] bool is_stale();
     /// Whether weft.ko is loaded.
     [[nodiscard]] static bool is_served();

@@ -886,8 +886,9 @@ static void weft_mpath_end_check(struct weft_path *path)
  * @path: one of its paths
  *
  * Context: process context; waits until those who have chosen the path have
- * submitted their I/O, and until a transport with @drain has none of it left. Also waits while memory is prepared
- * on one of the member's paths, which may wait for targets.
+ * submitted their I/O, and until a transport with @drain has none of it left. Also
+ * waits while memory is prepared on one of the member's paths, which may wait for
+ * targets.
  */
 void weft_mpath_remove(struct weft_member *member, struct weft_path *path)
 {

@@ -432,7 +432,7 @@ class Checkpoints(TorchTest):
     def test_a_full_filesystem(self):
         """FULL of the environment is a folder of a small one."""
         if "FULL" not in os.environ:
-            self.skipTest("FULL is no folder")
+            self.skipTest("FULL does not name the folder of a small filesystem")
         state, folder = {"a": torch.randn(4 << 20)}, os.environ["FULL"]
         one, two = os.path.join(folder, "one"), os.path.join(folder, "two")
         checkpoint.save(state, storage_writer=WeftWriter(one))

@@ -266,7 +266,7 @@ Result<Gathered> Gather::run(const Target& target, const Registration& memory, c
     for (std::size_t i = 0; i < count; i++) {
         const auto number = static_cast<std::uint64_t>(numbers[i]);
         if (number >= records.count)
-            return failure(ERANGE, "there is no record " + std::to_string(numbers[i]) +
+            return failure(ERANGE, "the target has no record " + std::to_string(numbers[i]) +
                                        ": the first is 0, and there are " + std::to_string(records.count));
         impl.own[i] = {records.offset + number * records.length,
                        memory_offset + i * std::uint64_t{records.length}, records.length, 0};

@@ -15,14 +15,14 @@ class Stamp(NamedTuple):
 
     @classmethod
     def of(cls, path):
-        """OSError: there is no such file any more."""
+        """OSError: the file is gone."""
         one = os.stat(path)
         if stat.S_ISBLK(one.st_mode):
             return cls(one.st_rdev)
         return cls(one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns)
 
     def difference(self, known):
-        """A sentence on the first difference from an older stamp; empty if there is none."""
+        """A sentence on the first difference from an older stamp; empty for an equal one."""
         words = ("device", "file of this name", "size", "time of the last write", "time of the last change")
         for word, now, then in zip(words, self, known):
             if now != then:
