@@ -207,8 +207,9 @@ class Plan:
         programs = ("weft-unit", "weft-plan-unit", *host.LIBRARY_TESTS, "weft-examples-unit")
         self.add("unit", host.unit, "address,undefined", programs)
         self.add("page", host.page, needs=("unit",))
-        self.add("completion", host.completion, needs=("page",))
-        self.add("plan report", host.plan_report, needs=("completion",))
+        self.add("plan report", host.plan_report, needs=("page",))
+        self.add("completion", host.completion, needs=tuple(self._parts(
+            {"rootfs:trixie": (), "fio:trixie": ("rootfs:trixie",), "tools:trixie": ("fio:trixie",)})))
         if not quick:
             self.add("unit, threads", host.unit, "thread", (*host.LIBRARY_TESTS, "weft-examples-unit"))
             self.add("fuzz", host.fuzz, 300 if everything else 4)
