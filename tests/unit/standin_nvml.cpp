@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /// A libnvidia-ml.so.1 for machines without a GPU: of three GPUs one is busy, one is divided by MIG, and one
-/// fell off its bus.
+/// fell off its bus. Its driver is not loaded at the first call.
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 namespace
 {
@@ -12,6 +13,7 @@ constexpr int uninitialized = 1;
 constexpr int invalid_argument = 2;
 constexpr int not_supported = 3;
 constexpr int insufficient_size = 7;
+constexpr int driver_not_loaded = 9;
 constexpr int gpu_is_lost = 15;
 constexpr unsigned gpu_count = 3;
 bool ready = false;
@@ -35,8 +37,9 @@ extern "C" {
 
 int nvmlInit_v2()
 {
-    ready = true;
-    return success;
+    static bool is_loaded = false;
+    ready = std::exchange(is_loaded, true);
+    return ready ? success : driver_not_loaded;
 }
 
 int nvmlDeviceGetCount_v2(unsigned* count)
