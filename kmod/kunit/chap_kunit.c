@@ -95,15 +95,22 @@ static void chap_challenge(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, challenge_check(data, true, &why), -EACCES);
 }
 
-static void chap_success1(struct kunit *test)
+static struct nvmf_auth_dhchap_success1_data *success1_new(struct kunit *test)
 {
 	struct nvmf_auth_dhchap_success1_data *data = message_new(test);
-	struct weft_why why = {};
-	const u8 *response;
 
 	data->auth_type = NVME_AUTH_DHCHAP_MESSAGES;
 	data->auth_id = NVME_AUTH_DHCHAP_MESSAGE_SUCCESS1;
 	data->t_id = cpu_to_le16(ID);
+	return data;
+}
+
+static void chap_success1(struct kunit *test)
+{
+	struct nvmf_auth_dhchap_success1_data *data = success1_new(test);
+	struct weft_why why = {};
+	const u8 *response;
+
 	KUNIT_EXPECT_EQ(test, weft_chap_check_success1(data, ID, 32, &response, &why), 0);
 	KUNIT_EXPECT_NULL(test, response);
 	data->rvalid = 1;
@@ -113,36 +120,71 @@ static void chap_success1(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, response, &data->rval[0]);
 }
 
-/* No message makes the check read beyond it, or accept what was not offered. */
-static void chap_mutated(struct kunit *test)
+/* A message that a target may send, with one to four of its first @size bytes changed. */
+static void mutate(void *message, const void *good, u32 size)
 {
-	struct nvmf_auth_dhchap_challenge_data *data = challenge_new(test);
+	u32 left = 1 + get_random_u32() % 4;
+
+	memcpy(message, good, size);
+	while (left--)
+		((u8 *)message)[get_random_u32() % size] = get_random_u32();
+}
+
+/* No message makes the check read beyond it, or accept what was not offered. */
+static void chap_mutated_challenge(struct kunit *test)
+{
+	struct nvmf_auth_dhchap_challenge_data *good = challenge_new(test);
+	struct nvmf_auth_dhchap_challenge_data *data = message_new(test);
 	struct weft_chap_challenge challenge;
-	struct weft_why *why;
-	u32 i, good = 0;
+	struct weft_why why;
+	u32 i, accepted = 0;
 
-	why = kunit_kzalloc(test, sizeof(*why), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, why);
 	for (i = 0; i < 1000000; i++) {
-		u8 *byte = (u8 *)data + get_random_u32() % sizeof(*data), old = *byte;
-
-		*byte = get_random_u32();
-		why->text[0] = 0;
-		if (!weft_chap_check_challenge(data, ID, HASHES, true, &challenge, why)) {
-			good++;
-			if (challenge.hash_len != weft_chap_hash_len(challenge.hash) ||
-			    challenge.dh_len != weft_chap_dh_len(challenge.group) ||
-			    sizeof(*data) + challenge.hash_len + challenge.dh_len >
-			    WEFT_CHAP_MESSAGE_MAX)
-				KUNIT_FAIL(test, "hash %u of %u bytes, group %u of %u bytes",
-					   challenge.hash, challenge.hash_len, challenge.group,
-					   challenge.dh_len);
-		} else if (!why->text[0]) {
-			KUNIT_FAIL(test, "refused without a reason");
+		mutate(data, good, sizeof(*data));
+		why.text[0] = 0;
+		if (weft_chap_check_challenge(data, ID, HASHES, true, &challenge, &why)) {
+			if (!why.text[0])
+				KUNIT_FAIL(test, "refused without a reason");
+			continue;
 		}
-		*byte = old;
+		accepted++;
+		if (challenge.hash_len != weft_chap_hash_len(challenge.hash) ||
+		    challenge.dh_len != weft_chap_dh_len(challenge.group) ||
+		    sizeof(*data) + challenge.hash_len + challenge.dh_len > WEFT_CHAP_MESSAGE_MAX)
+			KUNIT_FAIL(test, "hash %u of %u bytes, group %u of %u bytes",
+				   challenge.hash, challenge.hash_len, challenge.group,
+				   challenge.dh_len);
 	}
-	KUNIT_EXPECT_GT(test, good, 0);
+	KUNIT_EXPECT_GT(test, accepted, 0);
+	KUNIT_EXPECT_LT(test, accepted, 1000000);
+}
+
+static void chap_mutated_success1(struct kunit *test)
+{
+	struct nvmf_auth_dhchap_success1_data *good = success1_new(test);
+	struct nvmf_auth_dhchap_success1_data *data = message_new(test);
+	const u8 *response;
+	struct weft_why why;
+	u32 i, proven = 0;
+
+	good->rvalid = NVME_AUTH_DHCHAP_RESPONSE_VALID;
+	good->hl = 64;
+	for (i = 0; i < 1000000; i++) {
+		mutate(data, good, sizeof(*data));
+		why.text[0] = 0;
+		if (weft_chap_check_success1(data, ID, 64, &response, &why)) {
+			if (!why.text[0])
+				KUNIT_FAIL(test, "refused without a reason");
+			continue;
+		}
+		if (!response)
+			continue;
+		proven++;
+		if (data->hl != 64 || response != data->rval)
+			KUNIT_FAIL(test, "a response of %u bytes", data->hl);
+	}
+	KUNIT_EXPECT_GT(test, proven, 0);
+	KUNIT_EXPECT_LT(test, proven, 1000000);
 }
 
 /* Those of RFC 7919, appendix A, by their SHA-256. */
@@ -168,7 +210,8 @@ static struct kunit_case chap_cases[] = {
 	KUNIT_CASE(chap_negotiate),
 	KUNIT_CASE(chap_challenge),
 	KUNIT_CASE(chap_success1),
-	KUNIT_CASE_SLOW(chap_mutated),
+	KUNIT_CASE_SLOW(chap_mutated_challenge),
+	KUNIT_CASE_SLOW(chap_mutated_success1),
 	KUNIT_CASE(ffdhe_primes),
 	{}
 };
