@@ -15,7 +15,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <optional>
 #include <random>
 #include <stdexcept>
 #include <sys/wait.h>
@@ -196,13 +195,9 @@ void test_file(const std::string& name, const std::string& path)
 int bench(const std::string& source, std::uint32_t depth, unsigned batches, std::uint64_t span,
           std::uint32_t batch)
 {
-    std::optional<weft::Volume> volume;
-    std::optional<weft::File> file;
-    if (weft::File::is_file(source))
-        file.emplace(must(weft::File::open(source, true)));
-    else
-        volume.emplace(must(weft::Volume::open(source)));
-    const weft::Target& target = file ? static_cast<const weft::Target&>(*file) : *volume;
+    const auto target = must(weft::open(source));
+    if (!target.reason().empty())
+        throw std::runtime_error(target.reason());
     auto engine = must(weft::Engine::create({.entries = depth}));
     must(engine.attach(target));
     const auto memory = must(weft::Memory::allocate(std::size_t{batch} * 4096));

@@ -50,13 +50,7 @@ CUfileOpError error_of(int code) noexcept
 
 } // namespace
 
-Opened::Opened(Volume volume) : volume_(std::move(volume)), forks_(forks()) {}
-Opened::Opened(File file) : file_(std::move(file)), forks_(forks()) {}
-
-const Target& Opened::target() const noexcept
-{
-    return volume_ ? static_cast<const Target&>(*volume_) : *file_;
-}
+Opened::Opened(Target target) : target_(std::move(target)), forks_(forks()) {}
 
 bool Opened::is_parents() const noexcept
 {
@@ -102,7 +96,7 @@ void Opened::forget(const Buffer& buffer) noexcept
 
 const std::string& Opened::why(const Registration& registration) const noexcept
 {
-    return file_ && !file_->reason().empty() ? file_->reason() : registration.reason();
+    return target_.reason().empty() ? registration.reason() : target_.reason();
 }
 
 Handle::Handle(OwnedFd fd, std::string name, int flags, bool is_block) noexcept

@@ -13,7 +13,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 
 namespace weft::cufile
@@ -24,9 +23,8 @@ namespace weft::cufile
 class Opened
 {
 public:
-    explicit Opened(Volume volume);
-    explicit Opened(File file);
-    [[nodiscard]] const Target& target() const noexcept;
+    explicit Opened(Target target);
+    [[nodiscard]] const Target& target() const noexcept { return target_; }
     /// The registration of a buffer; that of a registered one is kept for the next I/O. Its error is that of
     /// the memory.
     [[nodiscard]] Result<std::shared_ptr<const Registration>> registration(const Buffer& buffer,
@@ -38,8 +36,7 @@ public:
     [[nodiscard]] bool is_parents() const noexcept;
 
 private:
-    std::optional<Volume> volume_;
-    std::optional<File> file_;
+    Target target_;
     unsigned forks_;
     std::mutex lock_;
     std::map<std::uint64_t, std::shared_ptr<const Registration>> registrations_; ///< by the buffer's number

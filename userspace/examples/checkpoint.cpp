@@ -3,11 +3,11 @@
 /// writes them from there. Overwrites the start of the volume or file.
 ///
 ///   checkpoint VOLUME-OR-FILE BYTES
+#include "must.hpp"
+
 #include <weft/stream.hpp>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <future>
 #include <vector>
@@ -51,30 +51,18 @@ weft::Result<std::uint64_t> write_checkpoint(const weft::Volume& volume, const s
 
 int main(int argc, char** argv)
 {
-    if (argc < 3) {
-        std::fprintf(stderr, "usage: checkpoint VOLUME-OR-FILE BYTES\n");
-        return 1;
-    }
-    const auto volume = weft::Volume::open(argv[1], weft::Access::read_write);
-    if (!volume) {
-        std::fprintf(stderr, "checkpoint: %s\n", volume.error().text.c_str());
-        return 1;
-    }
+    if (argc < 3)
+        give_up("usage: checkpoint VOLUME-OR-FILE BYTES");
+    const auto volume = must(weft::Volume::open(argv[1], weft::Access::read_write));
     const auto bytes = std::atoll(argv[2]);
-    if (bytes <= 0) {
-        std::fprintf(stderr, "checkpoint: BYTES is '%s', and has to be 1 or more\n", argv[2]);
-        return 1;
-    }
+    if (bytes <= 0)
+        give_up("BYTES is '" + std::string(argv[2]) + "', and has to be 1 or more");
     std::vector<std::byte> state(static_cast<std::size_t>(bytes));
     for (std::size_t i = 0; i < state.size(); i++)
         state[i] = static_cast<std::byte>(i * 7 + i / 4096);
-    auto writing = std::async(std::launch::async, [&] { return write_checkpoint(*volume, state); });
+    auto writing = std::async(std::launch::async, [&] { return write_checkpoint(volume, state); });
     // Training would continue here, as long as it does not change `state`.
-    const auto written = writing.get();
-    if (!written) {
-        std::fprintf(stderr, "checkpoint: %s\n", written.error().text.c_str());
-        return 1;
-    }
-    std::printf("%llu bytes are on the medium\n", static_cast<unsigned long long>(*written));
+    const auto written = must(writing.get());
+    std::printf("%llu bytes are on the medium\n", static_cast<unsigned long long>(written));
     return 0;
 }

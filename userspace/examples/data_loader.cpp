@@ -4,11 +4,10 @@
 ///
 ///   data_loader VOLUME-OR-FILE SAMPLE-BYTES BATCH BATCHES
 #include "device_memory.hpp"
+#include "must.hpp"
 
 #include <weft/gather.hpp>
 
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <future>
 #include <random>
@@ -19,24 +18,14 @@
 namespace
 {
 
-template <typename T>
-T must(weft::Result<T> result)
-{
-    if (!result) {
-        std::fprintf(stderr, "data_loader: %s\n", result.error().text.c_str());
-        std::exit(1);
-    }
-    return std::move(*result);
-}
-
 /// Makes batches in its own thread, which owns the engine.
 class Loader
 {
 public:
-    Loader(const weft::Volume& volume, std::uint32_t sample, std::uint32_t batch)
-        : volume_(volume), sample_(sample), batch_(batch),
+    Loader(const weft::Target& target, std::uint32_t sample, std::uint32_t batch)
+        : target_(target), sample_(sample), batch_(batch),
           memory_(must(device_memory(2 * std::size_t{sample} * batch))),
-          registration_(must(volume.add(memory_, {.staged = true}))),
+          registration_(must(target.add(memory_, {.staged = true}))),
           thread_([this](const std::stop_token& stop) { run(stop); })
     {
     }
@@ -69,10 +58,10 @@ private:
             if (stop.stop_requested())
                 return;
             auto wanted = std::move(wanted_);
-            const auto samples = volume_.size() / sample_;
+            const auto samples = target_.size() / sample_;
             for (std::uint32_t i = 0; i < batch_; i++)
                 extents[i] = {random_() % samples * sample_, (half * batch_ + i) * sample_, sample_, 0};
-            const auto done = must(gather.run(volume_, registration_, extents, results));
+            const auto done = must(gather.run(target_, registration_, extents, results));
             for (std::uint32_t i = 0; i < batch_; i++)
                 if (results[i] < 0)
                     std::fprintf(stderr, "data_loader: the sample at %llu: %s\n",
@@ -82,7 +71,7 @@ private:
         }
     }
 
-    const weft::Volume& volume_;
+    const weft::Target& target_;
     std::uint32_t sample_;
     std::uint32_t batch_;
     weft::Memory memory_;
@@ -97,21 +86,15 @@ private:
 
 int main(int argc, char** argv)
 {
-    if (argc < 5) {
-        std::fprintf(stderr, "usage: data_loader VOLUME-OR-FILE SAMPLE-BYTES BATCH BATCHES\n");
-        return 1;
-    }
+    if (argc < 5)
+        give_up("usage: data_loader VOLUME-OR-FILE SAMPLE-BYTES BATCH BATCHES");
     for (const auto* number : {argv[2], argv[3]})
-        if (std::atoi(number) <= 0) {
-            std::fprintf(stderr, "data_loader: '%s' has to be 1 or more\n", number);
-            return 1;
-        }
-    const auto volume = must(weft::Volume::open(argv[1]));
-    if (volume.size() < static_cast<std::uint64_t>(std::atoi(argv[2]))) {
-        std::fprintf(stderr, "data_loader: %s has no sample of %s bytes\n", argv[1], argv[2]);
-        return 1;
-    }
-    Loader loader(volume, static_cast<std::uint32_t>(std::atoi(argv[2])),
+        if (std::atoi(number) <= 0)
+            give_up("'" + std::string(number) + "' has to be 1 or more");
+    const auto target = must(weft::open(argv[1]));
+    if (target.size() < static_cast<std::uint64_t>(std::atoi(argv[2])))
+        give_up(target.path() + " has no sample of " + argv[2] + " bytes");
+    Loader loader(target, static_cast<std::uint32_t>(std::atoi(argv[2])),
                   static_cast<std::uint32_t>(std::atoi(argv[3])));
     std::size_t bytes = 0;
     auto coming = loader.next();

@@ -1,36 +1,21 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /// Reads a whole safetensors file into GPU memory (or host memory), and lists the addresses of its tensors.
 ///
-///   load_safetensors FILE [VOLUME]
+///   load_safetensors FILE
 ///
-/// With the name of the weft volume that the file is on, and if the file is sealed (chattr +i), its bytes go
-/// directly from the targets to the GPU, without the filesystem.
+/// If the file is sealed (chattr +i) and on a weft volume, its bytes go directly from the targets to the GPU,
+/// without the filesystem.
 #include "device_memory.hpp"
+#include "must.hpp"
 #include "safetensors.hpp"
 
 #include <weft/engine.hpp>
 
-#include <cstdio>
-#include <fcntl.h>
+#include <cstring>
 #include <fstream>
-#include <optional>
 
 namespace
 {
-
-[[noreturn]] void give_up(const std::string& why)
-{
-    std::fprintf(stderr, "load_safetensors: %s\n", why.c_str());
-    std::exit(1);
-}
-
-template <typename T>
-T must(weft::Result<T> result)
-{
-    if (!result)
-        give_up(result.error().text);
-    return std::move(*result);
-}
 
 /// Reads the header with ordinary file I/O.
 std::vector<Tensor> read_header(const std::string& path, std::uint64_t size)
@@ -54,16 +39,10 @@ std::vector<Tensor> read_header(const std::string& path, std::uint64_t size)
 int main(int argc, char** argv)
 {
     if (argc < 2)
-        give_up("usage: load_safetensors FILE [VOLUME]");
-    // Without a volume, open the file itself as the target.
-    const auto volume = must(weft::Volume::open(argc > 2 ? argv[2] : argv[1]));
-    std::optional<weft::File> file;
-    if (argc > 2) {
-        file = must(weft::File::open(volume, argv[1], false));
-        if (!file->reason().empty())
-            std::printf("through the filesystem: %s\n", file->reason().c_str());
-    }
-    const weft::Target& target = file ? static_cast<const weft::Target&>(*file) : volume;
+        give_up("usage: load_safetensors FILE");
+    const auto target = must(weft::open(argv[1]));
+    if (!target.reason().empty())
+        std::printf("through the filesystem: %s\n", target.reason().c_str());
     const auto tensors = read_header(argv[1], target.size());
 
     const auto block = target.geometry().block_size;

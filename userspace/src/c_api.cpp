@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /// weft.h, implemented with the C++ classes. No exception leaves these functions.
 #include <weft/gather.hpp>
+#include <weft/new_file.hpp>
 #include <weft/stream.hpp>
 #include <weft/weft.h>
 
@@ -26,7 +27,7 @@ static_assert(sizeof(weft_extent) == sizeof(weft::Extent) &&
               offsetof(weft_extent, order) == offsetof(weft::Extent, order));
 
 struct weft_target {
-    std::variant<weft::Volume, weft::File> object;
+    std::variant<weft::Target, weft::NewFile> object;
     [[nodiscard]] const weft::Target& get() const
     {
         return std::visit([](const auto& one) -> const weft::Target& { return one; }, object);
@@ -202,21 +203,20 @@ Object* made_stream(weft_engine* engine, const weft_target* target, const weft_r
     });
 }
 
-weft::Result<weft_target> opened(const char* name, unsigned int access, bool find)
+weft::Access access_of(unsigned int access)
 {
-    const auto claim = access & WEFT_SHARED ? weft::Claim::shared : weft::Claim::exclusive;
     // Map unknown bits to an invalid access, which open() refuses.
-    const auto known = static_cast<weft::Access>(access > 7 ? 0 : access & 3);
-    if (find && known == weft::Access::read && weft::File::is_file(name)) {
-        auto file = weft::File::open(name);
-        if (!file)
-            return std::unexpected(std::move(file.error()));
-        return weft_target{std::move(*file)};
-    }
-    auto volume = weft::Volume::open(name, known, claim);
-    if (!volume)
-        return std::unexpected(std::move(volume.error()));
-    return weft_target{std::move(*volume)};
+    return static_cast<weft::Access>(access > 7 ? 0 : access & 3);
+}
+
+weft::Claim claim_of(unsigned int access)
+{
+    return access & WEFT_SHARED ? weft::Claim::shared : weft::Claim::exclusive;
+}
+
+weft::Error not_created(const weft_target* file)
+{
+    return {EINVAL, file->get().path() + " is no file that weft_file_create() has made"};
 }
 
 void show(const weft::Piece& from, weft_piece* to)
@@ -295,26 +295,48 @@ const char* weft_route_name(weft_route route)
 
 weft_target* weft_open(const char* name, unsigned int access, weft_error* error)
 {
-    return made<weft_target>(error, [&] { return opened(name, access, true); });
+    return made<weft_target>(error, [&] { return weft::open(name, access_of(access), claim_of(access)); });
 }
 
 weft_target* weft_volume_open(const char* name, unsigned int access, weft_error* error)
 {
-    return made<weft_target>(error, [&] { return opened(name, access, false); });
+    return made<weft_target>(error,
+                             [&] { return weft::Volume::open(name, access_of(access), claim_of(access)); });
 }
 
 weft_target* weft_file_open(const weft_target* volume, const char* path, int strict, weft_error* error)
 {
-    return made<weft_target>(error, [&]() -> weft::Result<weft_target> {
-        const auto* of = std::get_if<weft::Volume>(&volume->object);
-        if (!of)
-            return std::unexpected(
-                weft::Error{EINVAL, volume->get().path() + " is a file: files are opened on a volume"});
-        auto file = weft::File::open(*of, path, strict != 0);
-        if (!file)
-            return std::unexpected(std::move(file.error()));
-        return weft_target{std::move(*file)};
-    });
+    return made<weft_target>(error, [&] { return weft::File::open(volume->get(), path, strict != 0); });
+}
+
+weft_target* weft_file_create(const char* path, uint64_t size, weft_error* error)
+{
+    return made<weft_target>(error, [&] { return weft::NewFile::create(path, size); });
+}
+
+int weft_file_write(weft_engine* engine, weft_target* file, const weft_registration* memory, uint64_t offset,
+                    uint64_t memory_offset, uint64_t length, weft_error* error)
+{
+    return done(
+        error,
+        [&]() -> weft::Result<void> {
+            auto* created = std::get_if<weft::NewFile>(&file->object);
+            if (!created)
+                return not_created(file);
+            return created->write(engine->engine, memory->registration, offset, memory_offset, length);
+        },
+        [](const auto&) {});
+}
+
+int weft_file_finish(weft_target* file, weft_error* error)
+{
+    return done(
+        error,
+        [&]() -> weft::Result<void> {
+            auto* created = std::get_if<weft::NewFile>(&file->object);
+            return created ? created->finish() : not_created(file);
+        },
+        [](const auto&) {});
 }
 
 void weft_close(weft_target* target)
@@ -330,8 +352,7 @@ void weft_target_geometry(const weft_target* target, weft_geometry* geometry)
 
 const char* weft_target_reason(const weft_target* target)
 {
-    const auto* file = std::get_if<weft::File>(&target->object);
-    return file ? file->reason().c_str() : "";
+    return target->get().reason().c_str();
 }
 
 weft_memory* weft_memory_allocate(size_t bytes, weft_error* error)

@@ -693,8 +693,14 @@ std::size_t Engine::Impl::deliver(Span<Completion> completions) noexcept
 std::size_t Engine::Impl::wait(Span<Completion> completions,
                                std::optional<std::chrono::nanoseconds> timeout) noexcept
 {
-    if (!ready_count || completions.empty())
+    if (ready_count && !completions.empty())
+        return deliver(completions);
+    const auto before = finished;
+    // A step may complete no I/O: it is a copy, a part of a long one, or a signal.
+    do
         progress(true, timeout);
+    while (!timeout && !completions.empty() && finished == before && free_ops.size() < ops.size() &&
+           !usable());
     return deliver(completions);
 }
 

@@ -172,29 +172,43 @@ const char* name_of(Route route) noexcept
 }
 
 Target::Target(Target&& other) noexcept
-    : path_(std::move(other.path_)), geometry_(other.geometry_), fd_(std::exchange(other.fd_, -1)),
-      mem_(std::move(other.mem_)), id_(std::exchange(other.id_, 0)), number_(std::exchange(other.number_, 0)),
-      home_(std::exchange(other.home_, 0)), direct_(other.direct_)
+    : path_(std::move(other.path_)), reason_(std::move(other.reason_)), geometry_(other.geometry_),
+      fd_(std::exchange(other.fd_, -1)), mem_(std::move(other.mem_)), id_(std::exchange(other.id_, 0)),
+      number_(std::exchange(other.number_, 0)), home_(std::exchange(other.home_, 0)), forks_(other.forks_),
+      direct_(other.direct_), is_file_(other.is_file_)
 {
 }
 
 Target& Target::operator=(Target&& other) noexcept
 {
     std::swap(path_, other.path_);
+    std::swap(reason_, other.reason_);
     std::swap(geometry_, other.geometry_);
     std::swap(fd_, other.fd_);
     std::swap(mem_, other.mem_);
     std::swap(id_, other.id_);
     std::swap(number_, other.number_);
     std::swap(home_, other.home_);
+    std::swap(forks_, other.forks_);
     std::swap(direct_, other.direct_);
+    std::swap(is_file_, other.is_file_);
     return *this;
 }
 
 Target::~Target()
 {
+    close();
+}
+
+void Target::close() noexcept
+{
+    // That of a volume ends with its .mem device.
+    if (is_file_ && mem_ && id_ && forks_ == fork_count)
+        ::ioctl(mem_->get(), WEFT_MEM_IOC_UNTARGET, &id_);
     if (fd_ >= 0)
-        ::close(fd_);
+        ::close(std::exchange(fd_, -1));
+    mem_.reset();
+    id_ = 0;
 }
 
 Result<Registration> Target::add(const Memory& memory, const Policy& policy) const
@@ -325,6 +339,7 @@ Result<File> File::open_plain(const std::string& path)
     file.geometry_ = *geometry;
     watch_forks();
     file.forks_ = fork_count;
+    file.is_file_ = true;
     file.number_ = file.home_ = next_number();
     file.fd_ = opened->fd.release();
     return file;
@@ -347,8 +362,10 @@ Result<void> File::join(std::shared_ptr<const OwnedFd> mem, const Geometry& whol
     return {};
 }
 
-Result<File> File::open(const Volume& volume, const std::string& path, bool strict)
+Result<File> File::open(const Target& volume, const std::string& path, bool strict)
 {
+    if (volume.is_file_)
+        return failure(EINVAL, volume.path() + " is a file: files are opened on a volume");
     auto file = open_plain(path);
     if (!file)
         return file;
@@ -387,31 +404,22 @@ Result<File> File::open(const std::string& path, bool strict)
     return file;
 }
 
-bool File::is_file(const std::string& path) noexcept
+Result<Target> open(const std::string& name, Access access, Claim claim)
 {
     struct stat status {
     };
-    return path.find('/') != std::string::npos && !::stat(path.c_str(), &status) && S_ISREG(status.st_mode);
-}
-
-void File::close() noexcept
-{
-    if (mem_ && id_ && forks_ == fork_count)
-        ::ioctl(mem_->get(), WEFT_MEM_IOC_UNTARGET, &id_);
-    id_ = 0;
-}
-
-File& File::operator=(File&& other) noexcept
-{
-    Target::operator=(std::move(other));
-    std::swap(reason_, other.reason_); // NOLINT(bugprone-use-after-move): the base has moved its own part
-    std::swap(forks_, other.forks_);
-    return *this;
-}
-
-File::~File()
-{
-    close();
+    const bool is_file =
+        name.find('/') != std::string::npos && !::stat(name.c_str(), &status) && S_ISREG(status.st_mode);
+    if (is_file && access == Access::read) {
+        auto file = File::open(name);
+        if (!file)
+            return std::unexpected(std::move(file.error()));
+        return Target(std::move(*file));
+    }
+    auto volume = Volume::open(name, access, claim);
+    if (!volume)
+        return std::unexpected(std::move(volume.error()));
+    return Target(std::move(*volume));
 }
 
 } // namespace weft

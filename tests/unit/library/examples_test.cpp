@@ -116,6 +116,43 @@ TEST(Examples, Checkpoint)
     EXPECT_NE(run(example("checkpoint") + " " + file.path() + " 9000000").status, 0);
 }
 
+TEST(Examples, ReadRange)
+{
+    const TemporaryFile file(64 * kib);
+    const auto output = run(example("read_range") + " " + file.path() + " 4097 8191");
+    EXPECT_EQ(output.status, 0) << output.text;
+    EXPECT_NE(output.text.find("8191 bytes by the route staged"), std::string::npos) << output.text;
+    // Several pieces, and copies to a GPU.
+    const TemporaryFile longer(8 * mib);
+    for (const auto* gpu : {"", "LD_LIBRARY_PATH=" STANDIN " "}) {
+        const auto all = run(gpu + example("read_range") + " " + longer.path() + " 1 5000001");
+        EXPECT_NE(all.text.find("5000001 bytes by the route staged"), std::string::npos) << all.text;
+    }
+    EXPECT_NE(run(example("read_range") + " /no/where 0 4096").status, 0);
+}
+
+TEST(Examples, GatherSamples)
+{
+    const TemporaryFile file(8 * mib);
+    const auto output = run(example("gather_samples") + " " + file.path() + " 20000");
+    EXPECT_EQ(output.status, 0) << output.text;
+    EXPECT_NE(output.text.find("81920000 bytes by the route"), std::string::npos) << output.text;
+    const TemporaryFile small(100);
+    EXPECT_NE(run(example("gather_samples") + " " + small.path()).status, 0);
+}
+
+TEST(Examples, SaveTensors)
+{
+    const TemporaryFile file(1);
+    const auto output = run(example("save_tensors") + " " + file.path() + " 5000 4096 1000001");
+    EXPECT_EQ(output.status, 0) << output.text;
+    const auto now = file.read();
+    ASSERT_EQ(now.size(), 5000U + 4096 + 1000001);
+    for (std::size_t i = 0; i < now.size(); i++)
+        ASSERT_EQ(now[i], static_cast<std::byte>(i < 5000 ? 1 : i < 9096 ? 2 : 3)) << i;
+    EXPECT_NE(run(example("save_tensors") + " /no/where 1").status, 0);
+}
+
 // Python cannot be started beside the thread sanitizer.
 #ifndef __SANITIZE_THREAD__
 #ifdef __SANITIZE_ADDRESS__
@@ -127,37 +164,6 @@ const std::string sanitizer;
 
 TEST(Examples, Python)
 {
-    const auto python = sanitizer + "LD_LIBRARY_PATH=" EXAMPLES " python3 " EXAMPLE_SOURCES "/read.py ";
-    const TemporaryFile file(64 * kib);
-    const auto output = run(python + file.path() + " 4096 8192");
-    EXPECT_EQ(output.status, 0);
-    const auto sum = run("dd if=" + file.path() + " bs=4096 skip=1 count=2 status=none | sha256sum");
-    EXPECT_NE(output.text.find(sum.text.substr(0, 64)), std::string::npos) << output.text;
-    EXPECT_NE(run(python + "/no/where 0 4096").status, 0);
-    // What it lends is given back by who took it, or with a capsule that nobody took.
-    std::ofstream(file.path() + ".py") << R"(
-import ctypes, sys
-sys.path.insert(0, ")" EXAMPLE_SOURCES R"(")
-import read
-buffer, got = read.read(sys.argv[1], 0, 4096)
-capsule = buffer.__dlpack__()
-assert len(read.lent) == 1
-del capsule
-assert not read.lent, "a capsule that nobody took"
-capsule = buffer.__dlpack__()
-managed = ctypes.cast(next(iter(read.lent)), ctypes.POINTER(read.ManagedTensor))
-name = ctypes.create_string_buffer(b"used_dltensor")
-ctypes.pythonapi.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
-ctypes.pythonapi.PyCapsule_SetName(capsule, name)
-del capsule
-assert len(read.lent) == 1, "it was taken"
-managed.contents.deleter(managed)
-assert not read.lent
-)";
-    const auto lent =
-        run(sanitizer + "LD_LIBRARY_PATH=" EXAMPLES " python3 -B " + file.path() + ".py " + file.path());
-    EXPECT_EQ(lent.status, 0) << lent.text;
-    std::filesystem::remove(file.path() + ".py");
     // The package, with its own tests.
     const auto package = run(sanitizer + "LD_LIBRARY_PATH=" EXAMPLES " PYTHONPATH=" PYTHON
                                          " python3 -B " PYTHON_TESTS "/test_weft.py -v 2>&1");

@@ -148,9 +148,21 @@ TEST_F(TargetTest, AFileFindsItsVolumeOrNone)
     ASSERT_FALSE(strict);
     EXPECT_EQ(strict.error().code, EOPNOTSUPP);
     EXPECT_EQ(File::open("/nix/nix").error().code, ENOENT);
-    EXPECT_TRUE(File::is_file(file.path()));
-    EXPECT_FALSE(File::is_file("/dev/null"));
-    EXPECT_FALSE(File::is_file("data"));
+    EXPECT_EQ(File::open(opened, file.path(), false).error().code, EINVAL) << "files are opened on a volume";
+}
+
+TEST_F(TargetTest, OneCallOpensAll)
+{
+    const TemporaryFile file(64 * kib);
+    const auto read = must(weft::open(file.path()));
+    EXPECT_EQ(read.size(), 64 * kib);
+    EXPECT_EQ(read.reason(), file.path() + " is not on a weft volume");
+    const auto written = must(weft::open(file.path(), Access::read_write));
+    EXPECT_EQ(written.reason(), "");
+    EXPECT_EQ(weft::open("data").error().code, ENOENT) << "a name without a slash is a volume's";
+    EXPECT_EQ(weft::open("/nix/nix").error().code, ENOENT);
+    EXPECT_EQ(weft::open("/dev/null").error().code, EINVAL);
+    EXPECT_EQ(weft::open(file.path(), static_cast<Access>(0)).error().code, EINVAL);
 }
 
 } // namespace

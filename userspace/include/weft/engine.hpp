@@ -113,7 +113,9 @@ public:
     /// Submits, and returns the completions that are available. Sinks get theirs directly; these do not
     /// count.
     std::size_t poll(Span<Completion> completions) noexcept;
-    /// Like poll(), but waits first: for any completion, also a sink's, or until the timeout.
+    /// Like poll(), but waits first: for any completion, also a sink's, or until the timeout. Without a
+    /// timeout it returns 0 only if a sink got a completion or nothing is in flight; with one, also before
+    /// its end.
     std::size_t wait(Span<Completion> completions,
                      std::optional<std::chrono::nanoseconds> timeout = std::nullopt) noexcept;
     /// A descriptor, owned by the engine, that is readable from when poll() has work until poll() is called.
@@ -141,6 +143,7 @@ private:
     explicit Engine(std::shared_ptr<Impl> impl) noexcept;
     std::shared_ptr<Impl> impl_; ///< shared with gathers and streams
     friend class Gather;
+    friend class NewFile;
     friend class ReadStream;
     friend class WriteStream;
 };

@@ -47,8 +47,11 @@ enum class Claim : std::uint8_t {
 class WEFT_API Target
 {
 public:
+    Target(Target&& other) noexcept;
+    Target& operator=(Target&& other) noexcept;
     Target(const Target&) = delete;
     Target& operator=(const Target&) = delete;
+    ~Target();
     [[nodiscard]] const Geometry& geometry() const noexcept { return geometry_; }
     [[nodiscard]] std::uint64_t size() const noexcept { return geometry_.size; }
     [[nodiscard]] const std::string& path() const noexcept { return path_; }
@@ -56,6 +59,8 @@ public:
     [[nodiscard]] bool is_weft() const noexcept { return mem_ != nullptr; }
     /// False if I/O goes through the page cache.
     [[nodiscard]] bool is_direct() const noexcept { return direct_; }
+    /// The reason why a file is read through its filesystem; empty for all else.
+    [[nodiscard]] const std::string& reason() const noexcept { return reason_; }
 
     /// Registers a memory for I/O on this target; for a weft volume, also on files on it.
     ///
@@ -65,20 +70,28 @@ public:
 
 protected:
     Target() = default;
-    Target(Target&& other) noexcept;
-    Target& operator=(Target&& other) noexcept;
-    ~Target();
+    void close() noexcept;
 
     std::string path_;
+    std::string reason_;
     Geometry geometry_;
     int fd_ = -1;                        ///< for I/O that does not use the .mem device
     std::shared_ptr<const OwnedFd> mem_; ///< /dev/weft/NAME.mem, shared with files and registrations
     std::uint32_t id_ = 0;               ///< id of the target there
     std::uint64_t number_ = 0;           ///< unique number of this opening
     std::uint64_t home_ = 0; ///< number_ of the target that registrations belong to: its volume or itself
+    unsigned forks_ = 0;     ///< a child of fork() must not end its parent's target
     bool direct_ = false;
+    bool is_file_ = false;
     friend class Engine;
+    friend class File;
 };
+
+/// Opens a weft volume by its name ("data"), or a file or block device by a path with a slash. A file that is
+/// opened for reading finds its volume by itself, as by File::open(path); all else is opened by
+/// Volume::open().
+[[nodiscard]] WEFT_API Result<Target> open(const std::string& name, Access access = Access::read,
+                                           Claim claim = Claim::exclusive);
 
 /// A weft volume, or any other block device or file.
 class WEFT_API Volume : public Target
@@ -89,40 +102,27 @@ public:
     /// claimed, maybe by this process. EINVAL: `access` is not a valid value.
     [[nodiscard]] static Result<Volume> open(std::string_view name, Access access = Access::read,
                                              Claim claim = Claim::exclusive);
-    Volume(Volume&&) noexcept = default;
-    Volume& operator=(Volume&& other) noexcept = default;
-    ~Volume() = default;
 
 private:
     Volume() = default;
-    friend class File;
 };
 
 /// A file. A sealed file (immutable, on XFS or ext4 on the volume itself) is read without the filesystem.
 class WEFT_API File : public Target
 {
 public:
-    /// If the kernel refuses direct reads of the file, this fails with the kernel's sentence if `strict` is
-    /// set. Otherwise the file is read through the filesystem, and reason() is that sentence.
-    [[nodiscard]] static Result<File> open(const Volume& volume, const std::string& path, bool strict);
+    /// `volume` is a weft volume. If the kernel refuses direct reads of the file, this fails with the
+    /// kernel's sentence if `strict` is set. Otherwise the file is read through the filesystem, and reason()
+    /// is that sentence. EINVAL: `volume` is a file.
+    [[nodiscard]] static Result<File> open(const Target& volume, const std::string& path, bool strict);
     /// The same for a file on whichever volume it is, or on none. The caller needs no access to the volume
     /// itself. A registration for one file is not one for another.
     [[nodiscard]] static Result<File> open(const std::string& path, bool strict = false);
-    /// Is it a regular file?
-    [[nodiscard]] static bool is_file(const std::string& path) noexcept;
-    File(File&& other) noexcept = default;
-    File& operator=(File&& other) noexcept;
-    ~File();
-    /// The reason why it is read through the filesystem; empty if it is not.
-    [[nodiscard]] const std::string& reason() const noexcept { return reason_; }
 
 private:
     File() = default;
     static Result<File> open_plain(const std::string& path);
     Result<void> join(std::shared_ptr<const OwnedFd> mem, const Geometry& whole, bool strict);
-    void close() noexcept;
-    std::string reason_;
-    unsigned forks_ = 0; ///< a child of fork() must not end its parent's target
 };
 
 } // namespace weft

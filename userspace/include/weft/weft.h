@@ -85,6 +85,12 @@ struct weft_target *weft_volume_open(const char *name, unsigned int access, stru
 /* Opens a file on the volume. If it is not sealed, this fails with "strict", or reads it through its filesystem without. */
 struct weft_target *weft_file_open(const struct weft_target *volume, const char *path, int strict,
 				   struct weft_error *error);
+/*
+ * Makes a new file of so many bytes, open for writing. It gets its name in weft_file_finish(), which replaces a file of that
+ * name; if it is closed before, nothing is left of it. A process that is killed leaves a hidden file, .NAME- and eight
+ * letters. All blocks are allocated here: -ENOSPC. As a target of weft_write() and streams its size is in whole pages.
+ */
+struct weft_target *weft_file_create(const char *path, uint64_t size, struct weft_error *error);
 void weft_close(struct weft_target *target);
 void weft_target_geometry(const struct weft_target *target, struct weft_geometry *geometry);
 /* The reason why a file is read through its filesystem; owned by the target. Empty for all else. */
@@ -178,6 +184,19 @@ int weft_read(struct weft_engine *engine, const struct weft_target *target,
 int weft_write(struct weft_engine *engine, const struct weft_target *target,
 	       const struct weft_registration *memory, const struct weft_io *io, struct weft_ticket *ticket);
 int weft_flush(struct weft_engine *engine, const struct weft_target *target, uint64_t token);
+/*
+ * Writes any bytes of the memory to any offset of a file that weft_file_create() has made, and returns when they are written.
+ * Bytes that are not in whole pages of the file are copied. Without WEFT_ALLOW_STAGED, the offsets in the file and in the
+ * memory have to be equally aligned. -EBUSY: completions that weft_poll() has not returned fill the
+ * engine.
+ */
+int weft_file_write(struct weft_engine *engine, struct weft_target *file, const struct weft_registration *memory,
+		    uint64_t offset, uint64_t memory_offset, uint64_t length, struct weft_error *error);
+/*
+ * Puts the data of such a file on the medium and gives the file its name. All I/O on it has to have ended. Afterwards, also
+ * after an error, it can only be closed.
+ */
+int weft_file_finish(struct weft_target *file, struct weft_error *error);
 /* It then ends with -ECANCELED, or normally if the kernel cannot cancel it. */
 void weft_cancel(struct weft_engine *engine, struct weft_ticket ticket);
 int weft_submit(struct weft_engine *engine);
