@@ -91,6 +91,10 @@ class Own(GpuTest):
         with self.assertRaises(BufferError):
             buffer.view  # pylint: disable=pointless-statement
         self.assertEqual(buffer.__cuda_array_interface__["data"], (buffer.address, False))
+        self.assertEqual(buffer.__dlpack_device__(), (2, 0))
+        if not HAVE_TORCH:
+            with self.assertRaisesRegex(BufferError, "needs torch or cupy"):
+                buffer.__dlpack__()
 
     def test_two_gpus_in_one_thread(self):
         try:
@@ -114,6 +118,13 @@ class Own(GpuTest):
 
 @needs_torch
 class Tensors(GpuTest):
+    def test_a_buffer_lent_by_dlpack(self):
+        buffer = weft.empty(4096, gpu=0)
+        with weft.open(self.path("data")) as file:
+            file.read_into(buffer)
+        tensor = torch.from_dlpack(buffer)
+        self.assertEqual((tensor.data_ptr(), bytes(tensor.cpu().numpy())), (buffer.address, self.data[:4096]))
+
     def test_reading_and_writing(self):
         source = torch.randn(1000, 333, device="cuda")
         with weft.create(self.path("tensor"), source.nbytes) as file:

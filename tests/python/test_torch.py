@@ -8,6 +8,8 @@ import os
 import pickle
 import random
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -54,9 +56,30 @@ class Tensors(TorchTest):
                 file.read_into(torch.empty(5, device="meta"))
             lent = torch.frombuffer(file.read(0, 4096).view, dtype=torch.float32)
             self.assertTrue(torch.equal(lent, source.flatten()[:1024]))
+            lent = torch.from_dlpack(file.read(0, 4096)).view(torch.float32)
+            self.assertTrue(torch.equal(lent, source.flatten()[:1024]))
             with self.assertRaisesRegex(ValueError, "values are not its bytes"):
                 file.read_into(torch.randn(4, dtype=torch.complex64).conj())
             self.assertEqual(file.read_into(source.numpy()[:2], 0).bytes, 2 * 333 * 4)
+
+
+class Examples(TorchTest):
+    """The short programs."""
+
+    def run_one(self, name, *arguments):
+        folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../userspace/examples")
+        done = subprocess.run([sys.executable, "-B", "-W", "ignore", os.path.join(folder, name + ".py"), *map(str, arguments)],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.strip()
+
+    def test_they_run(self):
+        path = self.path("tensors")
+        self.assertEqual(self.run_one("save_tensors", path, 5000, 4096, 1000001), f"{path}: 1009097 bytes are on the medium")
+        with open(path, "rb") as file:
+            self.assertEqual(file.read(), b"\x01" * 5000 + b"\x02" * 4096 + b"\x03" * 1000001)
+        self.assertRegex(self.run_one("read_range", path, 4097, 8191), "^8191 bytes by the route [a-z]+$")
+        self.assertEqual(self.run_one("gather_samples", path, 3000), "a tensor of (3000, 4096)")
 
 
 class Samples(TorchTest):
@@ -281,9 +304,10 @@ class Packed(TorchTest):
         again = weft.torch.Shuffle(dataset)
         again.load_state_dict(state)
         again.set_epoch(2)
-        left = list(DataLoader(dataset, batch_size=50, sampler=again, num_workers=2))
-        self.assertEqual((len(again), len(left)), (650, 13))
-        self.assertTrue(torch.equal(torch.cat(left), torch.cat(batches[7:])))
+        for context in ("fork", "spawn"):
+            left = list(DataLoader(dataset, batch_size=50, sampler=again, num_workers=2, multiprocessing_context=context))
+            self.assertEqual((len(again), len(left)), (650, 13))
+            self.assertTrue(torch.equal(torch.cat(left), torch.cat(batches[7:])), context)
         # With two ranks.
         ranks = []
         for rank in range(2):

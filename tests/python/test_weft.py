@@ -137,6 +137,27 @@ class Memory(WeftTest):
         view[:4] = b"abcd"
         self.assertEqual(bytes(view[:5]), b"abcd" + self.data[4:5])
 
+    def test_a_buffer_lent_by_dlpack(self):
+        with weft.open(self.path) as file:
+            buffer = file.read(0, 4096)
+        self.assertEqual(buffer.__dlpack_device__(), (1, 0))
+        try:
+            import numpy
+        except ImportError:
+            with self.assertRaisesRegex(BufferError, "needs numpy"):
+                buffer.__dlpack__()
+            self.skipTest("the Python module numpy is missing: apt-get install python3-numpy")
+        array = numpy.from_dlpack(buffer)
+        view = buffer.view
+        view[:4] = b"abcd"
+        self.assertEqual(array.tobytes(), b"abcd" + self.data[4:4096])
+        # A capsule that nobody takes, and what keeps the buffer.
+        del view
+        buffer.__dlpack__()
+        del buffer
+        gc.collect()
+        self.assertEqual(array[:5].tobytes(), b"abcd" + self.data[4:5])
+
     def test_what_is_no_memory(self):
         with weft.open(self.path) as file:
             for wrong, kind, text in ((7, TypeError, "int has no memory"), (b"read-only", BufferError, "not writable"),
@@ -230,9 +251,47 @@ class Writing(WeftTest):
             pass
         with self.assertRaises(FileNotFoundError):
             weft.create(os.path.join(self.folder, "no", "file"), 1)
+        for wrong in (-1, 1 << 63, 1 << 64):
+            with self.assertRaises(ValueError):
+                weft.create(path, wrong)
+        for use in (weft.open, lambda name: weft.create(name, 1)):
+            with self.assertRaisesRegex(ValueError, "zero byte"):
+                use(path + "\0x")
+        with self.assertRaisesRegex(ValueError, "offset"), weft.create(path, 10) as file:
+            file.write_from(bytes(5), -1)
         self.assertEqual(os.listdir(self.folder), ["data"])
         with open(path, "rb") as file:
             self.assertEqual(file.read(), self.data)
+
+    def test_offsets_of_any_integer(self):
+        class Five:
+            def __index__(self):
+                return 5
+        path = os.path.join(self.folder, "new")
+        with weft.create(path, 10) as file:
+            file.write_from(b"world", Five())
+            file.write_from(b"hello")
+        with open(path, "rb") as file:
+            self.assertEqual(file.read(), b"helloworld")
+
+    def test_a_file_that_another_thread_writes_is_not_whole(self):
+        path, began, goes_on, wrote = os.path.join(self.folder, "new"), threading.Event(), threading.Event(), []
+
+        class Slow:
+            def write_file(self, *_):
+                began.set()
+                goes_on.wait(60)
+                wrote.append(True)
+        file = weft.create(path, 10)
+        with unittest.mock.patch("weft._writer.engine", lambda gpu: Slow()):
+            thread = threading.Thread(target=file.write_from, args=(bytes(10),))
+            thread.start()
+            self.assertTrue(began.wait(60))
+            with self.assertRaisesRegex(ValueError, "another thread"):
+                file.finish()
+            goes_on.set()
+            thread.join()
+        self.assertEqual((wrote, os.listdir(self.folder)), ([True], ["data"]))
 
 
 class Sharing(WeftTest):
@@ -281,6 +340,36 @@ class Sharing(WeftTest):
 
 
 class Signals(WeftTest):
+    def test_an_interrupted_creation_leaves_nothing(self):
+        def interrupt(*_):
+            raise KeyboardInterrupt
+        before = signal.signal(signal.SIGALRM, interrupt)
+        interrupted = 0
+        try:
+            for turn in range(200):
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 1e-5 + turn * 5e-6)
+                    with weft.create(os.path.join(self.folder, "new"), 1 << 20) as file:
+                        file.write_from(b"abc")
+                        file.abandon()
+                        file = weft.open(self.path)
+                        file.register(bytearray(8192))
+                        time.sleep(0.01)
+                except KeyboardInterrupt:
+                    interrupted += 1
+                except ValueError:
+                    pass
+                file = None
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        gc.collect()
+        self.assertGreater(interrupted, 100)
+        self.assertEqual(os.listdir(self.folder), ["data"])
+        links = [os.readlink(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")
+                 if os.path.islink(f"/proc/self/fd/{number}")]
+        self.assertEqual([link for link in links if self.folder in link or "new" in link], [])
+
     def test_a_handler_that_reads_as_well(self):
         """While the thread is in a call."""
         inner = []

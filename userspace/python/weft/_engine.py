@@ -132,6 +132,14 @@ class Engine:
             self._drain(flying)
             raise
 
+    def write_file(self, file, registration, offset, memory_offset, length):
+        """Writes any bytes to a file that the library has created. Returns when they are written."""
+        try:
+            lib.file_write(self._handle, file.value, registration.value, offset, memory_offset, length)
+        finally:
+            # An exception has this frame, and is not to keep them.
+            file = registration = None
+
     def _gather_of(self, count):
         """A gather of the library that has room for so many extents."""
         capacity = 1 << max(12, (count - 1).bit_length())

@@ -2,7 +2,8 @@
 """The functions of libweft, as weft.h declares them."""
 import ctypes
 import os
-from ctypes import POINTER, Structure, c_char, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint, c_uint32, c_uint64, c_void_p
+from ctypes import (POINTER, Structure, c_char, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint, c_uint32, c_uint64, c_void_p,
+                    py_object)
 
 READ, WRITE, READ_WRITE, SHARED = 1, 2, 3, 4
 ALLOW_VMAP, ALLOW_BOUNCE, ALLOW_STAGED, READ_ONLY, PERSISTENT = 1, 2, 4, 8, 16
@@ -51,10 +52,25 @@ class Gathered(Structure):
 _lib = ctypes.CDLL(os.environ.get("WEFT_LIBRARY", "libweft.so.0"))
 
 
-def _makes(name, *arguments):
-    """A function that makes an object, or raises the reason why not."""
+def _does(name, result, *arguments):
     function = getattr(_lib, name)
-    function.restype, function.argtypes = c_void_p, [*arguments, POINTER(Error)]
+    function.restype, function.argtypes = result, list(arguments)
+    return function
+
+
+# What makes a method of a callable that is not written in Python.
+_method = ctypes.PYFUNCTYPE(py_object, py_object)(("PyInstanceMethod_New", ctypes.pythonapi))
+
+
+def _owned(end):
+    """The type of objects that end with their last reference; `end` takes NULL, too. ctypes makes them before a signal's handler
+    can run, and no line of Python runs when they end, so an interrupt loses none."""
+    return type("Owned", (c_void_p,), {"__del__": _method(end)})
+
+
+def _makes(name, *arguments, end=None):
+    """A function that makes an object, or raises the reason why not. end: what ends the object; its caller without that."""
+    function = _does(name, _owned(end) if end else c_void_p, *arguments, POINTER(Error))
 
     def make(*given):
         error = Error()
@@ -65,30 +81,37 @@ def _makes(name, *arguments):
     return make
 
 
-def _does(name, result, *arguments):
-    function = getattr(_lib, name)
-    function.restype, function.argtypes = result, list(arguments)
-    return function
+def _tries(name, *arguments):
+    """A function that does something, or raises the reason why not."""
+    function = _does(name, c_int, *arguments, POINTER(Error))
+
+    def do(*given):
+        error = Error()
+        if function(*given, ctypes.byref(error)):
+            raise OSError(error.code, error.text.decode(errors="replace"))
+    return do
 
 
 route_name = _does("weft_route_name", c_char_p, c_int)
 
-open_target = _makes("weft_open", c_char_p, c_int)
-close = _does("weft_close", None, c_void_p)
+_close = _does("weft_close", None, c_void_p)
+open_target = _makes("weft_open", c_char_p, c_int, end=_close)
+file_create = _makes("weft_file_create", c_char_p, c_uint64, end=_close)
+file_write = _tries("weft_file_write", c_void_p, c_void_p, c_void_p, c_uint64, c_uint64, c_uint64)
+file_finish = _tries("weft_file_finish", c_void_p)
 target_geometry = _does("weft_target_geometry", None, c_void_p, POINTER(Geometry))
 target_reason = _does("weft_target_reason", c_char_p, c_void_p)
 
-memory_allocate = _makes("weft_memory_allocate", c_size_t)
-memory_allocate_cuda = _makes("weft_memory_allocate_cuda", c_int, c_size_t)
-memory_of = _makes("weft_memory_of", c_void_p, c_size_t)
-memory_from_cuda = _makes("weft_memory_from_cuda", c_uint64, c_size_t)
-memory_free = _does("weft_memory_free", None, c_void_p)
+_free = _does("weft_memory_free", None, c_void_p)
+memory_allocate = _makes("weft_memory_allocate", c_size_t, end=_free)
+memory_allocate_cuda = _makes("weft_memory_allocate_cuda", c_int, c_size_t, end=_free)
+memory_of = _makes("weft_memory_of", c_void_p, c_size_t, end=_free)
+memory_from_cuda = _makes("weft_memory_from_cuda", c_uint64, c_size_t, end=_free)
 memory_data = _does("weft_memory_data", c_void_p, c_void_p)
 memory_device_pointer = _does("weft_memory_device_pointer", c_uint64, c_void_p)
 memory_copy_out = _does("weft_memory_copy_out", c_int, c_void_p, c_size_t, c_void_p, c_size_t)
 
-register = _makes("weft_register", c_void_p, c_void_p, c_uint)
-unregister = _does("weft_unregister", None, c_void_p)
+register = _makes("weft_register", c_void_p, c_void_p, c_uint, end=_does("weft_unregister", None, c_void_p))
 registration_route = _does("weft_registration_route", c_int, c_void_p)
 registration_reason = _does("weft_registration_reason", c_char_p, c_void_p)
 

@@ -117,9 +117,7 @@ class Memory:
         return cls(make(borrowed.address, borrowed.length), borrowed.length, borrowed.device, borrowed)
 
     def end(self):
-        handle, self.handle = self.handle, None
-        if handle:
-            lib.memory_free(handle)
+        self.handle = None
         if self._borrowed:
             self._borrowed.end()
             self._borrowed = None
@@ -131,8 +129,8 @@ class Memory:
 class Buffer:
     """Bytes that libweft has allocated: pages of the host, or memory of a GPU.
 
-    Other libraries use them without a copy: host memory by `view`, as numpy.frombuffer(buffer.view) and
-    torch.frombuffer(buffer.view, dtype=...), and a GPU's by __cuda_array_interface__, as torch.as_tensor(buffer, device="cuda").
+    Other libraries use them without a copy, by DLPack (numpy.from_dlpack(buffer), torch.from_dlpack(buffer)); by `view`, as
+    torch.frombuffer(buffer.view, dtype=...); and a GPU's by __cuda_array_interface__, as torch.as_tensor(buffer, device="cuda").
     """
 
     def __init__(self, length, gpu=None):
@@ -162,6 +160,25 @@ class Buffer:
         if self.memory.device[0] != _dlpack.CUDA:
             raise AttributeError("this is memory of the host")
         return {"shape": (len(self),), "typestr": "|u1", "data": (self.address, False), "version": 3}
+
+    def __dlpack_device__(self):
+        return self.memory.device
+
+    def __dlpack__(self, **options):
+        """A capsule, which keeps the buffer. Another library makes it: its destructor may run while an exception is on its way,
+        which no function that is written in Python survives. BufferError: there is none that can."""
+        if self.memory.device[0] == _dlpack.CPU:
+            try:
+                import numpy  # pylint: disable=import-outside-toplevel
+            except ImportError:
+                raise BufferError("DLPack of a buffer of the host needs numpy: without it, its view can be used") from None
+            return numpy.frombuffer(self.view, numpy.uint8).__dlpack__(**options)
+        # Who wants a GPU's memory has imported one of them.
+        for name, borrowed in (("torch", "as_tensor"), ("cupy", "asarray")):
+            if name in sys.modules:
+                device = {"device": f"cuda:{self.memory.device[1]}"} if name == "torch" else {}
+                return getattr(sys.modules[name], borrowed)(self, **device).__dlpack__(**options)
+        raise BufferError("DLPack of a GPU's buffer needs torch or cupy: import one of them")
 
     def __bytes__(self):
         data = ctypes.create_string_buffer(len(self))

@@ -30,30 +30,25 @@ class Result(NamedTuple):
 
 class _Handle:
     """What the library has given, until nothing refers to it: an I/O of another thread, or one that a signal has interrupted,
-    comes to its end first."""
-    # Until it is made: a signal may come before.
-    _of_process, _process = True, None
+    comes to its end first. memory: what was borrowed for it, which ends after it."""
 
-    def __init__(self, value, end, of_process=True):
-        self.value, self._end, self._of_process, self._process = value, end, of_process, os.getpid()
+    def __init__(self, made, of_process=True, memory=None):
+        self._made, self.value, self._of_process, self._process, self._memory = made, made.value, of_process, os.getpid(), memory
 
     def __del__(self):
-        if not self._of_process or self._process == os.getpid():
-            self._end(self.value)
+        # A signal may come before it is made.
+        made, memory = self.__dict__.pop("_made", None), self.__dict__.pop("_memory", None)
+        if made and self._of_process and self._process != os.getpid():
+            # A child of fork() has its parent's.
+            made.value = memory = None
+        del made
+        if memory:
+            memory.end()
 
 
 def _reason(handle):
     """Why a registration has no direct route."""
     return lib.registration_reason(handle.value).decode(errors="replace") if handle else ""
-
-
-def _unregistering(memory):
-    """A function that ends a registration, and then the memory that was borrowed for it, or None."""
-    def end(handle):
-        lib.unregister(handle)
-        if memory:
-            memory.end()
-    return end
 
 
 class Registration:
@@ -66,13 +61,17 @@ class Registration:
         self._own, self._handle, self._process = own, None, os.getpid()
         policy = (_ANY_ROUTE if staged else 0) | (0 if writable else lib.READ_ONLY) | (lib.PERSISTENT if persistent else 0)
         if memory.length:
+            # Another thread may close the target meanwhile.
+            of = target.handle
             try:
-                self._handle = _Handle(lib.register(target.handle.value, memory.handle, policy),
-                                       _unregistering(memory if own else None))
+                self._handle = _Handle(lib.register(of.value, memory.handle, policy), memory=memory if own else None)
                 self._own = False
             except BaseException:
                 self.end()
                 raise
+            finally:
+                # An exception has this frame, and is not to keep it.
+                of = None
 
     @property
     def target(self):
@@ -141,6 +140,14 @@ class _Lent:
             self._buffer.is_spoiled = True
 
 
+def _encoded(path):
+    """A path as C has it, which ends at the first zero byte."""
+    encoded = os.fsencode(path)
+    if b"\0" in encoded:
+        raise ValueError(f"{path!r} has a zero byte in it: no file has such a name")
+    return encoded
+
+
 def _number(value):
     """An offset or a length that the kernel takes, of any kind of integer."""
     value = operator.index(value)
@@ -171,9 +178,9 @@ def _rows(extents):
 class Target:
     """An open volume, file or block device. Threads may share it. A context manager."""
 
-    def __init__(self, name, access, strict):
-        self.name, self.strict = name, strict
-        self._handle = _Handle(lib.open_target(os.fsencode(name), access), lib.close, of_process=False)
+    def __init__(self, name, handle, strict):
+        # First: __del__() closes it.
+        self._handle, self.name, self.strict = handle, name, strict
         self._buffers = weakref.WeakKeyDictionary()
         self._process = os.getpid()
         self.pool = Pool()
@@ -369,4 +376,10 @@ def open(name, mode="r", *, strict=False, shared=False):  # pylint: disable=rede
     """
     if mode not in _ACCESS:
         raise ValueError(f"mode '{mode}' is neither 'r' nor 'r+'")
-    return Target(os.fspath(name), _ACCESS[mode] | (lib.SHARED if shared else 0), strict)
+    name, access = os.fspath(name), _ACCESS[mode] | (lib.SHARED if shared else 0)
+    return Target(name, _Handle(lib.open_target(_encoded(name), access), of_process=False), strict)
+
+
+def created(path, size):
+    """A new file of so many bytes, which gets its name when the library finishes it."""
+    return Target(path, _Handle(lib.file_create(_encoded(path), _number(size)), of_process=False), False)

@@ -1,21 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A file that appears whole or not at all."""
-import builtins
-import ctypes
 import os
-import tempfile
 
 from . import _library as lib
-from ._target import open as open_target
+from ._engine import engine
+from ._target import _number, created
 
-# What is not in whole pages goes through the page cache; the rest goes past it, and the two do not meet in a page.
-_PAGE = 4096
-
-
-def _umask():
-    """Of this process. To ask for it by umask() would change it, for other threads as well."""
-    with builtins.open("/proc/self/status", encoding="ascii") as status:
-        return next(int(line.split()[1], 8) for line in status if line.startswith("Umask:"))
+# A write goes to the library in pieces that end at multiples of this: a signal's handler runs between two of them.
+_PIECE_BYTES = 64 << 20
 
 
 def sync_folder(folder):
@@ -32,91 +24,58 @@ class Writer:
     exception, and its data is on the medium then; otherwise nothing is left of it."""
 
     def __init__(self, path, size):
-        if size < 0:
-            raise ValueError(f"a file of {size} bytes")
         self.path, self.size = os.path.abspath(os.fspath(path)), size
-        self._folder, name = os.path.split(self.path)
-        number, self._draft = tempfile.mkstemp(prefix=f".{name}-", dir=self._folder)
-        self._file = builtins.open(number, "r+b", buffering=0)
-        self._target = None
-        try:
-            self._allocate()
-            os.fchmod(number, 0o666 & ~_umask())
-            self._target = open_target(self._draft, "r+")
-            self._page = max(_PAGE, self._target.block_size)
-        except BaseException:
-            self.abandon()
-            raise
-
-    def _allocate(self):
-        """Blocks of its own for each byte: a full volume is seen now, and a sealed file needs them."""
-        try:
-            if self.size:
-                os.posix_fallocate(self._file.fileno(), 0, self.size)
-        except OSError as wrong:
-            raise OSError(wrong.errno, f"{self.size} bytes for {self.path}: {os.strerror(wrong.errno)}") from None
+        # The calls of write_from() that are under way.
+        self._writes, self._finishes = set(), False
+        self._target = created(self.path, size)
 
     def write_from(self, memory, offset=0):
         """Writes all of the memory there. Any offset and length is possible: what is not in whole pages is copied."""
-        if self._target is None:
-            raise ValueError(f"{self.path} is closed: nothing more can be written to it")
-        with self._target.register(memory, writable=False) as registration:
-            self._write(registration, offset)
+        offset, this = _number(offset), object()
+        try:
+            self._writes.add(this)
+            if self._finishes:
+                raise ValueError(f"{self.path} is closed: nothing more can be written to it")
+            with self._target.register(memory, writable=False) as registration:
+                self._write(registration, offset)
+        finally:
+            self._writes.discard(this)
 
     def _write(self, registration, offset):
         memory = registration.memory
         memory.wait_for_gpu()
-        end = offset + memory.length
-        if offset < 0 or end > self.size:
+        if offset + memory.length > self.size:
             raise ValueError(f"{memory.length} bytes at {offset} are not within a file of {self.size} bytes")
-        begin = min(-(-offset // self._page) * self._page, end)
-        whole = max(end // self._page * self._page, begin)
-        if whole > begin:
-            self._target.write_from(registration, begin, whole - begin, begin - offset)
-        for first, last in ((offset, begin), (whole, end)):
-            if last > first:
-                self._copy(memory, first - offset, last - first, first)
-
-    def _copy(self, memory, memory_offset, length, offset):
-        data = ctypes.create_string_buffer(length)
-        wrong = lib.memory_copy_out(memory.handle, memory_offset, data, length)
-        if wrong:
-            raise OSError(-wrong, f"{length} bytes of the memory cannot be copied: {os.strerror(-wrong)}")
-        done = 0
-        while done < length:
-            done += os.pwrite(self._file.fileno(), data.raw[done:], offset + done)
+        at = offset
+        while at < offset + memory.length:
+            end = min((at // _PIECE_BYTES + 1) * _PIECE_BYTES, offset + memory.length)
+            engine(memory.gpu).write_file(self._target.handle, registration.handle, at, at - offset, end - at)
+            at = end
 
     def finish(self):
-        """Puts the data on the medium, and gives the file its name."""
-        os.fsync(self._file.fileno())
-        self._close()
-        os.replace(self._draft, self.path)
-        sync_folder(self._folder)
+        """Puts the data on the medium, and gives the file its name. ValueError: another thread is writing to it; nothing is left
+        of the file then."""
+        file = self._target.handle
+        try:
+            self._finishes = True
+            if self._writes:
+                raise ValueError(f"{self.path} is not whole: another thread is writing to it")
+            lib.file_finish(file.value)
+        finally:
+            # An exception has this frame, and is not to keep it.
+            file = None
+            self._target.close()
 
     def abandon(self):
-        """Leaves nothing of it."""
-        self._close()
-        try:
-            os.unlink(self._draft)
-        except FileNotFoundError:
-            pass
-
-    def _close(self):
-        target, self._target = self._target, None
-        if target:
-            target.close()
-        self._file.close()
+        """Leaves nothing of it. If another thread is writing to it, that is when this write has ended."""
+        self._target.close()
 
     def __enter__(self):
         return self
 
     def __exit__(self, kind, *_):
         if kind is None:
-            try:
-                self.finish()
-            except BaseException:
-                self.abandon()
-                raise
+            self.finish()
         else:
             self.abandon()
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy
 
-from .._writer import _umask, sync_folder
+from .._writer import sync_folder
 from . import _format as form
 from ._crc import crc32c
 from ._error import PackError
@@ -28,6 +28,12 @@ _JOURNAL_VERSION = 1
 _SPILLS = {"bases": "Q", "lengths": "I", "sums": "I", "cells": "I"}
 # Pages of the index that are made at a time: 4 MiB.
 _PAGES = 1024
+
+
+def _umask():
+    """Of this process. To ask for it by umask() would change it, for other threads as well."""
+    with builtins.open("/proc/self/status", encoding="ascii") as status:
+        return next(int(line.split()[1], 8) for line in status if line.startswith("Umask:"))
 
 
 class Made(NamedTuple):
