@@ -148,6 +148,12 @@ const volume_family volume_families[] = {
      [](family& out, const load_sample& of) {
          out.add(of_volume(of, {{"ownership", of.volume.ownership}}), 1);
      }},
+    {"weft_volume_lease_left_seconds", "gauge",
+     "For how long this host may write to a volume if no heartbeat succeeds.",
+     [](family& out, const load_sample& of) {
+         if (of.volume.lease_left_ms)
+             out.add(of_volume(of), *of.volume.lease_left_ms / 1e3);
+     }},
     {"weft_volume_read_only", "gauge", "Whether a volume is read-only.",
      [](family& out, const load_sample& of) { out.add(of_volume(of), of.volume.read_only ? 1 : 0); }},
     {"weft_volume_size_bytes", "gauge", "The size of a volume.",
@@ -327,11 +333,15 @@ const gpu_family gpu_families[] = {
 
 } // namespace
 
-std::string metrics_text(const load_samples& samples, const std::vector<gpu_status>& gpus,
-                         const std::string& version)
+std::string metrics_text(const load_samples& samples, const std::vector<awaited_volume>& awaited,
+                         const std::vector<gpu_status>& gpus, const std::string& version)
 {
     std::string text;
     family(text, "weft_build_info", "gauge", "The version of weftctl, 1.").add({{"version", version}}, 1);
+    family waits(text, "weft_volume_awaited_since_seconds", "gauge",
+                 "Since when a saved volume is awaited, as UNIX time.");
+    for (const auto& volume : awaited)
+        waits.add({{"volume", volume.name}}, volume.since);
     for (const auto& row : volume_families) {
         family out(text, row.name, row.type, row.help);
         for (const auto& [name, sample] : samples)

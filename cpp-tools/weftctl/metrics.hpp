@@ -2,6 +2,7 @@
 /// The counters of volumes, and how busy the GPUs are, as Prometheus reads them.
 #pragma once
 
+#include "awaited.hpp"
 #include "gpu.hpp"
 #include "load.hpp"
 
@@ -12,7 +13,8 @@ namespace weft
 
 /// The samples in Prometheus's text format, version 0.0.4: base units, counters that end in _total. A family
 /// without a sample is left out; weft_build_info is always there.
-[[nodiscard]] std::string metrics_text(const load_samples& samples, const std::vector<gpu_status>& gpus,
-                                       const std::string& version);
+[[nodiscard]] std::string metrics_text(const load_samples& samples,
+                                       const std::vector<awaited_volume>& awaited,
+                                       const std::vector<gpu_status>& gpus, const std::string& version);
 
 } // namespace weft

@@ -71,7 +71,8 @@ struct volume_status {
     std::string uuid;
     std::string state;
     std::string ownership;
-    std::string iopolicy; ///< which of several paths I/O takes
+    std::optional<std::uint32_t> lease_left_ms; ///< how long it may write without another heartbeat
+    std::string iopolicy;                       ///< which of several paths I/O takes
     bool read_only = false;
     bool iostats = true;
     std::uint64_t size = 0;

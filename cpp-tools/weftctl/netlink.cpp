@@ -158,6 +158,9 @@ volume_status parse_volume(const nlmsghdr* header)
         case WEFT_A_VOLUME_MEM_BOUNCE:
             volume.mem_bounce = mnl_attr_get_u64(attr);
             break;
+        case WEFT_A_VOLUME_LEASE_LEFT:
+            volume.lease_left_ms = mnl_attr_get_u32(attr);
+            break;
         }
     });
     return volume;

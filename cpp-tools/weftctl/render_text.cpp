@@ -445,7 +445,9 @@ private:
         fmt::print("  stripe      {} members, chunks of {}, blocks of {}\n", volume.member_count,
                    format_size(volume.chunk_size), format_size(volume.block_size));
         fmt::print("  created     {} (generation {})\n", format_time(volume.created), volume.generation);
-        fmt::print("  ownership   {}\n", volume.ownership);
+        const auto left = volume.lease_left_ms.value_or(0);
+        const auto lease = left ? fmt::format(", the lease ends in {:.1f} s", left / 1000.0) : "";
+        fmt::print("  ownership   {}{}\n", volume.ownership, lease);
         fmt::print("  iostats     {}\n", volume.iostats ? "on" : "off");
         if (volume.mem_direct || volume.mem_vmap || volume.mem_bounce)
             fmt::print("  memory      {} direct, {} vmap, {} bounced\n", format_size(volume.mem_direct),

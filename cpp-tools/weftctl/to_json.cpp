@@ -104,6 +104,7 @@ json to_json(const load_row& row, bool qos)
 
 json to_json(const volume_status& volume)
 {
+    const json lease_left = volume.lease_left_ms ? json(*volume.lease_left_ms) : json(nullptr);
     json members = json::array();
     for (const auto& member : volume.members)
         members.push_back(to_json(member));
@@ -114,6 +115,7 @@ json to_json(const volume_status& volume)
         {"uuid", volume.uuid},
         {"read_only", volume.read_only},
         {"ownership", volume.ownership},
+        {"lease_left_ms", lease_left},
         {"iostats", volume.iostats},
         {"iopolicy", volume.iopolicy},
         {"size", volume.size},

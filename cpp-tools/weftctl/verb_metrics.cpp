@@ -19,7 +19,7 @@ result<exit_code> run_metrics(const metrics_options& options, renderer& out)
     const auto samples = watch_samples(options.volumes);
     if (!samples)
         return std::unexpected(samples.error());
-    const auto text = metrics_text(*samples, gpus(), WEFT_VERSION);
+    const auto text = metrics_text(*samples, awaited_volumes(), gpus(), WEFT_VERSION);
     if (options.output.empty()) {
         out.metrics(text);
         return exit_code::ok;
@@ -43,7 +43,7 @@ verb add_metrics(CLI::App& app)
         R"(The text has Prometheus's format: seconds and bytes, and counters that end in _total. Each metric has a line
 that begins with # HELP and says what it is.
 
-  weft_volume_*      state, ownership and size of a volume
+  weft_volume_*      state, ownership and size of a volume; since when a saved volume is awaited
   weft_memory_*      bytes of I/O on registered memory by route; the route bounce copies through host memory
   weft_member_*      commands, bytes, latencies and errors of a member by operation, and how many paths it has.
                      They are zero with --no-iostats

@@ -253,6 +253,14 @@ static int weft_nl_put_members(struct sk_buff *skb, const struct weft_volume *vo
 	return 0;
 }
 
+/* For how long writes pass without another heartbeat, in ms. */
+static u32 weft_nl_lease_left(const struct weft_volume *vol)
+{
+	long left = READ_ONCE(vol->lease) - jiffies;
+
+	return left > 0 ? jiffies_to_msecs(left) : 0;
+}
+
 static int weft_nl_put_volume(struct sk_buff *skb, struct weft_volume *vol)
 {
 	static const int routes[] = {
@@ -274,7 +282,9 @@ static int weft_nl_put_volume(struct sk_buff *skb, struct weft_volume *vol)
 	dev = disk_devt(vol->disk);
 	if (nla_put(skb, WEFT_A_VOLUME_UUID, WEFT_UUID_SIZE, vol->uuid) ||
 	    nla_put_u32(skb, WEFT_A_VOLUME_OWNERSHIP, weft_owner_state(vol)) ||
-	    (vol->read_only && nla_put_flag(skb, WEFT_A_VOLUME_READ_ONLY)) ||
+	    (vol->read_only ?
+	     nla_put_flag(skb, WEFT_A_VOLUME_READ_ONLY) :
+	     nla_put_u32(skb, WEFT_A_VOLUME_LEASE_LEFT, weft_nl_lease_left(vol))) ||
 	    nla_put_u64_64bit(skb, WEFT_A_VOLUME_SIZE,
 			      (u64)vol->map.capacity << SECTOR_SHIFT,
 			      WEFT_A_VOLUME_PAD) ||

@@ -25,6 +25,9 @@ for n in 1 2; do make_null m$n 64; done
 ok "a volume" weftctl create v /dev/m1 /dev/m2 --chunk 64K
 is "it is live" "$(value 'weft_volume_state{volume="v",state="live"}')" 1
 is "this host owns it" "$(value 'weft_volume_ownership{volume="v",ownership="held"}')" 1
+ok "its lease ends later" awk -v left="$(value 'weft_volume_lease_left_seconds{volume="v"}')" \
+	'BEGIN { exit !(left > 0) }'
+ok "the status says when" sh -c "weftctl status v | grep -q 'ownership   held, the lease ends in [0-9.]* s'"
 is "its size" "$(value 'weft_volume_size_bytes{volume="v"}')" "$(blockdev --getsize64 /dev/weft/v)"
 is "each member has a usable path" "$(value 'weft_member_usable_paths{volume="v",member="1"}')" 1
 is "commands are counted by member" "$(grows 'weft_member_ios_total{volume="v",member="0",operation="read"}' reads)" 2

@@ -54,6 +54,12 @@ counters() {
 is "it serves the volume's counters" "$(counters | grep -c '^weft_volume_info{volume="data"')" 1
 is "as a user of its own" "$(ps -o user= -p "$(systemctl show -P MainPID weft-exporter)" | grep -c root)" 0
 ok "it stops" systemctl stop weft-exporter
+# The folder is of the package prometheus-node-exporter.
+mkdir -p /var/lib/prometheus/node-exporter
+ok "the metrics' timer, as docs/setup.md says" sh -ec "$(commands docs/setup.md '^## Watching$' | grep metrics.timer)"
+ok "it writes a file for the node exporter" until_true 60 \
+	grep -q '^weft_volume_info{volume="data"' /var/lib/prometheus/node-exporter/weft.prom
+ok "it stops, too" systemctl disable --now weft-metrics.timer
 
 # --- A saved volume is a service, and its mount needs it
 ok "it is saved" weftctl save data
@@ -78,8 +84,10 @@ which="awaited since .*: member 0 of 4 is missing; /dev/late is not there"
 ok "so does the status, and since when" sh -c "weftctl status | grep -q '^data: $which'"
 ok "also of this volume alone" sh -c "weftctl status data | grep -q '^data: $which'"
 ok "and the doctor" sh -c "weftctl doctor | grep -q 'volume data is $which'"
+ok "and the metrics" sh -c "weftctl metrics | grep -q '^weft_volume_awaited_since_seconds{volume=\"data\"} [0-9]'"
 ln -s "$member" /dev/late
 ok "when the member comes, the volume is mounted" until_true 60 mountpoint -q /mnt
+is "the metrics have no wait any more" "$(weftctl metrics | grep -c weft_volume_awaited)" 0
 is "and awaited no more" "$(weftctl status --json | json .awaited)" "[]"
 ok "the service stops" systemctl stop $unit
 rm /dev/late

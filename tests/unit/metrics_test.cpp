@@ -18,6 +18,7 @@ load_samples a_volume(bool qos)
     one.volume.name = "data";
     one.volume.state = "live";
     one.volume.ownership = "held";
+    one.volume.lease_left_ms = 7500;
     one.volume.size = 1 << 30;
     one.volume.member_count = 1;
     one.volume.mem_bounce = 4096;
@@ -57,7 +58,7 @@ bool has(const std::string& text, const std::string& line)
 
 TEST(Metrics, AreInBaseUnits)
 {
-    const auto text = metrics_text(a_volume(false), two_gpus, "1.2.3");
+    const auto text = metrics_text(a_volume(false), {}, two_gpus, "1.2.3");
     for (
         const char* line :
         {R"(weft_build_info{version="1.2.3"} 1)", R"(weft_volume_state{volume="data",state="live"} 1)",
@@ -75,7 +76,7 @@ TEST(Metrics, AreInBaseUnits)
 
 TEST(Metrics, ALatencyHistogramGrowsToItsCount)
 {
-    const auto text = metrics_text(a_volume(true), {}, "1");
+    const auto text = metrics_text(a_volume(true), {}, {}, "1");
     for (const char* line :
          {R"(weft_qos_feed_latency_target_seconds{volume="data"} 0.0005)",
           R"(weft_class_latency_seconds_bucket{volume="data",class="feed",le="8.192e-06"} 1)",
@@ -92,7 +93,7 @@ TEST(Metrics, EachFamilyStandsOnce)
     auto samples = a_volume(true);
     samples["other"] = samples["data"];
     samples["other"].volume.name = "other";
-    const auto text = metrics_text(samples, two_gpus, "1");
+    const auto text = metrics_text(samples, {}, two_gpus, "1");
     std::istringstream lines(text);
     std::set<std::string> heads, series;
     std::string family;
@@ -114,20 +115,22 @@ TEST(Metrics, AreThoseOfTheExample)
 {
     std::ifstream file(METRICS_EXAMPLE);
     const std::string example{std::istreambuf_iterator<char>(file), {}};
-    EXPECT_EQ(metrics_text(a_volume(true), two_gpus, "1"), example);
+    EXPECT_EQ(metrics_text(a_volume(true), {{"late", 1700000000, "member 0 is missing"}}, two_gpus, "1"),
+              example);
 }
 
 TEST(Metrics, LabelsAreEscaped)
 {
     auto samples = a_volume(false);
     samples["data"].volume.members[0].paths[0].target = "a\"b\\c\ne";
-    EXPECT_TRUE(metrics_text(samples, two_gpus, "1").contains(R"(target="a\"b\\c\ne")"));
+    EXPECT_TRUE(metrics_text(samples, {}, two_gpus, "1").contains(R"(target="a\"b\\c\ne")"));
 }
 
 TEST(Metrics, WithoutVolumesTheVersionIsThere)
 {
-    EXPECT_EQ(metrics_text({}, {}, "1"), "# HELP weft_build_info The version of weftctl, 1.\n"
-                                         "# TYPE weft_build_info gauge\nweft_build_info{version=\"1\"} 1\n");
+    EXPECT_EQ(metrics_text({}, {}, {}, "1"),
+              "# HELP weft_build_info The version of weftctl, 1.\n"
+              "# TYPE weft_build_info gauge\nweft_build_info{version=\"1\"} 1\n");
 }
 
 } // namespace
