@@ -150,18 +150,6 @@ static void weft_member_done(struct weft_io *io, struct bio *bio)
 }
 
 /*
- * Continue a bio in process context: a discard or write zeroes is fanned out to the
- * members; any other bio is submitted to the volume again. Context: any.
- */
-static void weft_defer(struct weft_volume *vol, struct bio *bio)
-{
-	struct bio_list one = BIO_EMPTY_LIST;
-
-	bio_list_add(&one, bio);
-	weft_deferred_add(vol, &one);
-}
-
-/*
  * All fragments have completed. The bio keeps its tracking and starts again.
  * The submission sets up the chain and the cgroup again.
  */
@@ -308,7 +296,7 @@ static noinline bool weft_is_held(struct weft_member *member, struct bio *bio, s
 						 bio->bi_iter.bi_size;
 	/* Our initiator sends background I/O on queues of its own, if it has any. */
 	if (member->owns_requests && io->class == WEFT_IO_CLASS_BACKGROUND)
-		bio->bi_ioprio = IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0);
+		bio->bi_ioprio = weft_qos_ioprio(io->class);
 	/* A poller would poll for a command that is not sent. */
 	bio_clear_polled(bio);
 	return weft_qos_begin(member, &io->item);
@@ -375,29 +363,25 @@ static void weft_range_fan_out(struct weft_volume *vol, struct bio *bio)
 	bio_endio(bio);
 }
 
-static void weft_deferred_work(struct work_struct *work)
+/**
+ * weft_bio_continue() - continue a bio in process context, see weft_defer()
+ * @vol: the volume
+ * @bio: a discard or write zeroes is fanned out to the members; any other bio is
+ *	submitted to the volume again
+ *
+ * Context: process context; may sleep for a tag of a member.
+ */
+void weft_bio_continue(struct weft_volume *vol, struct bio *bio)
 {
-	struct weft_volume *vol = container_of(work, struct weft_volume,
-					       deferred.work);
-	struct bio_list bios;
-	struct bio *bio;
-
-	spin_lock_irq(&vol->deferred.lock);
-	bios = vol->deferred.bios;
-	bio_list_init(&vol->deferred.bios);
-	spin_unlock_irq(&vol->deferred.lock);
-
-	while ((bio = bio_list_pop(&bios))) {
-		bio->bi_opf &= ~REQ_NOWAIT;
-		/* One that is retried has no cgroup any more, and gets that of this worker. */
-		bio_set_dev(bio, bio->bi_bdev);
-		if (!weft_op_is_range(bio))
-			submit_bio_noacct(bio);
-		else if (weft_lease_is_over(&vol->lease))
-			weft_owner_hold(vol, bio);	/* lease has ended */
-		else
-			weft_range_fan_out(vol, bio);
-	}
+	bio->bi_opf &= ~REQ_NOWAIT;
+	/* One that is retried has no cgroup any more, and gets that of this worker. */
+	bio_set_dev(bio, bio->bi_bdev);
+	if (!weft_op_is_range(bio))
+		submit_bio_noacct(bio);
+	else if (weft_lease_is_over(&vol->lease))
+		weft_owner_hold(vol, bio);	/* lease has ended */
+	else
+		weft_range_fan_out(vol, bio);
 }
 
 static void weft_end_status(struct bio *bio, blk_status_t status)
@@ -537,19 +521,6 @@ void weft_submit_bio(struct bio *bio)
 	}
 	place = weft_map_sector(&vol->map, bio->bi_iter.bi_sector);
 	weft_send(vol->members[place.member], bio, place.sector, io);
-}
-
-/**
- * weft_deferred_init() - initialize the list and its work
- * @vol: the volume
- *
- * It needs no exit function.
- */
-void weft_deferred_init(struct weft_volume *vol)
-{
-	spin_lock_init(&vol->deferred.lock);
-	bio_list_init(&vol->deferred.bios);
-	INIT_WORK(&vol->deferred.work, weft_deferred_work);
 }
 
 int __init weft_bio_init(void)

@@ -77,10 +77,11 @@ void weft_owner_set(struct weft_volume *vol, enum weft_ownership to, const char 
 	spin_unlock_irq(&owner->lock);
 
 	/* Not here: sending may wait for a member, and the next heartbeat for this one. */
-	if (to == WEFT_OWNERSHIP_HELD)
-		weft_deferred_add(vol, &held);
 	while ((bio = bio_list_pop(&held)))
-		bio_io_error(bio);
+		if (to == WEFT_OWNERSHIP_HELD)
+			weft_defer(vol, bio);
+		else
+			bio_io_error(bio);
 	for (i = 0; kick && i < vol->member_count; i++)
 		weft_mpath_kick(vol->members[i]);
 	if (from == to)

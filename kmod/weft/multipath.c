@@ -509,14 +509,14 @@ static void weft_mpath_requeue(struct weft_path *path, struct bio_list *bios,
 /* Wait until all readers of member->fast_bdev or of this path have sent their bio. */
 static void weft_mpath_settle(struct weft_volume *vol, struct weft_path *path)
 {
-	/* Readers of member->fast_bdev: in weft_submit_bio() and in works. */
+	/* Readers of member->fast_bdev in weft_submit_bio(). */
 	weft_queue_settle(vol->disk->queue);
-	flush_work(&vol->deferred.work);
 	/* Readers of a path under SRCU. */
 	synchronize_srcu(&vol->path_srcu);
 	/*
-	 * A bio that weft_submit_bio() sent is at the head of its task's list.
-	 * It reaches the path's queue before the task sleeps.
+	 * A bio that weft_submit_bio() sent is at the head of its task's list. It
+	 * reaches the path's queue before the task sleeps, as does one that a work
+	 * sends (weft_range_fan_out()).
 	 */
 	synchronize_rcu_tasks();
 	/* There it may sleep, and have more. */

@@ -240,6 +240,13 @@ static __always_inline bool weft_qos_is_used(void)
 	return static_branch_unlikely(&weft_qos_used);
 }
 
+/* The I/O priority by which weft_qos_class() finds a class again. */
+static inline u16 weft_qos_ioprio(u8 class)
+{
+	return class == WEFT_IO_CLASS_FEED ? IOPRIO_PRIO_VALUE(IOPRIO_CLASS_RT, IOPRIO_NORM) :
+					     IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0);
+}
+
 /* A CPU adds its feed commands to the member's after so many. */
 #define WEFT_QOS_BATCH		32
 

@@ -112,7 +112,7 @@ static struct weft_volume *weft_volume_alloc(const struct weft_assemble_request 
 	vol->no_path_timeout = WEFT_NO_PATH_TIMEOUT;
 	INIT_DELAYED_WORK(&vol->event_work, weft_volume_event_work);
 	weft_flush_init(vol);
-	weft_deferred_init(vol);
+	weft_deferred_init(vol, weft_bio_continue);
 	ret = bioset_init(&vol->bios, BIO_POOL_SIZE, 0, 0);
 	if (ret)
 		goto out_free;
@@ -127,8 +127,9 @@ static struct weft_volume *weft_volume_alloc(const struct weft_assemble_request 
 				  vol->name);
 	if (!vol->wq)
 		goto out_in_flight;
-	vol->split_wq = alloc_workqueue("weft-split-%s", WQ_MEM_RECLAIM | WQ_UNBOUND, 0,
-					vol->name);
+	/* Works sleep for a member's tag: those of one member must not use them all up. */
+	vol->split_wq = alloc_workqueue("weft-split-%s", WQ_MEM_RECLAIM | WQ_UNBOUND,
+					WQ_MAX_ACTIVE, vol->name);
 	if (!vol->split_wq)
 		goto out_wq;
 	ret = init_srcu_struct(&vol->path_srcu);

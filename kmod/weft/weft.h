@@ -169,15 +169,17 @@ struct weft_flush {
 };
 
 /**
- * struct weft_deferred - bios that continue in process context, see bio.c
+ * struct weft_deferred - bios that continue in process context, see defer.c
  * @lock: protects @bios; also taken in interrupts
- * @bios: bios that wait for @work
- * @work: sends them on
+ * @bios: bios that wait for @work; others have works of their own
+ * @work: calls @go_on for them
+ * @go_on: weft_bio_continue()
  */
 struct weft_deferred {
 	spinlock_t		lock;	/* @bios */
 	struct bio_list		bios;
 	struct work_struct	work;
+	void			(*go_on)(struct weft_volume *vol, struct bio *bio);
 };
 
 /**
@@ -264,7 +266,7 @@ enum weft_iopolicy {
  * @path_srcu: held from the choice of a path until its queue has the bio or
  *	operation. A device that hangs delays the waiters of its own volume alone
  * @flush: see flush.c
- * @deferred: see bio.c
+ * @deferred: see defer.c
  * @owner: see owner.c
  * @mem: its device for I/O on registered memory, see mem.c
  * @peers: memories that the transport does I/O on; protected by
@@ -629,7 +631,7 @@ static inline sector_t weft_unsplit(const struct weft_volume *vol, sector_t sect
 int __init weft_bio_init(void);
 void weft_bio_exit(void);
 void weft_submit_bio(struct bio *bio);
-void weft_deferred_init(struct weft_volume *vol);
+void weft_bio_continue(struct weft_volume *vol, struct bio *bio);
 
 /* flush.c */
 void weft_flush_init(struct weft_volume *vol);
@@ -675,26 +677,10 @@ static inline enum weft_ownership weft_owner_state(struct weft_volume *vol)
 	return state;
 }
 
-/**
- * weft_deferred_add() - submit bios of a volume in process context
- * @vol: the volume
- * @bios: made empty
- *
- * Context: any.
- */
-static inline void weft_deferred_add(struct weft_volume *vol, struct bio_list *bios)
-{
-	unsigned long flags;
-
-	if (bio_list_empty(bios))
-		return;
-	spin_lock_irqsave(&vol->deferred.lock, flags);
-	bio_list_merge(&vol->deferred.bios, bios);
-	bio_list_init(bios);
-	/* Under the lock: after it, the bios and the volume may be gone. */
-	queue_work(vol->split_wq, &vol->deferred.work);
-	spin_unlock_irqrestore(&vol->deferred.lock, flags);
-}
+/* defer.c */
+void weft_defer(struct weft_volume *vol, struct bio *bio);
+void weft_deferred_init(struct weft_volume *vol,
+			void (*go_on)(struct weft_volume *vol, struct bio *bio));
 
 /* sysfs.c */
 extern const struct attribute_group *weft_disk_groups[];
