@@ -65,6 +65,11 @@ static void weft_mem_part_hold(struct weft_mem_part *part)
 
 	if (!part->since)
 		part->since = jiffies | 1;
+	/* While it waits, it takes none of what its class may have at the member. */
+	if (part->classed) {
+		part->classed = false;
+		weft_qos_end(part->member, &part->qos, 0);
+	}
 	spin_lock_irqsave(&node->held_lock, flags);
 	list_add_tail(&part->list, &node->held);
 	/* Under the lock: after it, the part and the file may be gone. */
