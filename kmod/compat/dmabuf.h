@@ -51,6 +51,20 @@ static inline bool weft_attach_revocable(struct dma_buf_attachment *attach,
 #endif
 }
 
+/*
+ * Does a CPU mapping keep the memory where it is? Before 6.18, exporters whose memory
+ * moves (amdgpu, nouveau, radeon) did not pin what they mapped. No header tells; the
+ * next one that changed is that of 7.1. Drop when the floor passes it.
+ */
+static inline bool weft_vmap_pins(struct dma_buf *dmabuf)
+{
+#ifdef WEFT_HAVE_INVALIDATE_MAPPINGS
+	return true;
+#else
+	return !dma_buf_is_dynamic(dmabuf);
+#endif
+}
+
 /* Take a reference unless the dma-buf is being released. Drop when the floor passes 6.8. */
 #ifdef WEFT_HAVE_GET_FILE_ACTIVE
 #define weft_dmabuf_get_active(dmabuf)	(!!get_file_active(&(dmabuf)->file))

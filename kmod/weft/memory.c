@@ -208,18 +208,24 @@ static int weft_memory_map(struct weft_memory *mem, struct weft_why *why)
 {
 	int ret;
 
-	ret = dma_buf_vmap_unlocked(mem->dmabuf, &mem->map);
-	if (ret)
-		return weft_refuse(why, ret,
-				   "no route: the exporter of the dma-buf (%s) maps it for no CPU (error %d)",
-				   mem->dmabuf->exp_name, -ret);
-	/* Lasts until weft_memory_free(): each command may access it by CPU. */
+	if (!weft_vmap_pins(mem->dmabuf))
+		return weft_refuse(why, -EOPNOTSUPP,
+				   "no route: on this kernel, a CPU mapping does not keep the memory of the exporter (%s) in its place; a program can copy it (staged)",
+				   mem->dmabuf->exp_name);
+	/*
+	 * Lasts until weft_memory_free(): each command may access it by CPU. Before the
+	 * mapping, because it may move the memory to where the CPU reaches it.
+	 */
 	ret = dma_buf_begin_cpu_access(mem->dmabuf, DMA_BIDIRECTIONAL);
-	if (ret) {
-		dma_buf_vunmap_unlocked(mem->dmabuf, &mem->map);
-		iosys_map_clear(&mem->map);
-	}
-	return ret;
+	if (ret)
+		return ret;
+	ret = dma_buf_vmap_unlocked(mem->dmabuf, &mem->map);
+	if (!ret)
+		return 0;
+	dma_buf_end_cpu_access(mem->dmabuf, DMA_BIDIRECTIONAL);
+	return weft_refuse(why, ret,
+			   "no route: the exporter of the dma-buf (%s) maps it for no CPU (error %d)",
+			   mem->dmabuf->exp_name, -ret);
 }
 
 static int weft_memory_import(struct weft_memory *mem, struct weft_volume *vol,
@@ -298,8 +304,8 @@ static void weft_memory_free(struct weft_memory *mem, struct weft_mem_file *mf)
 	kvfree(mem->pages);
 	weft_memory_uncharge(mem);
 	if (!iosys_map_is_null(&mem->map)) {
-		dma_buf_end_cpu_access(mem->dmabuf, DMA_BIDIRECTIONAL);
 		dma_buf_vunmap_unlocked(mem->dmabuf, &mem->map);
+		dma_buf_end_cpu_access(mem->dmabuf, DMA_BIDIRECTIONAL);
 	}
 	if (mem->dmabuf)
 		dma_buf_put(mem->dmabuf);
