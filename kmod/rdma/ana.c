@@ -259,11 +259,14 @@ void weft_rdma_ana_read(struct weft_rdma_ctrl *ctrl)
 		return;
 	}
 	log = kvzalloc(bytes, GFP_KERNEL);
+	/* A page that was read before another one must not replace it. */
+	mutex_lock(&ctrl->ana_lock);
 	if (log)
 		ret = weft_ana_fetch(ctrl, log, bytes);
-	if (!ret) {
+	if (!ret)
 		again = weft_ana_take(ctrl, log, bytes);
-	} else {
+	mutex_unlock(&ctrl->ana_lock);
+	if (ret) {
 		weft_ctrl_warn(ctrl, "the ANA log page cannot be read (status %d)\n", ret);
 		kvfree(log);
 		weft_ana_unread(ctrl);

@@ -10,8 +10,8 @@
 #include <linux/nvme_ioctl.h>
 
 #define WEFT_RDMA_MINORS	BIT(MINORBITS)
-/* The largest read of a log page. */
-#define WEFT_ADMIN_DATA_MAX	SZ_1M
+/* The largest read of a log page: what a queue takes without limits of its own. */
+#define WEFT_ADMIN_DATA_MAX	(255 << SECTOR_SHIFT)
 
 static dev_t weft_rdma_devt;
 

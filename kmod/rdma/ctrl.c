@@ -154,6 +154,7 @@ static struct weft_rdma_ctrl *weft_rdma_ctrl_alloc(const struct weft_controller_
 	mutex_init(&ctrl->secret_lock);
 	mutex_init(&ctrl->attempt_lock);
 	mutex_init(&ctrl->ns_lock);
+	mutex_init(&ctrl->ana_lock);
 	mutex_init(&ctrl->scan_lock);
 	mutex_init(&ctrl->mem_lock);
 	INIT_LIST_HEAD(&ctrl->list);
@@ -236,6 +237,19 @@ static void weft_rdma_ctrl_free_queues(struct weft_rdma_ctrl *ctrl)
 	destroy_workqueue(ctrl->wq);
 }
 
+/* The first association, with as many I/O queues as the target takes. */
+static int weft_rdma_ctrl_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
+{
+	int ret = weft_rdma_setup(ctrl, why);
+
+	/* The CM may refuse a queue once, for example one whose number was in use before. */
+	if (ret == -ECONNRESET && ctrl->queues_made)
+		ret = weft_rdma_setup_again(ctrl, why);
+	if (ret == -ECONNREFUSED && ctrl->queues_made)
+		ret = weft_rdma_setup_fewer(ctrl, why);
+	return ret;
+}
+
 /**
  * weft_rdma_ctrl_create() - connect a controller
  * @req: from the user, its strings bounded; the rest is checked here
@@ -260,9 +274,7 @@ int weft_rdma_ctrl_create(const struct weft_controller_request *req,
 	if (ret)
 		goto out_put;
 	weft_rdma_set_state(ctrl, WEFT_RDMA_CONNECTING);
-	ret = weft_rdma_setup(ctrl, why);
-	if (ret == -ECONNREFUSED && ctrl->queues_made)
-		ret = weft_rdma_setup_fewer(ctrl, why);
+	ret = weft_rdma_ctrl_setup(ctrl, why);
 	if (ret)
 		goto out_teardown;
 	ret = weft_rdma_cdev_add(ctrl);

@@ -97,7 +97,11 @@ static int weft_rdma_cm_handler(struct rdma_cm_id *id, struct rdma_cm_event *eve
 		const void *data = rdma_consumer_reject_data(id, event, &len);
 
 		queue->cm_why = weft_capsule_reject(data, len);
-		queue->cm_status = -ECONNREFUSED;
+		/*
+		 * If an I/O queue is refused, the target takes no more of them. The CM
+		 * rejects for reasons of its own that pass, such as a stale connection.
+		 */
+		queue->cm_status = data || !queue->index ? -ECONNREFUSED : -ECONNRESET;
 		break;
 	}
 	case RDMA_CM_EVENT_ADDR_ERROR:

@@ -473,6 +473,8 @@ static inline u32 weft_rdma_all_queues(const struct weft_rdma_options *opts)
  * @target_kato_ms: keep-alive timeout that the target uses; at least the host's
  * @ana_work: reads the ANA log page
  * @ana_log: the ANA log page as it was last read, or NULL; under @ns_lock
+ * @ana_lock: held from the command that reads a page to its place in @ana_log; before
+ *	@ns_lock
  * @ana_bytes: its length
  * @event_work: asks for the next asynchronous event
  * @wq: for all of these but where another is named
@@ -576,6 +578,7 @@ struct weft_rdma_ctrl {
 	u32			target_kato_ms;
 	struct delayed_work	ana_work;
 	void			*ana_log;
+	struct mutex		ana_lock;	/* order of pages */
 	u32			ana_bytes;
 	struct work_struct	event_work;
 	u32			attempts;
@@ -752,6 +755,7 @@ int weft_rdma_secrets_set(struct weft_rdma_ctrl *ctrl, const struct weft_dhchap_
 
 /* setup.c */
 int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why);
+int weft_rdma_setup_again(struct weft_rdma_ctrl *ctrl, struct weft_why *why);
 int weft_rdma_setup_fewer(struct weft_rdma_ctrl *ctrl, struct weft_why *why);
 void weft_rdma_teardown(struct weft_rdma_ctrl *ctrl, bool shutdown);
 void weft_rdma_free_sets(struct weft_rdma_ctrl *ctrl);
@@ -774,15 +778,26 @@ void weft_rdma_async_event(struct weft_rdma_ctrl *ctrl);
  * weft_rdma_large_pages() - can an RDMA device register pages of 64 KiB?
  * @ib: the RDMA device
  *
- * Soft-RoCE allocates memory for each other page size, which may sleep, and gains
- * nothing.
+ * page_size_cap is for memory of users. Some drivers (erdma, vmw_pvrdma) register
+ * with the page size of the allocation, whatever that of the mapping is, so that the
+ * device would move other bytes: only drivers that pass it on are here.
  *
  * Context: any.
  * Return: true if it can, and has a use for them.
  */
 static inline bool weft_rdma_large_pages(struct ib_device *ib)
 {
-	return ib->attrs.page_size_cap & SZ_64K && !ib_uses_virt_dma(ib);
+	switch (ib->ops.driver_id) {
+	case RDMA_DRIVER_MLX5:
+	case RDMA_DRIVER_MLX4:
+	case RDMA_DRIVER_CXGB4:
+	case RDMA_DRIVER_BNXT_RE:
+	case RDMA_DRIVER_QEDR:
+	case RDMA_DRIVER_HNS:
+		return ib->attrs.page_size_cap & SZ_64K;
+	default:
+		return false;
+	}
 }
 
 /**

@@ -139,6 +139,11 @@ static int weft_ctrl_identify(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 		ret = weft_rdma_refuse_status(why, ret, "Identify Controller");
 	else
 		ret = weft_info_controller(id, ctrl->cap, page_bytes, &info, why);
+	/* A disk takes a page at least. */
+	if (!ret && info.max_bytes < PAGE_SIZE)
+		ret = weft_refuse(why, -EPROTO,
+				  "it takes %u bytes with a command, and this kernel needs %lu",
+				  info.max_bytes, PAGE_SIZE);
 	if (!ret && info.cntlid != ctrl->info.cntlid)
 		ret = weft_refuse(why, -EPROTO,
 				  "it says to be controller %u after it connected as %u",
@@ -565,6 +570,22 @@ int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 }
 
 /**
+ * weft_rdma_setup_again() - repeat the first weft_rdma_setup()
+ * @ctrl: no disk is made
+ * @why: has the reason, gets that of a failure
+ *
+ * Context: as weft_rdma_setup().
+ * Return: as weft_rdma_setup().
+ */
+int weft_rdma_setup_again(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
+{
+	why->text[0] = 0;
+	weft_rdma_teardown(ctrl, false);
+	weft_rdma_free_sets(ctrl);
+	return weft_rdma_setup(ctrl, why);
+}
+
+/**
  * weft_rdma_setup_fewer() - repeat the first weft_rdma_setup() with fewer queues
  * @ctrl: the target refused one of its I/O queues after others; no disk is made
  * @why: has the reason, gets that of a failure
@@ -580,12 +601,9 @@ int weft_rdma_setup_fewer(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 
 	weft_ctrl_warn(ctrl, "%u I/O queues of %u can be connected: %s\n", made,
 		       ctrl->queue_count - 1, why->text);
-	why->text[0] = 0;
-	weft_rdma_teardown(ctrl, false);
-	weft_rdma_free_sets(ctrl);
 	ctrl->opts.poll_queues = min(ctrl->opts.poll_queues, made - 1);
 	ctrl->opts.io_queues = made - ctrl->opts.poll_queues;
-	return weft_rdma_setup(ctrl, why);
+	return weft_rdma_setup_again(ctrl, why);
 }
 
 static unsigned long weft_ctrl_quiet_time(const struct weft_rdma_ctrl *ctrl)

@@ -527,7 +527,8 @@ static struct ib_qp *softhca_iw_get_qp(struct ib_device *ib, int number)
 
 const struct ib_device_ops softhca_verbs = {
 	.owner			= THIS_MODULE,
-	.driver_id		= RDMA_DRIVER_UNKNOWN,
+	/* Of those from which weft_rdma takes that they register pages of 64 KiB. */
+	.driver_id		= RDMA_DRIVER_QEDR,
 	.uverbs_no_driver_id_binding = 1,
 	.query_device		= softhca_query_device,
 	.query_port		= softhca_query_port,
