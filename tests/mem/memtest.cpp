@@ -40,6 +40,7 @@ struct command_line {
     std::string memory = "pages";
     std::string path;
     std::uint32_t flags = 0;
+    std::uint32_t io_class = 0; ///< flags of the commands of "bench"
     std::uint64_t size = 4U << 20;
     unsigned count = 64;
     unsigned depth = 16;
@@ -73,6 +74,10 @@ command_line parse(int argc, char** argv)
             line.flags |= WEFT_MEM_PERSISTENT;
         else if (word == "--bounce")
             line.flags |= WEFT_MEM_ALLOW_BOUNCE;
+        else if (word == "--feed")
+            line.io_class = WEFT_MEM_CMD_FEED;
+        else if (word == "--background")
+            line.io_class = WEFT_MEM_CMD_BACKGROUND;
         else if (word == "--stop")
             line.stop = true;
         else if (!number("size", line.size) && !number("count", line.count) && !number("depth", line.depth) &&
@@ -441,11 +446,11 @@ int bench(const command_line& line)
     const auto memory =
         file.add(source, 0, static_cast<std::uint64_t>(line.depth) * line.largest, line.flags);
     ring io(line.depth);
-    return time_reads(
-        line, io, std::min<std::uint64_t>(line.size, file.geometry().size),
-        [&](std::uint64_t offset, std::uint64_t at) {
-            io.prepare(file.fd(), WEFT_MEM_CMD_READ, {target, memory.id, offset, at, line.largest, 0}, 0);
-        });
+    return time_reads(line, io, std::min<std::uint64_t>(line.size, file.geometry().size),
+                      [&](std::uint64_t offset, std::uint64_t at) {
+                          io.prepare(file.fd(), WEFT_MEM_CMD_READ,
+                                     {target, memory.id, offset, at, line.largest, line.io_class}, 0);
+                      });
 }
 
 int bench_block(const command_line& line)

@@ -63,9 +63,40 @@ if has_cgroups; then
 	ok "no cgroup" weftctl qos v --background-cgroup ''
 	is "then it is feed" "$(counts feed 4 in_cgroup reads)" 1
 	rmdir /sys/fs/cgroup/backup/below /sys/fs/cgroup/backup
+	# A process that changes its cgroup while it reads.
+	mkdir -p /sys/fs/cgroup/backup
+	ok "a cgroup again" weftctl qos v --background-cgroup /backup
+	fio --name=r --filename=/dev/weft/v --rw=randread --bs=4k --iodepth=8 --ioengine=io_uring --direct=1 --thread \
+		--time_based --runtime=60 >/dev/null 2>&1 & reader=$!
+	grows() { [ "$(ios "$1")" -lt "$(sleep "$(slow 1)"; ios "$1")" ]; }
+	moves_to() { echo "$reader" >"/sys/fs/cgroup/$1/cgroup.procs" && sleep "$(slow 1)"; }
+	ok "its reads are feed" until_true 20 grows feed
+	ok "it moves there" moves_to backup
+	ok "its reads are background" grows background
+	is "and no longer feed" "$(grows feed; echo $?)" 1
+	ok "it moves back" moves_to .
+	ok "they are feed again" grows feed
+	is "and no longer background" "$(grows background; echo $?)" 1
+	kill $reader
+	wait $reader 2>/dev/null
+	ok "no cgroup again" weftctl qos v --background-cgroup ''
+	rmdir /sys/fs/cgroup/backup
 else
 	skip "cgroups" "this kernel has none"
 fi
+# A command on registered memory says its class, whatever the rule is.
+memory_reads() { weft-memtest v bench pages --count=8 --depth=4 --largest=4096 "$@"; }
+without_privilege=(setpriv "--bounding-set=-sys_nice,-sys_admin" "--inh-caps=-sys_nice,-sys_admin")
+is "registered memory: a read is feed" "$(counts feed 8 memory_reads)" 1
+is "registered memory: one that says so is background" "$(counts background 8 memory_reads --background)" 1
+weftctl qos v --reads background >/dev/null
+is "registered memory: one that says so is feed" "$(counts feed 8 memory_reads --feed)" 1
+refused "registered memory: only with privilege" 3 "ended with -1" \
+	"${without_privilege[@]}" weft-memtest v bench pages --count=8 --depth=4 --largest=4096 --feed
+is "registered memory: background is for all" \
+	"$(counts background 8 "${without_privilege[@]}" weft-memtest v bench pages --count=8 --depth=4 --largest=4096 \
+		--background)" 1
+weftctl qos v --reads feed >/dev/null
 ok "ext4 on it" mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 /dev/weft/v
 mkdir /tmp/ext4
 ok "it is mounted" mount /dev/weft/v /tmp/ext4
@@ -79,6 +110,10 @@ umount /tmp/ext4
 is "background commands are cut to 256 KiB" \
 	"$(counts background 8 dd if=/dev/zero of=/dev/weft/v bs=1M count=2 oflag=direct)" 1
 is "feed commands are not" "$(counts feed 2 dd if=/dev/weft/v of=/dev/null bs=1M count=2 iflag=direct)" 1
+
+top=$(weftctl top v --count 1 --json)
+is "top has a row for each class of the volume and of each member" \
+	"$(json '[.loads[] | .rows[] | "\(.member) \(.kind)"] | length' <<<"$top")" 10
 
 # --- Limits
 took() { local start; start=$(date +%s%N); "$@" >/dev/null 2>&1; echo $((($(date +%s%N) - start) / 1000000)); }
@@ -107,5 +142,54 @@ kill -9 $writer
 wait $writer 2>/dev/null
 ok "the volume stops after its writer was killed" until_true 30 weftctl stop v
 for n in 1 2 3 4; do remove_null q$n; done
+
+# --- A member that is ten times slower than the others. Each member has a reader and a writer of its own.
+for n in 0 1 2; do make_null s$n 64 mbps=0 irqmode=2 completion_nsec=5000000; done
+make_null s3 64 mbps=0 irqmode=2 completion_nsec=50000000
+ok "slow: a volume" weftctl create s /dev/s0 /dev/s1 /dev/s2 /dev/s3 --chunk 1M
+ok "slow: QoS" weftctl qos s --feed-latency 20ms
+readers=(--name=read --rw=randread --bs=4k --iodepth=2)
+loads() {
+	fio --filename=/dev/weft/s --ioengine=io_uring --direct=1 --thread --time_based --runtime=600 --numjobs=4 \
+		--size=1m --offset_increment=1m "$@" >/dev/null 2>&1
+}
+loads_end() { pkill -x fio; wait "$load" 2>/dev/null; }
+loads "${readers[@]}" --name=write --rw=randwrite --bs=256k --iodepth=4 & load=$!
+sleep "$(slow 5)"
+is "slow: top names it" "$(weftctl top s --count 1 --json | json '.loads[0].slow | map(tostring) | join(" ")')" 3
+background=$(weftctl qos s --json | json '[.qos.members[].background.bytes] | map(tostring) | join(" ")')
+loads_end
+echo "# background bytes of each member: $background"
+ok "slow: its window does not hold the others" awk -v bytes="$background" \
+	'BEGIN { split(bytes, of, " "); for (i = 1; i <= 3; i++) if (of[i] < 4 * of[4]) exit 1 }'
+
+# --- Writeback of a cgroup that is short of memory, while feed commands keep the window closed
+echo +memory >/sys/fs/cgroup/cgroup.subtree_control
+if mkdir /sys/fs/cgroup/small && [ -e /sys/fs/cgroup/small/memory.max ]; then
+	echo 32M >/sys/fs/cgroup/small/memory.max
+	mkfs.ext4 -q /dev/weft/s
+	mount /dev/weft/s /tmp/ext4
+	ok "writeback: a target that no disk reaches" weftctl qos s --feed-latency 100us
+	loads "${readers[@]}" & load=$!
+	head -c 64M /dev/urandom >/tmp/pages
+	small() {
+		echo $BASHPID >/sys/fs/cgroup/small/cgroup.procs &&
+			cp /tmp/pages /tmp/ext4/pages && sync /tmp/ext4/pages
+	}
+	export -f small
+	ok "writeback: twice as much as the memory is written" timeout "$(slow 200)" bash -c small
+	stalls=$(weftctl qos s --json | json '[.qos.members[].background.stalls] | add')
+	ok "writeback: commands were held" test "$stalls" -gt 0
+	loads_end
+	echo 3 >/proc/sys/vm/drop_caches
+	ok "writeback: it is what was written" cmp /tmp/pages /tmp/ext4/pages
+	rm /tmp/pages
+	umount /tmp/ext4
+	rmdir /sys/fs/cgroup/small
+else
+	skip "writeback of a cgroup" "this kernel has no memory controller"
+fi
+ok "slow: stopped" weftctl stop s
+for n in 0 1 2 3; do remove_null s$n; done
 ok_unload
 done_testing

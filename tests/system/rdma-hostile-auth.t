@@ -3,7 +3,7 @@
 # A target that does not know the secrets (tests/hostile) and wants authentication all the same: the host finds that
 # out, one line says why, and nothing is connected.
 # lab-kernel: uml
-# lab-more: debian13 previous backports
+# lab-more: debian12 debian13 previous backports
 # shellcheck disable=SC2154 # What hostile_begin sets.
 . "${0%/*}/lib.sh"
 
