@@ -242,8 +242,8 @@ static int weft_rdma_ctrl_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *wh
 {
 	int ret = weft_rdma_setup(ctrl, why);
 
-	/* The CM may refuse a queue once, for example one whose number was in use before. */
-	if (ret == -ECONNRESET && ctrl->queues_made)
+	/* A stale connection, or one that was lost meanwhile. */
+	if (ret == -ECONNRESET && ctrl->set_ready)
 		ret = weft_rdma_setup_again(ctrl, why);
 	if (ret == -ECONNREFUSED && ctrl->queues_made)
 		ret = weft_rdma_setup_fewer(ctrl, why);

@@ -98,10 +98,12 @@ static int weft_rdma_cm_handler(struct rdma_cm_id *id, struct rdma_cm_event *eve
 
 		queue->cm_why = weft_capsule_reject(data, len);
 		/*
-		 * If an I/O queue is refused, the target takes no more of them. The CM
-		 * rejects for reasons of its own that pass, such as a stale connection.
+		 * If an I/O queue is refused, the target takes no more of them. A stale
+		 * connection passes: the CM there still knows the queue pair's number.
 		 */
-		queue->cm_status = data || !queue->index ? -ECONNREFUSED : -ECONNRESET;
+		queue->cm_status = queue->index && rdma_cap_ib_cm(id->device, id->port_num) &&
+				   event->status == IB_CM_REJ_STALE_CONN ? -ECONNRESET :
+									   -ECONNREFUSED;
 		break;
 	}
 	case RDMA_CM_EVENT_ADDR_ERROR:

@@ -27,6 +27,7 @@
 #include <linux/rwsem.h>
 #include <linux/scatterlist.h>
 #include <rdma/ib_verbs.h>
+#include <rdma/ib_cm.h>
 #include <rdma/rdma_cm.h>
 
 #include "../include/weft_transport.h"

@@ -340,6 +340,7 @@ static void weft_range_fan_out(struct weft_volume *vol, struct bio *bio)
 {
 	sector_t start = bio->bi_iter.bi_sector;
 	sector_t end = bio_end_sector(bio);
+	int srcu;
 	u32 i;
 
 	for (i = 0; i < vol->member_count; i++) {
@@ -356,8 +357,11 @@ static void weft_range_fan_out(struct weft_volume *vol, struct bio *bio)
 		}
 		part->bi_iter.bi_size = sectors << SECTOR_SHIFT;
 		bio_chain(part, bio);
+		/* Who removes a path waits for what reads member->fast_bdev. */
+		srcu = srcu_read_lock(&vol->path_srcu);
 		weft_send_part(vol->members[i], part, sector,
 			       weft_io_start_part(vol, part, weft_io_of(vol, bio)));
+		srcu_read_unlock(&vol->path_srcu, srcu);
 	}
 	/* Drops our reference; the last part to complete ends the bio. */
 	bio_endio(bio);

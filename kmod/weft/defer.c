@@ -14,12 +14,13 @@ struct weft_deferred_bio {
 static void weft_deferred_bio_work(struct work_struct *work)
 {
 	struct weft_deferred_bio *one = container_of(work, struct weft_deferred_bio, work);
-	struct weft_volume *vol = one->vol;
-	struct bio *bio = one->bio;
 
-	/* First: with the bio, the volume may go. */
+	one->vol->deferred.go_on(one->vol, one->bio);
+	/*
+	 * Not before: a new work at the same address would wait for this one, as if it
+	 * were the same.
+	 */
 	kfree(one);
-	vol->deferred.go_on(vol, bio);
 }
 
 static void weft_deferred_work(struct work_struct *work)

@@ -56,9 +56,7 @@ static noinline void weft_mem_bio_again(struct weft_mem_io *io, struct bio *bio)
 	bio->bi_opf &= ~REQ_NOWAIT;
 	/* Of the bios that the block layer had merged with it. */
 	bio->bi_next = NULL;
-	/* A worker submits it, whose cgroup says nothing. */
-	if (io->class != WEFT_IO_CLASS_NONE)
-		bio->bi_ioprio = weft_qos_ioprio(io->class);
+	weft_qos_keep_class(io->mf->vol, io->class, bio);
 	weft_bio_forget_queue(bio);
 	INIT_WORK(&mem_bio->again, weft_mem_bio_again_work);
 	queue_work(io->mf->node->wq, &mem_bio->again);

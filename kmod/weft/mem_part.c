@@ -65,8 +65,11 @@ static void weft_mem_part_hold(struct weft_mem_part *part)
 
 	if (!part->since)
 		part->since = jiffies | 1;
-	/* While it waits, it takes none of what its class may have at the member. */
-	if (part->classed) {
+	/*
+	 * While it waits, others get what its class may have at the member, if they
+	 * have a path.
+	 */
+	if (part->classed && READ_ONCE(part->member->mpath.usable)) {
 		part->classed = false;
 		weft_qos_end(part->member, &part->qos, 0);
 	}

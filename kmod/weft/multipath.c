@@ -511,12 +511,11 @@ static void weft_mpath_settle(struct weft_volume *vol, struct weft_path *path)
 {
 	/* Readers of member->fast_bdev in weft_submit_bio(). */
 	weft_queue_settle(vol->disk->queue);
-	/* Readers of a path under SRCU. */
+	/* Readers of a path under SRCU, and weft_range_fan_out(). */
 	synchronize_srcu(&vol->path_srcu);
 	/*
-	 * A bio that weft_submit_bio() sent is at the head of its task's list. It
-	 * reaches the path's queue before the task sleeps, as does one that a work
-	 * sends (weft_range_fan_out()).
+	 * A bio that weft_submit_bio() sent is at the head of its task's list.
+	 * It reaches the path's queue before the task sleeps.
 	 */
 	synchronize_rcu_tasks();
 	/* There it may sleep, and have more. */

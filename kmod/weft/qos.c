@@ -155,6 +155,28 @@ u8 weft_qos_class_of_task(struct weft_volume *vol, u8 class, bool write, u32 byt
 	return class == WEFT_IO_CLASS_NONE ? weft_qos_class_by_rule(qos, write, bytes) : class;
 }
 
+/**
+ * weft_qos_keep_class() - a bio that a worker will submit gets its class again
+ * @vol: the volume
+ * @class: what weft_qos_class_of_task() returned
+ * @bio: a part of that command
+ *
+ * The worker's cgroup says nothing. Where neither the bio's priority nor the rule
+ * gives the class, the cgroup of the task did.
+ *
+ * Context: any.
+ */
+void weft_qos_keep_class(struct weft_volume *vol, u8 class, struct bio *bio)
+{
+	/* Pairs with weft_qos_make(). */
+	struct weft_qos *qos = smp_load_acquire(&vol->qos);
+
+	if (!qos || class == WEFT_IO_CLASS_NONE || bio->bi_ioprio & BIT(IOPRIO_CLASS_SHIFT) ||
+	    class == weft_qos_class_by_rule(qos, op_is_write(bio_op(bio)), bio->bi_iter.bi_size))
+		return;
+	bio->bi_ioprio = weft_qos_ioprio(class);
+}
+
 static u32 weft_qos_index(const struct weft_qos_member *qm)
 {
 	return qm - qm->qos->member;

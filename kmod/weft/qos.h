@@ -216,6 +216,7 @@ DECLARE_STATIC_KEY_FALSE(weft_qos_used);
 /* qos.c */
 u8 weft_qos_class_of_bio(struct weft_qos *qos, struct bio *bio);
 u8 weft_qos_class_of_task(struct weft_volume *vol, u8 class, bool write, u32 bytes);
+void weft_qos_keep_class(struct weft_volume *vol, u8 class, struct bio *bio);
 bool weft_qos_begin(struct weft_member *member, struct weft_qos_item *item);
 void weft_qos_end(struct weft_member *member, const struct weft_qos_item *item, u64 nsecs);
 u64 weft_qos_beyond_usual(struct weft_qos_member *qm, u32 bytes, u64 nsecs);
