@@ -9,7 +9,7 @@
 
 python_volume_up
 ok "the package's own tests" py /weft/tests/python/test_weft.py
-ok "those with PyTorch and safetensors" py /weft/tests/python/test_torch.py Tensors Examples Samples Sealed Packed \
+ok "those with PyTorch and safetensors" py /weft/tests/python/test_torch.py Tensors Samples Sealed Packed \
 	Safetensors Checkpoints.test_one_process Checkpoints.test_async Checkpoints.test_what_is_none
 
 # --- Sealed files
