@@ -16,7 +16,8 @@ mkdir -p $FULL
 # The tree has processes of its own, and the machine's /proc.
 ok "their /proc" mount -t proc none /proc
 ok "a small filesystem" mount -t tmpfs -o size=100M none $FULL
-ok "the short programs of the examples" python3 -B -W ignore /weft/tests/python/test_torch.py Examples
+ok "the short programs of the examples, packed datasets, and checkpoints that are none" \
+	python3 -B -W ignore /weft/tests/python/test_torch.py Examples Packed Checkpoints.test_what_is_none
 for test in other_numbers_of_ranks async_of_two_ranks a_full_filesystem killed_ranks; do
 	ok "checkpoints: ${test//_/ }" timeout 2400 python3 -B -W ignore /weft/tests/python/test_torch.py \
 		"Checkpoints.test_$test"
