@@ -95,7 +95,11 @@ ok "weft-plan has its presets" weft-plan --model llama-70b --gpu h100
 ok "and completion" completion
 is "libcufile finds libweft" "$(ldd /usr/lib/*/weft-cufile/libcufile.so.0 | grep -c 'libweft.so.0 => /')" 1
 ok "Python has the package" python3 -B -c "import weft, weft.safetensors; weft.open"
-ok "weft-pack runs" python3 -B /usr/bin/weft-pack --help
+if python3 -c "import numpy" 2>/dev/null; then
+	ok "weft-pack runs" python3 -B /usr/bin/weft-pack --help
+else
+	refused "weft-pack names what is missing" 1 "install python3-numpy" python3 -B /usr/bin/weft-pack --help
+fi
 ok "weft-bench runs" weft-bench --help
 ok "weft-cufile has a man page" man -l --warnings /usr/share/man/man1/weft-cufile.1.gz
 ok "the udev rules hold" udev_rules
