@@ -30,7 +30,8 @@ struct weft_target {
     std::variant<weft::Target, weft::NewFile> object;
     [[nodiscard]] const weft::Target& get() const
     {
-        return std::visit([](const auto& one) -> const weft::Target& { return one; }, object);
+        const auto* created = std::get_if<weft::NewFile>(&object);
+        return created ? *created : *std::get_if<weft::Target>(&object);
     }
 };
 struct weft_memory {

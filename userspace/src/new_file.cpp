@@ -155,9 +155,8 @@ std::uint64_t NewFile::unit() const noexcept
 }
 
 NewFile::NewFile(NewFile&& other) noexcept
-    : Target(std::move(other)), name_(std::move(other.name_)), draft_(std::exchange(other.draft_, {})),
-      file_size_(other.file_size_), cached_fd_(std::exchange(other.cached_fd_, -1)), made_(other.made_)
 {
+    *this = std::move(other);
 }
 
 NewFile& NewFile::operator=(NewFile&& other) noexcept
