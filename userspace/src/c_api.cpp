@@ -215,9 +215,18 @@ weft::Claim claim_of(unsigned int access)
     return access & WEFT_SHARED ? weft::Claim::shared : weft::Claim::exclusive;
 }
 
-weft::Error not_created(const weft_target* file)
+/// Calls a function with the new file that a target is.
+template <typename Call>
+int on_new_file(weft_target* file, weft_error* error, Call call) noexcept
 {
-    return {EINVAL, file->get().path() + " is no file that weft_file_create() has made"};
+    return done(
+        error,
+        [&]() -> weft::Result<void> {
+            if (auto* created = std::get_if<weft::NewFile>(&file->object))
+                return call(*created);
+            return weft::Error{EINVAL, file->get().path() + " was not made by weft_file_create()"};
+        },
+        [](const auto&) {});
 }
 
 void show(const weft::Piece& from, weft_piece* to)
@@ -318,26 +327,14 @@ weft_target* weft_file_create(const char* path, uint64_t size, weft_error* error
 int weft_file_write(weft_engine* engine, weft_target* file, const weft_registration* memory, uint64_t offset,
                     uint64_t memory_offset, uint64_t length, weft_error* error)
 {
-    return done(
-        error,
-        [&]() -> weft::Result<void> {
-            auto* created = std::get_if<weft::NewFile>(&file->object);
-            if (!created)
-                return not_created(file);
-            return created->write(engine->engine, memory->registration, offset, memory_offset, length);
-        },
-        [](const auto&) {});
+    return on_new_file(file, error, [&](weft::NewFile& created) {
+        return created.write(engine->engine, memory->registration, offset, memory_offset, length);
+    });
 }
 
 int weft_file_finish(weft_target* file, weft_error* error)
 {
-    return done(
-        error,
-        [&]() -> weft::Result<void> {
-            auto* created = std::get_if<weft::NewFile>(&file->object);
-            return created ? created->finish() : not_created(file);
-        },
-        [](const auto&) {});
+    return on_new_file(file, error, [](weft::NewFile& created) { return created.finish(); });
 }
 
 void weft_close(weft_target* target)

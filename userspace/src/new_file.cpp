@@ -116,8 +116,6 @@ Result<NewFile> NewFile::create(const std::string& path, std::uint64_t size)
 {
     std::error_code wrong;
     NewFile file;
-    watch_forks();
-    file.made_ = fork_count;
     file.file_size_ = size;
     file.name_ = std::filesystem::absolute(path, wrong);
     if (wrong || path.empty() || path.ends_with('/'))
@@ -167,7 +165,6 @@ NewFile& NewFile::operator=(NewFile&& other) noexcept
     std::swap(draft_, other.draft_);
     std::swap(file_size_, other.file_size_);
     std::swap(cached_fd_, other.cached_fd_);
-    std::swap(made_, other.made_);
     // NOLINTEND(bugprone-use-after-move)
     return *this;
 }
@@ -180,7 +177,7 @@ NewFile::~NewFile()
 /// Removes the draft if there is one, and closes it.
 void NewFile::abandon() noexcept
 {
-    if (!draft_.empty() && made_ == fork_count)
+    if (!draft_.empty() && forks_ == fork_count)
         ::unlink(draft_.c_str());
     draft_.clear();
     if (cached_fd_ >= 0)
@@ -235,7 +232,7 @@ Result<void> NewFile::publish()
 {
     if (draft_.empty())
         return failure(EBADF, name_ + " is finished");
-    if (made_ != fork_count)
+    if (forks_ != fork_count)
         return failure(ECHILD, name_ + " is a file of the parent process");
     // Engines may have written beyond its end.
     if (::ftruncate(cached_fd_, static_cast<off_t>(file_size_)) || ::fsync(cached_fd_) ||

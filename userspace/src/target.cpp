@@ -171,12 +171,15 @@ const char* name_of(Route route) noexcept
     return "?";
 }
 
-Target::Target(Target&& other) noexcept
-    : path_(std::move(other.path_)), reason_(std::move(other.reason_)), geometry_(other.geometry_),
-      fd_(std::exchange(other.fd_, -1)), mem_(std::move(other.mem_)), id_(std::exchange(other.id_, 0)),
-      number_(std::exchange(other.number_, 0)), home_(std::exchange(other.home_, 0)), forks_(other.forks_),
-      direct_(other.direct_), is_file_(other.is_file_)
+Target::Target() noexcept
 {
+    watch_forks();
+    forks_ = fork_count;
+}
+
+Target::Target(Target&& other) noexcept : Target()
+{
+    *this = std::move(other);
 }
 
 Target& Target::operator=(Target&& other) noexcept
@@ -337,8 +340,6 @@ Result<File> File::open_plain(const std::string& path)
     if (!geometry)
         return std::unexpected(std::move(geometry.error()));
     file.geometry_ = *geometry;
-    watch_forks();
-    file.forks_ = fork_count;
     file.is_file_ = true;
     file.number_ = file.home_ = next_number();
     file.fd_ = opened->fd.release();

@@ -47,10 +47,9 @@ private:
     void abandon() noexcept;
 
     std::string name_;            ///< its path when it is whole
-    std::string draft_;           ///< its path until then; empty: there is none
+    std::string draft_;           ///< its path until finish(); empty afterwards
     std::uint64_t file_size_ = 0; ///< in bytes
     int cached_fd_ = -1;          ///< for bytes that are not in whole pages
-    unsigned made_ = 0;           ///< a child of fork() must not remove its parent's file
 };
 
 } // namespace weft

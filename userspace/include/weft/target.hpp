@@ -69,7 +69,7 @@ public:
     [[nodiscard]] Result<Registration> add(const Memory& memory, const Policy& policy) const;
 
 protected:
-    Target() = default;
+    Target() noexcept;
     void close() noexcept;
 
     std::string path_;
@@ -80,7 +80,7 @@ protected:
     std::uint32_t id_ = 0;               ///< id of the target there
     std::uint64_t number_ = 0;           ///< unique number of this opening
     std::uint64_t home_ = 0; ///< number_ of the target that registrations belong to: its volume or itself
-    unsigned forks_ = 0;     ///< a child of fork() must not end its parent's target
+    unsigned forks_ = 0;     ///< of this process; a child of fork() must not end what is its parent's
     bool direct_ = false;
     bool is_file_ = false;
     friend class Engine;

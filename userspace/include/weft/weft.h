@@ -187,8 +187,7 @@ int weft_flush(struct weft_engine *engine, const struct weft_target *target, uin
 /*
  * Writes any bytes of the memory to any offset of a file that weft_file_create() has made, and returns when they are written.
  * Bytes that are not in whole pages of the file are copied. Without WEFT_ALLOW_STAGED, the offsets in the file and in the
- * memory have to be equally aligned. -EBUSY: completions that weft_poll() has not returned fill the
- * engine.
+ * memory have to be equally aligned. -EBUSY: completions that weft_poll() has not returned fill the engine.
  */
 int weft_file_write(struct weft_engine *engine, struct weft_target *file, const struct weft_registration *memory,
 		    uint64_t offset, uint64_t memory_offset, uint64_t length, struct weft_error *error);
