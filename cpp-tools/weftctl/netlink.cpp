@@ -408,7 +408,7 @@ result<netlink> netlink::open()
 
 bool netlink::is_stale()
 {
-    // The kernel loads the module for who asks for its family.
+    // A request for the family makes the kernel load the module.
     if (!is_served())
         return true;
     netlink now;

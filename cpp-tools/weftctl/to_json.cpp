@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "to_json.hpp"
 
+#include <optional>
 #include <sys/stat.h>
 
 namespace weft
@@ -8,6 +9,11 @@ namespace weft
 
 namespace
 {
+
+json or_null(const std::optional<std::uint32_t>& number)
+{
+    return number ? json(*number) : json(nullptr);
+}
 
 json to_json(const io_counter& counter)
 {
@@ -81,7 +87,7 @@ json to_json(const qos_class_status& status)
 
 json to_json(const load_row& row, bool qos)
 {
-    json line = {{"member", row.member ? json(*row.member) : json(nullptr)},
+    json line = {{"member", or_null(row.member)},
                  {"kind", row.kind},
                  {"ios_per_second", row.ios},
                  {"bytes_per_second", row.bytes}};
@@ -104,7 +110,6 @@ json to_json(const load_row& row, bool qos)
 
 json to_json(const volume_status& volume)
 {
-    const json lease_left = volume.lease_left_ms ? json(*volume.lease_left_ms) : json(nullptr);
     json members = json::array();
     for (const auto& member : volume.members)
         members.push_back(to_json(member));
@@ -115,7 +120,7 @@ json to_json(const volume_status& volume)
         {"uuid", volume.uuid},
         {"read_only", volume.read_only},
         {"ownership", volume.ownership},
-        {"lease_left_ms", lease_left},
+        {"lease_left_ms", or_null(volume.lease_left_ms)},
         {"iostats", volume.iostats},
         {"iopolicy", volume.iopolicy},
         {"size", volume.size},

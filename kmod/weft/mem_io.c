@@ -15,7 +15,6 @@
  */
 #include "mem_part.h"
 
-#include <linux/ioprio.h>
 #include <linux/nospec.h>
 
 /*
@@ -171,13 +170,12 @@ static inline bool weft_mem_is_long(const struct weft_mem_io *io)
 /* The class that the command says, or that its task or its kind has. */
 static noinline void weft_mem_classify(struct weft_mem_io *io, u32 flags)
 {
-	if (flags == WEFT_MEM_CMD_FEED) {
+	if (flags == WEFT_MEM_CMD_FEED)
 		io->class = WEFT_IO_CLASS_FEED;
-		io->ioprio = weft_qos_ioprio(io->class);
-	} else if (flags == WEFT_MEM_CMD_BACKGROUND) {
+	else if (flags == WEFT_MEM_CMD_BACKGROUND)
 		io->class = WEFT_IO_CLASS_BACKGROUND;
+	if (io->class != WEFT_IO_CLASS_NONE)
 		io->ioprio = weft_qos_ioprio(io->class);
-	}
 	io->class = weft_qos_class_of_task(io->mf->vol, io->class, io->op == REQ_OP_WRITE,
 					   io->length);
 	/* A read is background by its size or its cgroup. By its size, its bios would not be. */

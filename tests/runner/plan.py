@@ -208,8 +208,7 @@ class Plan:
         self.add("unit", host.unit, "address,undefined", programs)
         self.add("page", host.page, needs=("unit",))
         self.add("plan report", host.plan_report, needs=("page",))
-        self.add("completion", host.completion, needs=tuple(self._parts(
-            {"rootfs:trixie": (), "fio:trixie": ("rootfs:trixie",), "tools:trixie": ("fio:trixie",)})))
+        self.add("completion", host.completion, needs=tuple(self._parts(names.tool_parts("trixie"))))
         if not quick:
             self.add("unit, threads", host.unit, "thread", (*host.LIBRARY_TESTS, "weft-examples-unit"))
             self.add("fuzz", host.fuzz, 300 if everything else 4)

@@ -38,11 +38,16 @@ def kernel(name):
     return KERNELS[name]
 
 
+def tool_parts(release):
+    """The parts of `lab make` that a release's tools need, and these, each with the parts that it needs itself."""
+    rootfs, fio = f"rootfs:{release}", f"fio:{release}"
+    return {rootfs: (), fio: (rootfs,), f"tools:{release}": (fio,)}
+
+
 def parts(name):
     """The parts of `lab make` that a kernel's guests need, each with the parts that it needs itself."""
     facts = kernel(name)
-    rootfs, fio = f"rootfs:{facts.release}", f"fio:{facts.release}"
-    found = {rootfs: (), fio: (rootfs,), f"tools:{facts.release}": (fio,)}
+    rootfs, found = f"rootfs:{facts.release}", tool_parts(facts.release)
     if not facts.uml:
         found["qemu"] = ()
     if facts.built:
