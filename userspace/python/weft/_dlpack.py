@@ -2,7 +2,7 @@
 """DLPack, by ctypes: the protocol by which libraries of tensors lend each other memory (dlpack.h, version 0.8).
 
 Memory is borrowed here. What weft lends is in capsules that NumPy, PyTorch or CuPy make: a capsule's destructor may run while an
-exception is on its way, which no function that is written in Python survives.
+exception is on its way, so it has to be in C.
 """
 import ctypes
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int64, c_uint8, c_uint16, c_uint64, c_void_p, py_object

@@ -165,8 +165,8 @@ class Buffer:
         return self.memory.device
 
     def __dlpack__(self, **options):
-        """A capsule, which keeps the buffer. Another library makes it: its destructor may run while an exception is on its way,
-        which no function that is written in Python survives. BufferError: there is none that can."""
+        """A capsule, which keeps the buffer. Another library makes it, because its destructor has to be in C: it may run while
+        an exception is on its way. BufferError: no such library is here."""
         if self.memory.device[0] == _dlpack.CPU:
             try:
                 import numpy  # pylint: disable=import-outside-toplevel
