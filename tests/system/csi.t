@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Volumes for containers by the Container Storage Interface: staged to write and to read, as filesystem and as device,
 # published, taken away, once more each; what is refused; the plugin ends in between.
-# lab-kernel: uml
-# lab-not: lab
+# lab-kernel: none
+# lab-not: lab debian12 debian13 previous backports
 . "${0%/*}/lib.sh"
 
 load_weft

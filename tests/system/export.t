@@ -3,7 +3,7 @@
 # weftctl export, change-export, discover and connect in one host: refusals, what
 # other programs configured stays, exports after a boot, members by URI.
 # lab: --topology nvme
-# lab-kernel: debian13
+# lab-kernel: none
 # lab-not: uml
 . "${0%/*}/lib.sh"
 

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # libweft's engine for fio: the jobs by it, on ordinary devices and files, on a
 # volume of local members and one over soft-RoCE, and a sealed file.
-# lab-kernel: uml
+# lab-kernel: none
+# lab-not: lab debian12 debian13 previous backports
 . "${0%/*}/lib.sh"
 
 engine=/usr/local/lib/libweft-fio.so

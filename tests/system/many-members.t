@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Many members, each with a cache and discard: a discard or flush of the whole
 # volume costs one request to each member. 256 members with LAB_LONG, 32 without.
-# lab-kernel: uml
+# lab-kernel: none
+# lab-not: lab debian12 debian13 previous backports
 . "${0%/*}/lib.sh"
 
 load_weft

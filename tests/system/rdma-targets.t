@@ -4,8 +4,8 @@
 # the target, no data in capsules, a longer keep-alive timeout than requested, an
 # Abort that ends its command, a pause of all I/O, no list of limits, a long
 # shutdown, ANA groups of namespaces, which no event reports.
-# lab-kernel: uml
-# lab-more: debian12
+# lab-kernel: none
+# lab-not: lab debian13 previous backports
 # shellcheck disable=SC2154 # What hostile_begin sets.
 . "${0%/*}/lib.sh"
 

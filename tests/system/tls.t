@@ -3,7 +3,7 @@
 # Members by NVMe/TCP with TLS 1.3, on two hosts: keys, refusals, what is on the wire, a connection that comes back,
 # another key, a boot.
 # lab-own: --hosts 2 --memory 1G
-# lab-kernel: debian13
+# lab-kernel: none
 # lab-needs: software:tls
 # lab-not: lab debian12
 . "${0%/*}/lib.sh"
