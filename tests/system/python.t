@@ -10,8 +10,8 @@
 python_volume_up
 ok "the package's own tests" py /weft/tests/python/test_weft.py
 # checkpoints.t has the rest: each start of PyTorch takes long here.
-ok "those with PyTorch and safetensors" py /weft/tests/python/test_torch.py Tensors Samples Sealed Safetensors \
-	Checkpoints.test_one_process Checkpoints.test_async
+ok "those with PyTorch and safetensors" py /weft/tests/python/test_torch.py Tensors Sealed Safetensors \
+	Checkpoints.test_one_process
 
 # --- Sealed files
 head -c 8000000 /dev/urandom >/mnt/v/data
