@@ -59,6 +59,7 @@
 #define WEFT_IO_ACCOUNTED	BIT(0)	/* counted in the disk's iostats */
 #define WEFT_IO_RETRY		BIT(1)	/* retry from @iter on BLK_STS_AGAIN */
 #define WEFT_IO_QOS		BIT(2)	/* undo weft_qos_begin() */
+#define WEFT_IO_FEED		BIT(3)	/* of class feed, and not WEFT_IO_QOS */
 
 /**
  * struct weft_io - state of a tracked bio until it completes
@@ -130,22 +131,35 @@ static noinline void weft_class_done(struct weft_io *io, const struct bio *bio, 
 		weft_qos_measure(io->member, io->class, io->sectors << SECTOR_SHIFT, nsecs);
 }
 
-static void weft_member_done(struct weft_io *io, struct bio *bio)
+static noinline void weft_member_failed(struct weft_io *io, const struct bio *bio, u64 nsecs)
+{
+	struct weft_member *member = io->member;
+
+	/* With BLK_STS_AGAIN, which REQ_NOWAIT causes, there was no I/O. */
+	if (bio->bi_status != BLK_STS_AGAIN) {
+		weft_volume_member_failed(member);
+		weft_member_count(member, weft_stat_group(bio), io->sectors, nsecs);
+	}
+	if (weft_qos_is_used() && io->class != WEFT_IO_CLASS_NONE)
+		weft_class_done(io, bio, nsecs);
+}
+
+static __always_inline void weft_member_done(struct weft_io *io, const struct bio *bio)
 {
 	struct weft_member *member = io->member;
 	u64 nsecs = ktime_get_ns() - io->sent;
 
 	trace_weft_done(member, nsecs, bio->bi_status);
-	if (unlikely(bio->bi_status && bio->bi_status != BLK_STS_AGAIN))
-		weft_volume_member_failed(member);
-	/* With BLK_STS_AGAIN, which REQ_NOWAIT causes, there was no I/O. */
-	if (likely(bio->bi_status != BLK_STS_AGAIN))
-		weft_member_count(member, weft_stat_group(bio), io->sectors, nsecs);
-	if (!weft_qos_is_used() || io->class == WEFT_IO_CLASS_NONE)
+	if (unlikely(bio->bi_status)) {
+		weft_member_failed(io, bio, nsecs);
 		return;
-	if (likely(io->class == WEFT_IO_CLASS_FEED && !(io->flags & WEFT_IO_QOS) && !bio->bi_status))
+	}
+	weft_member_count(member, weft_stat_group(bio), io->sectors, nsecs);
+	if (!weft_qos_is_used())
+		return;
+	if (likely(io->flags & WEFT_IO_FEED))
 		weft_qos_measure_feed(member->qos, io->sectors << SECTOR_SHIFT, nsecs);
-	else
+	else if (io->class != WEFT_IO_CLASS_NONE)
 		weft_class_done(io, bio, nsecs);
 }
 
@@ -200,10 +214,11 @@ static struct weft_io *weft_io_of(struct weft_volume *vol, struct bio *bio)
 
 /*
  * Make weft_end_io() a bio's completion. A bio is accounted as a whole, and its
- * fragments are not. Returns NULL if there is no memory.
+ * fragments are not. @class is its class, or WEFT_IO_CLASS_NONE. Returns NULL if
+ * there is no memory.
  */
 static __always_inline struct weft_io *
-weft_io_start(struct weft_volume *vol, struct bio *bio, bool accounted)
+weft_io_start(struct weft_volume *vol, struct bio *bio, bool accounted, u8 class)
 {
 	struct weft_io *io;
 
@@ -217,8 +232,9 @@ weft_io_start(struct weft_volume *vol, struct bio *bio, bool accounted)
 	io->bdev = bio->bi_bdev;
 	io->member = NULL;
 	io->sectors = bio_sectors(bio);
-	io->flags = accounted ? WEFT_IO_ACCOUNTED : 0;
-	io->class = WEFT_IO_CLASS_NONE;
+	io->flags = (accounted ? WEFT_IO_ACCOUNTED : 0) |
+		    (class == WEFT_IO_CLASS_FEED ? WEFT_IO_FEED : 0);
+	io->class = class;
 	if (accounted)
 		io->start = weft_acct_start(io->bdev, io->sectors, bio_op(bio));
 	bio->bi_end_io = weft_end_io;
@@ -227,28 +243,29 @@ weft_io_start(struct weft_volume *vol, struct bio *bio, bool accounted)
 }
 
 /* A bio enters the volume: track it, and find its class. */
-static __always_inline struct weft_io *weft_io_start_classed(struct weft_volume *vol, struct bio *bio)
+static noinline struct weft_io *weft_io_start_by_class(struct weft_volume *vol, struct bio *bio)
 {
 	bool accounted = blk_queue_io_stat(vol->disk->queue);
 	u8 class = weft_qos_class(vol, bio);
-	struct weft_io *io = NULL;
 
-	if (accounted || class != WEFT_IO_CLASS_NONE)
-		io = weft_io_start(vol, bio, accounted);
-	if (io)
-		io->class = class;
-	return io;
+	if (!accounted && class == WEFT_IO_CLASS_NONE)
+		return NULL;
+	return weft_io_start(vol, bio, accounted, class);
+}
+
+static __always_inline struct weft_io *weft_io_start_classed(struct weft_volume *vol, struct bio *bio)
+{
+	if (likely(weft_qos_is_plain_feed(vol, bio)))
+		return weft_io_start(vol, bio, blk_queue_io_stat(vol->disk->queue),
+				     WEFT_IO_CLASS_FEED);
+	return weft_io_start_by_class(vol, bio);
 }
 
 /* Track a fragment of a bio; NULL if the bio is not tracked. */
 static struct weft_io *weft_io_start_part(struct weft_volume *vol, struct bio *part,
 					  const struct weft_io *whole)
 {
-	struct weft_io *io = whole ? weft_io_start(vol, part, false) : NULL;
-
-	if (io)
-		io->class = whole->class;
-	return io;
+	return whole ? weft_io_start(vol, part, false, whole->class) : NULL;
 }
 
 /* Note to which member a bio goes, and when, and point it there. */
@@ -288,7 +305,7 @@ static const struct weft_qos_item_ops weft_bio_qos_ops = {
 /* Returns true if the bio is held for its class. It may be gone then. */
 static noinline bool weft_is_held(struct weft_member *member, struct bio *bio, struct weft_io *io)
 {
-	io->flags |= WEFT_IO_QOS;
+	io->flags = (io->flags | WEFT_IO_QOS) & ~WEFT_IO_FEED;
 	io->bio = bio;
 	io->item.ops = &weft_bio_qos_ops;
 	io->item.class = io->class;
@@ -418,7 +435,7 @@ static noinline void weft_split(struct weft_volume *vol, struct bio *bio,
 		return;
 	}
 	if (nowait && !io) {
-		io = weft_io_start(vol, bio, false);
+		io = weft_io_start(vol, bio, false, WEFT_IO_CLASS_NONE);
 		if (!io) {
 			weft_end_status(bio, BLK_STS_AGAIN);
 			return;
@@ -476,7 +493,8 @@ static sector_t weft_piece(const struct weft_volume *vol, const struct bio *bio,
 	/* A queue fails a REQ_NOWAIT bio that it would have to split. */
 	if (unlikely(bio_sectors(bio) > vol->whole_sectors) && bio->bi_opf & REQ_NOWAIT)
 		sectors = weft_unsplit(vol, bio->bi_iter.bi_sector, sectors);
-	if (weft_qos_is_used() && weft_is_cut(io, bio))
+	if (weft_qos_is_used() && unlikely(bio_sectors(bio) > WEFT_QOS_PIECE >> SECTOR_SHIFT) &&
+	    weft_is_cut(io, bio))
 		sectors = min_t(sector_t, sectors, WEFT_QOS_PIECE >> SECTOR_SHIFT);
 	return sectors;
 }
@@ -499,7 +517,7 @@ void weft_submit_bio(struct bio *bio)
 	if (weft_qos_is_used() && !io)
 		io = weft_io_start_classed(vol, bio);
 	else if (!io && blk_queue_io_stat(vol->disk->queue))
-		io = weft_io_start(vol, bio, true);
+		io = weft_io_start(vol, bio, true, WEFT_IO_CLASS_NONE);
 	if (op_is_write(bio->bi_opf)) {
 		if (unlikely(weft_lease_is_over(&vol->lease))) {
 			weft_owner_hold(vol, bio);

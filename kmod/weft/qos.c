@@ -58,6 +58,9 @@
 #define WEFT_QOS_FLIGHT_DIV	50	/* of a second */
 /* How often the best rate of background commands is looked at. */
 #define WEFT_QOS_BEST_NS	(100 * NSEC_PER_MSEC)
+/* In jiffies: so often a CPU adds what it counts, and the rate is judged at most. */
+#define WEFT_QOS_ADD		max(HZ / 200, 1)
+#define WEFT_QOS_JUDGE		msecs_to_jiffies(WEFT_PACE_JUDGE_NS / NSEC_PER_MSEC)
 /* So often, what is known of a member is weakened by a 64th. */
 #define WEFT_QOS_FORGET_NS	NSEC_PER_SEC
 /* Units of struct weft_qos_member.usual in a nanosecond, and a time that is longer than any of interest. */
@@ -112,7 +115,7 @@ u8 weft_qos_class_of_bio(struct weft_qos *qos, struct bio *bio)
 	u8 class;
 
 	if (!READ_ONCE(qos->set.on) ||
-	    bio->bi_opf & (REQ_META | REQ_PRIO | REQ_SWAP) || current->flags & PF_MEMALLOC ||
+	    bio->bi_opf & WEFT_QOS_SPECIAL || current->flags & PF_MEMALLOC ||
 	    weft_bio_is_journal(bio))
 		return WEFT_IO_CLASS_NONE;
 	if (bio_op(bio) == REQ_OP_FLUSH || !bio_sectors(bio))
@@ -421,7 +424,7 @@ bool weft_qos_begin(struct weft_member *member, struct weft_qos_item *item)
 	return held;
 }
 
-/* Under the lock, at most every WEFT_PACE_JUDGE_NS. */
+/* Under the lock, each WEFT_QOS_JUDGE at most. */
 static void weft_qos_judge_locked(struct weft_qos_member *qm, u64 now)
 {
 	u64 target = READ_ONCE(qm->target);
@@ -442,8 +445,7 @@ static void weft_qos_judge_locked(struct weft_qos_member *qm, u64 now)
 		trace_weft_qos_rate(qm->qos->vol, weft_qos_index(qm), &sample,
 				    qm->pace.bucket.rate);
 	}
-	WRITE_ONCE(qm->judged_at, now);
-	WRITE_ONCE(qm->due, jiffies + msecs_to_jiffies(WEFT_PACE_JUDGE_NS / NSEC_PER_MSEC));
+	WRITE_ONCE(qm->judge_at, jiffies + WEFT_QOS_JUDGE);
 	/* A member may become slower for good. */
 	if (now - qm->forgot_at < WEFT_QOS_FORGET_NS)
 		return;
@@ -457,21 +459,53 @@ static void weft_qos_judge_locked(struct weft_qos_member *qm, u64 now)
 }
 
 /**
- * weft_qos_judge() - add this CPU's feed commands, and judge the rate if it is due
+ * weft_qos_feed_comes() - a feed command is about to be sent
  * @qm: the member's
+ *
+ * While feed commands have no limit, the first one in a jiffy asks for all. A limit
+ * holds them from the jiffy on that follows the one in which it is set.
+ *
+ * Context: any.
+ * Return: true if feed commands have no limit.
+ */
+bool weft_qos_feed_comes(struct weft_qos_member *qm)
+{
+	unsigned long now = jiffies;
+
+	/* Few writes: all CPUs read these. */
+	if (time_after(now, READ_ONCE(qm->feed_at)))
+		WRITE_ONCE(qm->feed_at, now);
+	if (!READ_ONCE(qm->feed_passes))
+		return false;
+	WRITE_ONCE(qm->passes_at, now);
+	return true;
+}
+
+/**
+ * weft_qos_add() - add this CPU's feed commands, and judge the rate if it is due
+ * @qm: the member's
+ *
+ * Called each WEFT_QOS_ADD by a CPU on which feed commands complete.
  *
  * Context: any.
  */
-void weft_qos_judge(struct weft_qos_member *qm)
+void weft_qos_add(struct weft_qos_member *qm)
 {
-	u64 now = ktime_get_ns();
+	struct weft_qos_counts __percpu *counts = qm->counts;
 	unsigned long flags;
 
-	atomic_add(this_cpu_xchg(qm->stats->done, 0), &qm->done);
-	if (now - READ_ONCE(qm->judged_at) < WEFT_PACE_JUDGE_NS ||
-	    !spin_trylock_irqsave(&qm->lock, flags))
+	this_cpu_write(counts->add_at, jiffies + WEFT_QOS_ADD);
+	atomic_add(this_cpu_xchg(counts->done, 0), &qm->done);
+	if (time_before(jiffies, READ_ONCE(qm->judge_at)))
 		return;
-	weft_qos_judge_locked(qm, now);
+	if (!spin_trylock_irqsave(&qm->lock, flags)) {
+		/* The next command tries again. */
+		this_cpu_write(counts->add_at, jiffies);
+		return;
+	}
+	/* Another CPU may have done it meanwhile. */
+	if (time_after_eq(jiffies, qm->judge_at))
+		weft_qos_judge_locked(qm, ktime_get_ns());
 	spin_unlock_irqrestore(&qm->lock, flags);
 }
 
@@ -538,7 +572,7 @@ void weft_qos_end(struct weft_member *member, const struct weft_qos_item *item, 
 /**
  * weft_qos_sum() - sum the counters of all CPUs
  * @qm: the member's
- * @sum: filled; @done has no meaning
+ * @sum: filled
  */
 void weft_qos_sum(const struct weft_qos_member *qm, struct weft_qos_stats *sum)
 {
@@ -546,12 +580,13 @@ void weft_qos_sum(const struct weft_qos_member *qm, struct weft_qos_stats *sum)
 
 	*sum = (struct weft_qos_stats) {};
 	for_each_possible_cpu(cpu) {
-		const struct weft_qos_stats *stats = per_cpu_ptr(qm->stats, cpu);
+		const struct weft_qos_counts *counts = per_cpu_ptr(qm->counts, cpu);
 
 		for (class = 0; class < WEFT_CLASSES; class++) {
-			sum->bytes[class] += READ_ONCE(stats->bytes[class]);
-			for (i = 0; i < WEFT_QOS_BUCKETS; i++)
-				sum->latency[class][i] += READ_ONCE(stats->latency[class][i]);
+			sum->bytes[class] += READ_ONCE(counts->bytes[class]);
+			for (i = 0; i < ARRAY_SIZE(counts->latency[class]); i++)
+				sum->latency[class][min(i, WEFT_QOS_BUCKETS - 1)] +=
+					READ_ONCE(counts->latency[class][i]);
 		}
 	}
 }
@@ -604,20 +639,24 @@ void weft_qos_sweep(struct weft_volume *vol)
 	weft_qos_kick(qos);
 }
 
-/* Can weft_qos_class() find most classes? */
+/* Can weft_qos_class() and weft_qos_is_plain_feed() find most classes? */
 static void weft_qos_set_plain(struct weft_qos *qos)
 {
 	bool plain = qos->set.on && !qos->set.background_from && !weft_qos_has_cgroups(qos);
 
 	WRITE_ONCE(qos->plain, plain);
-	WRITE_ONCE(qos->reads_are_feed, plain && qos->set.reads == WEFT_IO_CLASS_FEED &&
-		   !weft_qos_is_capped(qos, WEFT_IO_CLASS_FEED));
+	/* Pairs with weft_qos_is_plain_feed(). */
+	smp_store_release(&qos->vol->reads_are_feed,
+			  plain && qos->set.reads == WEFT_IO_CLASS_FEED &&
+			  !weft_qos_is_capped(qos, WEFT_IO_CLASS_FEED));
 }
 
 /**
  * weft_qos_set() - change the settings
  * @qos: the volume's
  * @set: all of them
+ *
+ * A new limit of feed commands holds them from the next jiffy on.
  *
  * Context: process context, under weft_volumes_lock.
  */
@@ -696,15 +735,19 @@ int weft_qos_make(struct weft_volume *vol)
 		goto out_free;
 	for (i = 0; i < vol->member_count; i++) {
 		struct weft_qos_member *qm = &qos->member[i];
-		int class;
+		int class, cpu;
 
-		qm->stats = alloc_percpu(struct weft_qos_stats);
-		if (!qm->stats)
-			goto out_stats;
+		qm->counts = alloc_percpu(struct weft_qos_counts);
+		if (!qm->counts)
+			goto out_counts;
 		qm->qos = qos;
 		qm->least = U64_MAX;
 		qm->target = U64_MAX;
 		qm->feed_at = jiffies - WEFT_QOS_FEED_GONE;
+		qm->passes_at = jiffies - 1;
+		qm->judge_at = jiffies;
+		for_each_possible_cpu(cpu)
+			per_cpu_ptr(qm->counts, cpu)->add_at = jiffies;
 		memset64(qm->usual, U64_MAX, WEFT_QOS_SIZES);
 		spin_lock_init(&qm->lock);
 		weft_pace_init(&qm->pace);
@@ -720,9 +763,9 @@ int weft_qos_make(struct weft_volume *vol)
 	static_branch_inc(&weft_qos_used);
 	return 0;
 
-out_stats:
+out_counts:
 	while (i--)
-		free_percpu(qos->member[i].stats);
+		free_percpu(qos->member[i].counts);
 	destroy_workqueue(qos->wq);
 out_free:
 	kvfree(qos);
@@ -748,7 +791,7 @@ void weft_qos_exit(struct weft_volume *vol)
 		hrtimer_cancel(&qos->member[i].timer);
 	destroy_workqueue(qos->wq);
 	for (i = 0; i < vol->member_count; i++)
-		free_percpu(qos->member[i].stats);
+		free_percpu(qos->member[i].counts);
 	for (class = 0; class < WEFT_CLASSES; class++)
 		weft_cgroup_put(rcu_dereference_protected(qos->cgroup[class], true));
 	kvfree(qos);

@@ -26,6 +26,8 @@ struct cgroup;
 #define WEFT_QOS_SMALL		SZ_16K
 /* Larger feed commands are told apart by size: to 32 KiB, to 64 KiB, and so on. */
 #define WEFT_QOS_SIZES		12
+/* Latencies below two to this power of nanoseconds are counted in one bucket. */
+#define WEFT_QOS_FINEST		10
 
 struct weft_qos_item;
 
@@ -59,16 +61,29 @@ struct weft_qos_item {
 };
 
 /**
- * struct weft_qos_stats - commands that completed on one CPU, by class
+ * struct weft_qos_counts - commands that completed on one CPU, by class
+ * @bytes: their sizes
+ * @latency: commands by the time from sending to completion, see weft_qos_count()
+ * @done: feed commands that were not added to the member's yet
+ * @add_at: when they will be, in jiffies
+ */
+struct weft_qos_counts {
+	u64		bytes[WEFT_CLASSES];
+	u64		latency[WEFT_CLASSES][65 - WEFT_QOS_FINEST];
+	u32		done;
+	unsigned long	add_at;
+};
+
+/**
+ * struct weft_qos_stats - commands that completed, by class
  * @bytes: their sizes
  * @latency: commands by the time from sending to completion: bucket b has those
- *	below 2^b units of 1,024 ns, and not below half of that
- * @done: feed commands that were not added to the member's yet
+ *	below 2^b units of 1,024 ns, and not below half of that. The last one has all
+ *	that took longer
  */
 struct weft_qos_stats {
 	u64	bytes[WEFT_CLASSES];
 	u64	latency[WEFT_CLASSES][WEFT_QOS_BUCKETS];
-	u32	done;
 };
 
 /**
@@ -89,16 +104,16 @@ struct weft_qos_queue {
 
 /**
  * struct weft_qos_member - a member's background I/O
- * @stats: counters, per CPU
+ * @counts: counters, per CPU
  * @target: the target of feed commands, in nanoseconds; U64_MAX for none
- * @feed_at: when a feed command was last sent, in jiffies
- * @due: the rate is judged from then on, in jiffies
  * @least: the least time by which one exceeded its time on an idle member, in
  *	nanoseconds; U64_MAX without one
- * @usual: by size, the least time of a large feed command of late, in 256ths of
- *	a nanosecond per sector
+ * @passes_at: in this jiffy, feed commands are sent without another look
+ * @feed_at: when a feed command was last sent, in jiffies
  * @feed_passes: feed commands have no limit
  * @qos: of its volume
+ * @usual: by size, the least time of a large feed command of late, in 256ths of
+ *	a nanosecond per sector
  * @lock: protects what follows; also taken in interrupts
  * @done: feed commands since the rate was judged; without the lock
  * @late: those that took longer than the target; without the lock
@@ -107,7 +122,7 @@ struct weft_qos_queue {
  * @queue: by class
  * @sweep: weft_qos_sweep() was called
  * @limited: a background command was held for the rate since it was judged
- * @judged_at: when that was, in nanoseconds
+ * @judge_at: when it will be judged again, in jiffies
  * @sent: bytes of background commands that completed since @counted_at
  * @counted_at: in nanoseconds
  * @best: the best rate of background commands of late, in bytes per second
@@ -117,14 +132,14 @@ struct weft_qos_queue {
  * @work: sends held commands
  */
 struct weft_qos_member {
-	struct weft_qos_stats __percpu	*stats;
+	struct weft_qos_counts __percpu	*counts;
 	u64				target;
-	unsigned long			feed_at;
-	unsigned long			due;
 	u64				least;
-	u64				usual[WEFT_QOS_SIZES];
+	unsigned long			passes_at;
+	unsigned long			feed_at;
 	bool				feed_passes;
 	struct weft_qos			*qos;
+	u64				usual[WEFT_QOS_SIZES];
 	spinlock_t			lock ____cacheline_aligned_in_smp;	/* see above */
 	atomic_t			done;
 	atomic_t			late;
@@ -133,7 +148,7 @@ struct weft_qos_member {
 	struct weft_qos_queue		queue[WEFT_CLASSES];
 	u32				sweep;
 	bool				limited;
-	u64				judged_at;
+	unsigned long			judge_at;
 	u64				sent;
 	u64				counted_at;
 	u64				best;
@@ -176,7 +191,6 @@ struct weft_qos_settings {
  * @vol: the volume
  * @set: the settings; changed under weft_volumes_lock, each field is read once
  * @plain: the class of a command is by rule, unless its I/O priority says another
- * @reads_are_feed: so it is, and by rule a read is feed, which has no limit
  * @cgroup: tasks below it have that class; NULL for none. Under RCU
  * @wq: for the members' works
  * @caps_lock: protects @bytes and @ios; inside the members' locks
@@ -188,7 +202,6 @@ struct weft_qos {
 	struct weft_volume		*vol;
 	struct weft_qos_settings	set;
 	bool				plain;
-	bool				reads_are_feed;
 	struct cgroup __rcu		*cgroup[WEFT_CLASSES];
 	struct workqueue_struct		*wq;
 	spinlock_t			caps_lock;	/* see above */
@@ -220,7 +233,8 @@ void weft_qos_keep_class(struct weft_volume *vol, u8 class, struct bio *bio);
 bool weft_qos_begin(struct weft_member *member, struct weft_qos_item *item);
 void weft_qos_end(struct weft_member *member, const struct weft_qos_item *item, u64 nsecs);
 u64 weft_qos_beyond_usual(struct weft_qos_member *qm, u32 bytes, u64 nsecs);
-void weft_qos_judge(struct weft_qos_member *qm);
+bool weft_qos_feed_comes(struct weft_qos_member *qm);
+void weft_qos_add(struct weft_qos_member *qm);
 void weft_qos_sweep(struct weft_volume *vol);
 int weft_qos_make(struct weft_volume *vol);
 void weft_qos_set(struct weft_qos *qos, const struct weft_qos_settings *set);
@@ -248,13 +262,35 @@ static inline u16 weft_qos_ioprio(u8 class)
 					     IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0);
 }
 
-/* A CPU adds its feed commands to the member's after so many. */
-#define WEFT_QOS_BATCH		32
+/* Flags of bios whose class the rule does not give. */
+#define WEFT_QOS_SPECIAL	(REQ_META | REQ_PRIO | REQ_SWAP)
+
+/**
+ * weft_qos_is_plain_feed() - is this bio of the most common case?
+ * @vol: the volume that it enters
+ * @bio: the bio
+ *
+ * A read that is feed by rule is never held, whatever its task.
+ *
+ * Context: any.
+ * Return: true if it is feed. Otherwise weft_qos_class() finds its class.
+ */
+static __always_inline bool weft_qos_is_plain_feed(const struct weft_volume *vol,
+						   const struct bio *bio)
+{
+	/*
+	 * The classes RT and IDLE are the odd ones; so are the operations that write.
+	 * Pairs with weft_qos_set_plain(): the members have their QoS.
+	 */
+	return smp_load_acquire(&vol->reads_are_feed) &&
+	       !(bio->bi_opf & (WEFT_QOS_SPECIAL | (__force blk_opf_t)REQ_OP_WRITE)) &&
+	       !(bio->bi_ioprio & BIT(IOPRIO_CLASS_SHIFT));
+}
 
 /**
  * weft_qos_class() - the class of a bio that enters a volume
  * @vol: the volume
- * @bio: the bio
+ * @bio: the bio, not of weft_qos_is_plain_feed()
  *
  * Context: any.
  * Return: the class, or WEFT_IO_CLASS_NONE.
@@ -266,13 +302,7 @@ static __always_inline u8 weft_qos_class(struct weft_volume *vol, struct bio *bi
 
 	if (!qos)
 		return WEFT_IO_CLASS_NONE;
-	/* The most common case. Such a read is never held, whatever its task. */
-	if (likely(!op_is_write(bio->bi_opf) && READ_ONCE(qos->reads_are_feed) &&
-		   !(bio->bi_opf & (REQ_META | REQ_PRIO | REQ_SWAP)) &&
-		   !(bio->bi_ioprio & BIT(IOPRIO_CLASS_SHIFT))))
-		return WEFT_IO_CLASS_FEED;
-	/* The classes RT and IDLE are the odd ones. */
-	if (unlikely(!READ_ONCE(qos->plain) || bio->bi_opf & (REQ_META | REQ_PRIO | REQ_SWAP) ||
+	if (unlikely(!READ_ONCE(qos->plain) || bio->bi_opf & WEFT_QOS_SPECIAL ||
 		     bio->bi_ioprio & BIT(IOPRIO_CLASS_SHIFT) || !bio->bi_iter.bi_size ||
 		     current->flags & (PF_MEMALLOC | WEFT_PF_JOURNAL)))
 		return weft_qos_class_of_bio(qos, bio);
@@ -290,23 +320,20 @@ static __always_inline u8 weft_qos_class(struct weft_volume *vol, struct bio *bi
 static __always_inline bool weft_qos_passes(const struct weft_member *member, u8 class)
 {
 	struct weft_qos_member *qm = member->qos;
-	unsigned long now = jiffies;
 
 	if (class != WEFT_IO_CLASS_FEED)
 		return false;
-	/* Few writes: all CPUs read this. */
-	if (unlikely(time_after(now, READ_ONCE(qm->feed_at))))
-		WRITE_ONCE(qm->feed_at, now);
-	return READ_ONCE(qm->feed_passes);
+	return likely(!time_after(jiffies, READ_ONCE(qm->passes_at))) || weft_qos_feed_comes(qm);
 }
 
-static __always_inline void weft_qos_count(struct weft_qos_stats __percpu *stats,
+/* By the highest bit of the time. Bucket 0 has all below 2^WEFT_QOS_FINEST nanoseconds. */
+static __always_inline void weft_qos_count(struct weft_qos_counts __percpu *counts,
 					   enum weft_io_class class, u32 bytes, u64 nsecs)
 {
-	unsigned int bucket = min_t(unsigned int, fls64(nsecs >> 10), WEFT_QOS_BUCKETS - 1);
+	unsigned int bucket = fls64(nsecs | GENMASK(WEFT_QOS_FINEST - 1, 0)) - WEFT_QOS_FINEST;
 
-	this_cpu_add(stats->bytes[class], bytes);
-	this_cpu_inc(stats->latency[class][bucket]);
+	this_cpu_add(counts->bytes[class], bytes);
+	this_cpu_inc(counts->latency[class][bucket]);
 }
 
 /**
@@ -319,19 +346,19 @@ static __always_inline void weft_qos_count(struct weft_qos_stats __percpu *stats
  */
 static __always_inline void weft_qos_measure_feed(struct weft_qos_member *qm, u32 bytes, u64 nsecs)
 {
-	struct weft_qos_stats __percpu *stats = qm->stats;
-	unsigned long now = jiffies;
+	struct weft_qos_counts __percpu *counts = qm->counts;
 
-	weft_qos_count(stats, WEFT_IO_CLASS_FEED, bytes, nsecs);
+	weft_qos_count(counts, WEFT_IO_CLASS_FEED, bytes, nsecs);
 	if (unlikely(bytes > WEFT_QOS_SMALL))
 		nsecs = weft_qos_beyond_usual(qm, bytes, nsecs);
 	if (unlikely(nsecs < READ_ONCE(qm->least)))
 		WRITE_ONCE(qm->least, nsecs);
 	if (unlikely(nsecs > READ_ONCE(qm->target)))
 		atomic_inc(&qm->late);
-	if (unlikely(this_cpu_inc_return(stats->done) >= WEFT_QOS_BATCH ||
-		     time_after(now, READ_ONCE(qm->due))))
-		weft_qos_judge(qm);
+	this_cpu_inc(counts->done);
+	/* Not each time, as what all CPUs write is dear. */
+	if (unlikely(time_after_eq(jiffies, this_cpu_read(counts->add_at))))
+		weft_qos_add(qm);
 }
 
 /**
@@ -349,7 +376,7 @@ static __always_inline void weft_qos_measure(struct weft_member *member, u8 clas
 	if (likely(class == WEFT_IO_CLASS_FEED))
 		weft_qos_measure_feed(member->qos, bytes, nsecs);
 	else
-		weft_qos_count(member->qos->stats, WEFT_IO_CLASS_BACKGROUND, bytes, nsecs);
+		weft_qos_count(member->qos->counts, WEFT_IO_CLASS_BACKGROUND, bytes, nsecs);
 }
 
 #endif /* WEFT_QOS_H */

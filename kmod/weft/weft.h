@@ -255,6 +255,7 @@ enum weft_iopolicy {
  *	in sectors; a power of two that divides the chunk, or 0 if none does
  * @physical_mask: sectors of a physical block of the members, less one: a queue
  *	splits long commands at a multiple
+ * @reads_are_feed: by rule, a read without an I/O priority is feed, which has no limit
  * @qos: classes of I/O, see qos.c; NULL until they are first told apart
  * @disk: its block device
  * @bios: bio pool for fragments
@@ -299,6 +300,7 @@ struct weft_volume {
 	u32			whole_sectors;
 	u32			boundary;
 	u32			physical_mask;
+	bool			reads_are_feed;
 	struct weft_qos		*qos;
 	struct gendisk		*disk;
 	struct bio_set		bios;
