@@ -36,7 +36,7 @@ http_answer answer(history& past, const std::string& path)
         return failed(samples.error());
     if (path == "/metrics")
         return {200, "text/plain; version=0.0.4; charset=utf-8",
-                metrics_text(*samples, awaited_volumes(), gpus(), WEFT_VERSION)};
+                metrics_text(*samples, read_node(), WEFT_VERSION)};
     return {200, "application/json", dump(past.document(*samples, WEFT_VERSION), -1)};
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "explain.hpp"
+
+#include "rdma_port.hpp"
 #include "size.hpp"
 #include "sysfile.hpp"
 
@@ -267,25 +269,16 @@ std::uint64_t read_waiting(const std::string& volume)
     return reads + writes;
 }
 
-/// A rail is called "mlx5_0/1": the device and its port. A device in software has no rate of its own.
+/// A rail is called "mlx5_0/1": the device and its port.
 std::optional<host_sample::rail> read_rail(const std::string& name)
 {
     const auto slash = name.find('/');
-    const std::filesystem::path device =
-        std::filesystem::path("/sys/class/infiniband") / name.substr(0, slash);
     if (slash == name.npos)
         return std::nullopt;
-    const auto port = device / "ports" / name.substr(slash + 1);
-    const auto received = read_number<std::uint64_t>(port / "counters/port_rcv_data");
-    const auto sent = read_number<std::uint64_t>(port / "counters/port_xmit_data");
-    if (!received || !sent)
+    const auto port = read_rdma_port(name.substr(0, slash), name.substr(slash + 1));
+    if (!port || !port->received || !port->sent)
         return std::nullopt;
-    std::error_code ignored;
-    const bool hardware = std::filesystem::exists(device / "device", ignored);
-    // "100 Gb/sec (4X EDR)"; counters are in units of four bytes.
-    const double gigabits =
-        hardware ? std::strtod(read_text(port / "rate").value_or("").c_str(), nullptr) : 0;
-    return host_sample::rail{4 * *received, 4 * *sent, gigabits * 1e9 / 8};
+    return host_sample::rail{*port->received, *port->sent, static_cast<double>(port->rate.value_or(0))};
 }
 
 } // namespace

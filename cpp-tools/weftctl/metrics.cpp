@@ -331,16 +331,62 @@ const gpu_family gpu_families[] = {
      }},
 };
 
+/// A family of which each RDMA port has some samples.
+struct port_family {
+    const char *name, *type, *help;
+    std::function<void(family&, const labels&, const rdma_port&)> add;
+};
+
+void add_counters(family& out, const labels& of, const std::vector<named_counter>& counters)
+{
+    for (const auto& counter : counters)
+        out.add(joined(of, {{"counter", counter.name}}), counter.value);
+}
+
+const port_family port_families[] = {
+    {"weft_rdma_port_info", "gauge", "A port of an RDMA device of this host, 1.",
+     [](family& out, const labels& of, const rdma_port& port) {
+         out.add(joined(of, {{"netdev", port.netdev}}), 1);
+     }},
+    {"weft_rdma_port_active", "gauge", "Whether a port is active.",
+     [](family& out, const labels& of, const rdma_port& port) { out.add(of, port.active ? 1 : 0); }},
+    {"weft_rdma_port_rate_bytes", "gauge", "Bytes per second that the link of a port carries each way.",
+     [](family& out, const labels& of, const rdma_port& port) {
+         if (port.rate)
+             out.add(of, *port.rate);
+     }},
+    {"weft_rdma_port_received_bytes_total", "counter", "Bytes that a port received.",
+     [](family& out, const labels& of, const rdma_port& port) {
+         if (port.received)
+             out.add(of, *port.received);
+     }},
+    {"weft_rdma_port_sent_bytes_total", "counter", "Bytes that a port sent.",
+     [](family& out, const labels& of, const rdma_port& port) {
+         if (port.sent)
+             out.add(of, *port.sent);
+     }},
+    {"weft_rdma_port_events_total", "counter", "What a port counts, by the name that the kernel gives it.",
+     [](family& out, const labels& of, const rdma_port& port) { add_counters(out, of, port.counters); }},
+    {"weft_rdma_port_flow_control_total", "counter",
+     "Pause frames of a port's network interface and how long they lasted, by the names of its driver.",
+     [](family& out, const labels& of, const rdma_port& port) { add_counters(out, of, port.flow_control); }},
+};
+
 } // namespace
 
-std::string metrics_text(const load_samples& samples, const std::vector<awaited_volume>& awaited,
-                         const std::vector<gpu_status>& gpus, const std::string& version)
+node_status read_node()
+{
+    constexpr std::chrono::seconds patience(5);
+    return {awaited_volumes(), gpus(), rdma_ports_within(patience)};
+}
+
+std::string metrics_text(const load_samples& samples, const node_status& node, const std::string& version)
 {
     std::string text;
     family(text, "weft_build_info", "gauge", "The version of weftctl, 1.").add({{"version", version}}, 1);
     family waits(text, "weft_volume_awaited_since_seconds", "gauge",
                  "Since when a saved volume is awaited, as UNIX time.");
-    for (const auto& volume : awaited)
+    for (const auto& volume : node.awaited)
         waits.add({{"volume", volume.name}}, volume.since);
     for (const auto& row : volume_families) {
         family out(text, row.name, row.type, row.help);
@@ -368,8 +414,13 @@ std::string metrics_text(const load_samples& samples, const std::vector<awaited_
     }
     for (const auto& row : gpu_families) {
         family out(text, row.name, row.type, row.help);
-        for (const auto& gpu : gpus)
+        for (const auto& gpu : node.gpus)
             row.add(out, {{"gpu", fmt::format("{}", gpu.index)}}, gpu);
+    }
+    for (const auto& row : port_families) {
+        family out(text, row.name, row.type, row.help);
+        for (const auto& port : node.ports)
+            row.add(out, {{"device", port.device}, {"port", port.port}}, port);
     }
     return text;
 }

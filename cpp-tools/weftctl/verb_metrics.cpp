@@ -19,7 +19,7 @@ result<exit_code> run_metrics(const metrics_options& options, renderer& out)
     const auto samples = watch_samples(options.volumes);
     if (!samples)
         return std::unexpected(samples.error());
-    const auto text = metrics_text(*samples, awaited_volumes(), gpus(), WEFT_VERSION);
+    const auto text = metrics_text(*samples, read_node(), WEFT_VERSION);
     if (options.output.empty()) {
         out.metrics(text);
         return exit_code::ok;
@@ -35,7 +35,8 @@ result<exit_code> run_metrics(const metrics_options& options, renderer& out)
 verb add_metrics(CLI::App& app)
 {
     auto options = std::make_shared<metrics_options>();
-    auto* command = app.add_subcommand("metrics", "print the counters of volumes for Prometheus");
+    auto* command =
+        app.add_subcommand("metrics", "print the counters of volumes and RDMA ports for Prometheus");
     command->add_option("VOLUME", options->volumes, "names of assembled volumes; all otherwise");
     command->add_option("--output", options->output,
                         "file to replace, in one step; it is readable by all users");
@@ -51,8 +52,9 @@ that begins with # HELP and says what it is.
   weft_class_*       commands, bytes and a histogram of latencies by class, while QoS is on (weftctl-qos(8))
   weft_background_*  what QoS allows background commands
   weft_gpu_*         how busy the GPUs are, where NVIDIA's libnvidia-ml.so.1 is
-
-The counters of RDMA ports are those of the node exporter (node_infiniband_*).
+  weft_rdma_port_*   state, rate and bytes of each RDMA port of this host; by the names of the kernel, what it counts
+                     (packets, errors, retransmissions), and by those of the driver, the pause frames of its network
+                     interface
 
 weft-metrics.timer writes them each 15 seconds where the node exporter of Debian looks for such files
 (/var/lib/prometheus/node-exporter/weft.prom). Rules for alerts are in /usr/share/weft/prometheus.

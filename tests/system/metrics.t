@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Metrics for Prometheus: counters of volumes, members and classes, and the file for the node exporter.
+# Metrics for Prometheus: counters of volumes, members, classes and RDMA ports, and the file for the node exporter.
 # lab-kernel: uml
 . "${0%/*}/lib.sh"
 
@@ -43,6 +43,19 @@ is "latencies are counted by class" "$(grows "${latencies}_count{volume=\"v\",cl
 is "the last bucket has them all" "$(grows "${latencies}_bucket{volume=\"v\",class=\"feed\",le=\"+Inf\"}" small)" 4
 is "--json has the text" "$(weftctl metrics --json | json .metrics | grep -c '^# TYPE weft_volume_state gauge')" 1
 refused "a volume that is not there" 4 "no volume is called nix" weftctl metrics nix
+
+# --- RDMA ports
+soft_roce 10.9.0.1
+port='{device="rxe0",port="1"'
+is "a port is active" "$(value "weft_rdma_port_active$port}")" 1
+is "its network interface" "$(value "weft_rdma_port_info$port,netdev=\"dummy0\"}")" 1
+is "its counters are the kernel's, by their names" \
+	"$(weftctl metrics | sed -n 's/^weft_rdma_port_events_total.*counter="\([^"]*\)".*/\1/p' | sort)" \
+	"$(cd /sys/class/infiniband/rxe0/ports/1 && grep -ls . counters/* hw_counters/* | sed 's,.*/,,' |
+		grep -v 'lifespan\|port_.*_data' | sort -u)"
+is "soft-RoCE has no link, so no rate" "$(weftctl metrics | grep -c weft_rdma_port_rate_bytes)" 0
+no_soft_roce
+is "no port, no series" "$(weftctl metrics | grep -c weft_rdma)" 0
 
 # --- The file for the node exporter
 umask 077

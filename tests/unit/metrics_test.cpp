@@ -49,7 +49,11 @@ load_samples a_volume(bool qos)
     return {{"data", one}};
 }
 
-const std::vector<gpu_status> two_gpus{{0, "GPU-0", "a GPU", 0.25}, {1, "GPU-1", "a GPU", {}}};
+const node_status a_node{
+    {{"late", 1700000000, "member 0 is missing"}},
+    {{0, "GPU-0", "a GPU", 0.25}, {1, "GPU-1", "a GPU", {}}},
+    {{"mlx5_0", "1", "eth1", true, 12500000000, 4096, 512, {{"out_of_sequence", 3}}, {{"rx_prio3_pause", 7}}},
+     {"rxe0", "1", "eth2", false, {}, {}, {}, {{"sent_pkts", 9}}, {}}}};
 
 bool has(const std::string& text, const std::string& line)
 {
@@ -58,7 +62,7 @@ bool has(const std::string& text, const std::string& line)
 
 TEST(Metrics, AreInBaseUnits)
 {
-    const auto text = metrics_text(a_volume(false), {}, two_gpus, "1.2.3");
+    const auto text = metrics_text(a_volume(false), a_node, "1.2.3");
     for (
         const char* line :
         {R"(weft_build_info{version="1.2.3"} 1)", R"(weft_volume_state{volume="data",state="live"} 1)",
@@ -76,7 +80,7 @@ TEST(Metrics, AreInBaseUnits)
 
 TEST(Metrics, ALatencyHistogramGrowsToItsCount)
 {
-    const auto text = metrics_text(a_volume(true), {}, {}, "1");
+    const auto text = metrics_text(a_volume(true), {}, "1");
     for (const char* line :
          {R"(weft_qos_feed_latency_target_seconds{volume="data"} 0.0005)",
           R"(weft_class_latency_seconds_bucket{volume="data",class="feed",le="8.192e-06"} 1)",
@@ -93,7 +97,7 @@ TEST(Metrics, EachFamilyStandsOnce)
     auto samples = a_volume(true);
     samples["other"] = samples["data"];
     samples["other"].volume.name = "other";
-    const auto text = metrics_text(samples, {}, two_gpus, "1");
+    const auto text = metrics_text(samples, a_node, "1");
     std::istringstream lines(text);
     std::set<std::string> heads, series;
     std::string family;
@@ -115,22 +119,30 @@ TEST(Metrics, AreThoseOfTheExample)
 {
     std::ifstream file(METRICS_EXAMPLE);
     const std::string example{std::istreambuf_iterator<char>(file), {}};
-    EXPECT_EQ(metrics_text(a_volume(true), {{"late", 1700000000, "member 0 is missing"}}, two_gpus, "1"),
-              example);
+    EXPECT_EQ(metrics_text(a_volume(true), a_node, "1"), example);
+}
+
+// Names of mlx5, bnxt_en, ice, e1000e, and some that only look alike.
+TEST(Metrics, FlowControlIsKnownByItsNames)
+{
+    for (const char* name : {"rx_prio3_pause", "tx_pause_ctrl_phy", "rx_prio3_pause_duration",
+                             "tx_pfc_ena_frames_pri3", "rx_priority_3_xoff.nic", "rx_flow_control_xon"})
+        EXPECT_TRUE(is_about_flow_control(name)) << name;
+    for (const char* name : {"rx_packets", "tx_queue_0_bytes", "rx_prio3_bytes"})
+        EXPECT_FALSE(is_about_flow_control(name)) << name;
 }
 
 TEST(Metrics, LabelsAreEscaped)
 {
     auto samples = a_volume(false);
     samples["data"].volume.members[0].paths[0].target = "a\"b\\c\ne";
-    EXPECT_TRUE(metrics_text(samples, {}, two_gpus, "1").contains(R"(target="a\"b\\c\ne")"));
+    EXPECT_TRUE(metrics_text(samples, a_node, "1").contains(R"(target="a\"b\\c\ne")"));
 }
 
 TEST(Metrics, WithoutVolumesTheVersionIsThere)
 {
-    EXPECT_EQ(metrics_text({}, {}, {}, "1"),
-              "# HELP weft_build_info The version of weftctl, 1.\n"
-              "# TYPE weft_build_info gauge\nweft_build_info{version=\"1\"} 1\n");
+    EXPECT_EQ(metrics_text({}, {}, "1"), "# HELP weft_build_info The version of weftctl, 1.\n"
+                                         "# TYPE weft_build_info gauge\nweft_build_info{version=\"1\"} 1\n");
 }
 
 } // namespace

@@ -2,10 +2,13 @@
 #include "doctor.hpp"
 
 #include "identity.hpp"
+#include "rdma_port.hpp"
 #include "sysfile.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <string_view>
 
 namespace weft
 {
@@ -16,7 +19,7 @@ namespace
 {
 
 // Counters of losses and retransmissions, by their names in sysfs.
-constexpr std::array error_counters{
+constexpr std::array<std::string_view, 20> error_counters{
     "symbol_error",
     "link_error_recovery",
     "link_downed",
@@ -39,54 +42,50 @@ constexpr std::array error_counters{
     "link_downed_counter",
 };
 
-std::string describe_errors(const fs::path& port)
+std::string describe_errors(const rdma_port& port)
 {
     std::string text;
-    for (const auto* folder : {"counters", "hw_counters"})
-        for (const auto* name : error_counters) {
-            const auto value = read_text(port / folder / name);
-            if (value && std::strtoull(value->c_str(), nullptr, 10))
-                text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, *value);
-        }
+    for (const auto& [name, value] : port.counters)
+        if (value && std::ranges::find(error_counters, name) != error_counters.end())
+            text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, value);
     return text;
 }
 
 // RDMA over Ethernet sends at most 4096 bytes per packet, plus headers.
 constexpr unsigned long full_packet_mtu = 4200;
 
-void diagnose_mtu(diagnoses& found, const std::string& name, const fs::path& port)
+void diagnose_mtu(diagnoses& found, const std::string& name, const std::string& netdev)
 {
-    const auto netdev = read_text(port / "gid_attrs/ndevs/0");
-    if (!netdev || netdev->empty())
+    if (netdev.empty())
         return;
     const auto mtu =
-        std::strtoul(read_text("/sys/class/net/" + *netdev + "/mtu").value_or("0").c_str(), nullptr, 10);
+        std::strtoul(read_text("/sys/class/net/" + netdev + "/mtu").value_or("0").c_str(), nullptr, 10);
     if (mtu && mtu < full_packet_mtu)
         found.push_back(
-            {severity::note, "rdma", fmt::format("{}: {} has an MTU of {}", name, *netdev, mtu),
+            {severity::note, "rdma", fmt::format("{}: {} has an MTU of {}", name, netdev, mtu),
              fmt::format("RDMA packets carry {} bytes instead of 4096: more packets for the same data",
                          mtu >= 2148   ? 2048
                          : mtu >= 1124 ? 1024
                                        : 512),
-             fmt::format("ip link set {} mtu 9000, on all hosts and switches", *netdev)});
+             fmt::format("ip link set {} mtu 9000, on all hosts and switches", netdev)});
 }
 
-void diagnose_port(diagnoses& found, const std::string& device, const fs::path& port)
+void diagnose_port(diagnoses& found, const rdma_port& port)
 {
-    const auto name = fmt::format("{}/{}", device, port.filename().string());
-    const auto state = read_text(port / "state").value_or("?");
-    const auto rate = read_text(port / "rate").value_or("?");
-    if (state.find("ACTIVE") == std::string::npos) {
+    const auto name = fmt::format("{}/{}", port.device, port.port);
+    const auto state = read_text(port.folder() / "state").value_or("?");
+    const auto rate = read_text(port.folder() / "rate").value_or("?");
+    if (!port.active) {
         found.push_back({severity::warning, "rdma", fmt::format("{} is not active ({})", name, state),
                          "no volume can be reached by it",
                          "'rdma link' and 'ip link' tell more; is the cable in?"});
         return;
     }
-    found.push_back(
-        {severity::good, "rdma",
-         fmt::format("{} is active, {}, {}", name, rate, read_text(port / "link_layer").value_or("?")), "",
-         ""});
-    diagnose_mtu(found, name, port);
+    found.push_back({severity::good, "rdma",
+                     fmt::format("{} is active, {}, {}", name, rate,
+                                 read_text(port.folder() / "link_layer").value_or("?")),
+                     "", ""});
+    diagnose_mtu(found, name, port.netdev);
     if (const auto errors = describe_errors(port); !errors.empty())
         found.push_back({severity::note, "rdma", fmt::format("{} counted errors: {}", name, errors),
                          "packets were lost or sent again; some at start are normal, a growing number is not",
@@ -126,16 +125,12 @@ void diagnose_identifiers(diagnoses& found)
 
 void diagnose_rdma(diagnoses& found)
 {
-    std::error_code ignored;
-    bool any = false;
     diagnose_peer_pages(found);
     diagnose_identifiers(found);
-    for (const auto& device : fs::directory_iterator("/sys/class/infiniband", ignored)) {
-        any = true;
-        for (const auto& port : fs::directory_iterator(device.path() / "ports", ignored))
-            diagnose_port(found, device.path().filename(), port.path());
-    }
-    if (!any)
+    const auto ports = rdma_ports();
+    for (const auto& port : ports)
+        diagnose_port(found, port);
+    if (ports.empty())
         found.push_back(
             {severity::note, "rdma", "this host has no RDMA device", "NVMe over TCP is what is left",
              "software RDMA on a network interface: rdma link add rxe0 type rxe netdev INTERFACE"});
