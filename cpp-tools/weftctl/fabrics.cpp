@@ -7,6 +7,7 @@
 #include "process.hpp"
 #include "sysfile.hpp"
 #include "tls.hpp"
+#include "waiting.hpp"
 #include <fd.hpp>
 
 #include <algorithm>
@@ -457,6 +458,7 @@ result<discovery_service> discovery_service::open(const nvme_address& at, const 
         wanted.keep_alive = 30;
     if (persistent && !wanted.ctrl_loss_timeout)
         wanted.ctrl_loss_timeout = -1;
+    const waiting telling(fmt::format("connecting to the discovery service at {}", at.text()));
     int errnum = 0;
     auto link = add_controller(opened->tree, at, discovery_nqn, wanted, errnum);
     if (!link)
@@ -473,6 +475,8 @@ std::string discovery_service::device() const
 
 result<std::vector<discovered>> discovery_service::ask(unsigned int& left_out) const
 {
+    const waiting telling(
+        fmt::format("waiting for the answer of the discovery service at {}", state_->at.text()));
     nvmf_discovery_log* raw = nullptr;
     errno = 0;
     const int failed = nvmf_get_discovery_log(state_->link.get(), &raw, 10);
@@ -527,6 +531,7 @@ result<connection> connect(const nvme_address& at, const std::string& subnqn, co
             return std::unexpected(done.error());
         return *known;
     }
+    const waiting telling(fmt::format("connecting to {}/{}", at.text(), subnqn));
     const nvme_tree tree;
     int errnum = 0;
     result<void> done;
@@ -612,6 +617,7 @@ result<void> disconnect(const connection& link)
 {
     if (!current(link))
         return {};
+    const waiting telling(fmt::format("disconnecting {}", link.controller));
     if (link.initiator == "weft") {
         auto kernel = netlink::open();
         if (!kernel)
@@ -628,6 +634,7 @@ result<void> disconnect(const connection& link)
 result<std::string> namespace_disk(const connection& of, const member_uri& uri)
 {
     const auto deadline = std::chrono::steady_clock::now() + namespace_wait;
+    const waiting telling(fmt::format("waiting for the disk of {}", uri.text()));
     std::error_code ignored;
     do {
         for (const auto& link : scan()) {

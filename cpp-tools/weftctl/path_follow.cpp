@@ -78,6 +78,7 @@ private:
     const follow_options& options_;
     renderer& out_;
     std::vector<service> services_;
+    std::set<std::string> would_add_; ///< URIs, in a dry run
 };
 
 result<void> follower::begin()
@@ -93,8 +94,11 @@ result<void> follower::begin()
 
 result<void> follower::add(service& one, netlink& kernel, const volume_status& volume, const std::string& uri)
 {
+    // One that another service announces, too.
+    if (options_.dry_run && !would_add_.insert(uri).second)
+        return {};
     std::vector<action> actions;
-    if (auto done = add_paths(kernel, volume, {uri}, options_.connecting, false, actions); !done)
+    if (auto done = add_paths(kernel, volume, {uri}, options_.connecting, options_.dry_run, actions); !done)
         return done;
     one.known.insert(uri);
     out_.actions(actions);

@@ -16,6 +16,7 @@ struct follow_options {
     std::vector<std::string> services; ///< URIs of discovery services
     bool saved = false;                ///< the services, and the options of connections, of the volume's file
     bool once = false;                 ///< look once, and end
+    bool dry_run = false;              ///< with once: add no path, say which would be added
     connect_options connecting;        ///< of the paths, and of the connections to the services
 };
 

@@ -9,6 +9,7 @@
 #include "waiting.hpp"
 
 #include <chrono>
+#include <optional>
 
 namespace weft
 {
@@ -91,6 +92,9 @@ result<exit_code> run_one(const verb_options& options, renderer& out)
     using clock = std::chrono::steady_clock;
     const auto deadline = clock::now() + std::chrono::seconds(options.wait);
     std::vector<action> actions;
+    std::optional<waiting> telling;
+    if (options.wait)
+        telling.emplace("waiting for the members");
     for (;;) {
         auto done = assemble_one(options, actions);
         if (done)
@@ -101,6 +105,7 @@ result<exit_code> run_one(const verb_options& options, renderer& out)
         if (!wait_for(std::chrono::milliseconds(500)))
             return std::unexpected(interruption());
     }
+    telling.reset();
     out.actions(actions);
     return exit_code::ok;
 }

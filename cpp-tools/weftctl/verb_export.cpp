@@ -2,14 +2,16 @@
 #include "device.hpp"
 #include "dhchap.hpp"
 #include "exports.hpp"
+#include "process.hpp"
 #include "size.hpp"
 #include "sysfile.hpp"
 #include "tls.hpp"
 #include "verbs.hpp"
+#include "waiting.hpp"
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
+#include <optional>
 
 namespace weft
 {
@@ -243,6 +245,23 @@ result<exit_code> run_new(const export_options& options, renderer& out)
     return exit_code::ok;
 }
 
+/// The device of a saved export. It may have grown, as a logical volume does; a smaller one lacks data.
+result<block_device> claim_saved(const export_spec& spec)
+{
+    auto device = claim(spec.device);
+    if (device && device->size() < spec.size)
+        return fail(
+            exit_code::busy,
+            "the device there has {} and had {} when it was exported: it is another one, or it has shrunk",
+            format_size(device->size()), format_size(spec.size));
+    return device;
+}
+
+result<void> refuse_foreign(const export_spec& spec)
+{
+    return fail(exit_code::busy, "a subsystem called {} serves something else", spec.subnqn);
+}
+
 result<void> serve_entry(export_book& book, std::size_t index)
 {
     const auto& spec = book.entries()[index];
@@ -257,7 +276,7 @@ result<void> serve_entry(export_book& book, std::size_t index)
             return done;
         return book.complete(*target, index);
     case nvmet::presence::foreign:
-        return fail(exit_code::busy, "a subsystem called {} serves something else", spec.subnqn);
+        return refuse_foreign(spec);
     case nvmet::presence::broken:
         if (auto done = target->remove(spec); !done)
             return done;
@@ -265,18 +284,35 @@ result<void> serve_entry(export_book& book, std::size_t index)
     case nvmet::presence::absent:
         break;
     }
-    const auto device = claim(spec.device);
+    const auto device = claim_saved(spec);
     if (!device)
         return std::unexpected(device.error());
-    // It may have grown, as a logical volume does; a smaller one lacks data.
-    if (device->size() < spec.size)
-        return fail(
-            exit_code::busy,
-            "the device there has {} and had {} when it was exported: it is another one, or it has shrunk",
-            format_size(device->size()), format_size(spec.size));
     book.entry(index).size = device->size();
     auto done = book.serve(*target, index);
     return done ? book.complete(*target, index) : done;
+}
+
+/// What serve_entry() would find wrong, as far as it shows without serving. Whether the host has an export's
+/// addresses does not.
+result<void> check_entry(const export_spec& spec)
+{
+    const auto target = nvmet::open(spec.transport());
+    if (!target)
+        return std::unexpected(target.error());
+    if (!spec.tls_key_file.empty())
+        if (const auto key = read_tls_key(spec.tls_key_file); !key)
+            return std::unexpected(key.error());
+    if (const auto secrets = read_dhchap_secrets(spec.dhchap_secret_file, spec.dhchap_ctrl_secret_file);
+        !secrets)
+        return std::unexpected(secrets.error());
+    const auto presence = target->presence_of(spec);
+    if (presence == nvmet::presence::foreign)
+        return refuse_foreign(spec);
+    // Where there is a subsystem of ours, it has the device.
+    if (presence == nvmet::presence::absent)
+        if (const auto device = claim_saved(spec); !device)
+            return std::unexpected(device.error());
+    return {};
 }
 
 nvmet::presence presence_of(const export_spec& spec)
@@ -286,7 +322,7 @@ nvmet::presence presence_of(const export_spec& spec)
 }
 
 // Tries to serve all saved exports once; errors are stored in `failures`.
-result<void> serve_round(std::vector<action>& actions, std::vector<error>& failures)
+result<void> serve_round(bool dry_run, std::vector<action>& actions, std::vector<error>& failures)
 {
     auto book = export_book::open();
     if (!book)
@@ -295,9 +331,9 @@ result<void> serve_round(std::vector<action>& actions, std::vector<error>& failu
     actions.clear();
     for (std::size_t i = 0; i < book->entries().size(); i++) {
         const auto& spec = book->entries()[i];
-        const auto done = serve_entry(*book, i);
+        const auto done = dry_run ? check_entry(spec) : serve_entry(*book, i);
         if (done) {
-            describe(spec, false, actions);
+            describe(spec, dry_run && presence_of(spec) != nvmet::presence::serving, actions);
             continue;
         }
         const bool incomplete = presence_of(spec) == nvmet::presence::incomplete;
@@ -305,7 +341,7 @@ result<void> serve_round(std::vector<action>& actions, std::vector<error>& failu
                             fmt::format("{} is not exported{}: {}", spec.device,
                                         incomplete ? " at all of its addresses" : "", done.error().text)});
     }
-    return book->entries().empty() ? result<void>() : book->save();
+    return dry_run || book->entries().empty() ? result<void>() : book->save();
 }
 
 // After a boot, devices and addresses appear later. The saved exports are not locked during the wait.
@@ -315,13 +351,20 @@ result<exit_code> run_saved(const export_options& options, renderer& out)
     const auto deadline = clock::now() + std::chrono::seconds(options.wait);
     std::vector<action> actions;
     std::vector<error> failures;
-    for (;;) {
-        if (auto done = serve_round(actions, failures); !done)
-            return std::unexpected(done.error());
-        if (failures.empty() || clock::now() >= deadline)
-            break;
-        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    std::optional<waiting> telling;
+    if (options.wait) {
+        end_waits_at_signals();
+        telling.emplace("waiting for the devices and addresses of saved exports");
     }
+    for (;;) {
+        if (auto done = serve_round(options.dry_run, actions, failures); !done)
+            return std::unexpected(done.error());
+        if (failures.empty() || options.dry_run || clock::now() >= deadline)
+            break;
+        if (!wait_for(std::chrono::milliseconds(500)))
+            return std::unexpected(interruption());
+    }
+    telling.reset();
     for (const auto& failure : failures)
         out.failure(failure);
     if (actions.empty() && failures.empty())
@@ -372,14 +415,11 @@ verb add_export(CLI::App& app)
         ->add_option("--p2pmem", options->p2pmem,
                      "move data through memory of an NVMe controller (CMB): auto, its device, or off")
         ->capture_default_str();
-    auto* saved =
-        command->add_flag("--saved", options->saved, "serve what was exported before, as after a boot")
-            ->excludes(devices);
+    command->add_flag("--saved", options->saved, "serve what was exported before, as after a boot")
+        ->excludes(devices);
     command->add_option("--wait", options->wait, "with --saved: seconds to wait for devices and addresses")
         ->check(CLI::Range(0, 3600));
-    command
-        ->add_flag("--dry-run", options->dry_run, "check everything, say what would be done, change nothing")
-        ->excludes(saved);
+    command->add_flag("--dry-run", options->dry_run, "check, say what would be done, export nothing");
     command->footer(R"(Prints the URI of each export: 'weftctl create' on another host takes it as a member.
 With several addresses, a host makes a member of the first URI, and adds the others by 'weftctl path add'.
 'weftctl change-export' changes hosts and addresses of an export while hosts use it.

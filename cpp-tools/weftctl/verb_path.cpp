@@ -5,6 +5,7 @@
 #include "sysfile.hpp"
 #include "verbs.hpp"
 #include "volume_file.hpp"
+#include "waiting.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -50,6 +51,7 @@ result<void> remove_one(netlink& kernel, const volume_status& volume, const std:
     if (named.size() > 1)
         return fail(exit_code::usage, "{} names {} paths of volume {}, {} and {} among them; name the disk",
                     name, named.size(), volume.name, named[0].second, named[1].second);
+    const waiting telling(fmt::format("removing {}: waiting for its last I/O", name));
     return dry_run ? result<void>() : kernel.remove_path(volume.name, named[0].first, named[0].second);
 }
 
@@ -166,7 +168,9 @@ verb add_path(CLI::App& app)
                        "rdma://ADDRESS[:PORT] of a discovery service; each port of a target has one");
     follow->add_flag("--saved", following->saved,
                      "the services, and the options of connections, that /etc/weft/volumes/VOLUME.toml has");
-    follow->add_flag("--once", following->once, "add those that are announced now, and end");
+    auto* once = follow->add_flag("--once", following->once, "add those that are announced now, and end");
+    follow->add_flag("--dry-run", following->dry_run, "with --once: say which would be added, add none")
+        ->needs(once);
     add_connect_options(*follow, following->connecting);
     for (auto* one : {add, remove, iopolicy})
         one->add_flag("--dry-run", options->dry_run, "check, say what would be done, change nothing");

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <condition_variable>
-#include <mutex>
 #include <string>
 #include <thread>
 
@@ -11,17 +10,20 @@ namespace weft
 {
 
 /// While it lives longer than two seconds, a line on standard error says what is waited for, and for how
-/// long. The destructor erases the line. It prints only to a terminal that can write a line again.
+/// long. The destructor erases the line. It prints only to a terminal that can write a line again. Of several
+/// that live, in one thread or in many, the one that began last has the line.
 class waiting
 {
 public:
     explicit waiting(std::string what);
+    waiting(const waiting&) = delete;
+    waiting& operator=(const waiting&) = delete;
+    ~waiting();
 
 private:
     void tell(const std::stop_token& stop);
 
     std::string what_;
-    std::mutex mutex_;
     std::condition_variable_any changed_;
     std::jthread thread_;
 };

@@ -212,6 +212,8 @@ ok "with its data" verify_v verify_only=1
 # --- A target that boots again, under a volume
 weftctl unexport --all --keep-saved >/dev/null
 is "the target is as the other program left it" "$(tree | diff /tmp/before -)" ""
+is "a dry run says what it would serve" "$(weftctl export --saved --dry-run | grep -c '^would: ')" 3
+is "and serves nothing" "$(tree | diff /tmp/before -)" ""
 ok "all is served again" weftctl export --saved
 ok "hosts that were connected are back" until_true 60 live_are 3
 ok "and the volume works" verify_v verify_only=1
@@ -227,8 +229,9 @@ out=$(weftctl export --saved 2>&1)
 is "a missing device fails the command" $? 4
 is "and is named" "$(printf '%s\n' "$out" | grep -c '/dev/b is not exported: /dev/b cannot be found')" 1
 is "the others are served" "$(served)" 2
-(sleep 2; mv /dev/b.away /dev/b) &
-ok "one that comes late is waited for" weftctl export --saved --wait "$(slow 20)"
+(sleep 4; mv /dev/b.away /dev/b) &
+ok "one that comes late is waited for" env TERM=linux script -qec "weftctl export --saved --wait $(slow 20)" /tmp/typed
+ok "which a terminal shows" grep -q "waiting for the devices and addresses of saved exports, [2-9] s" /tmp/typed
 wait
 
 # --- A device of another size at boot

@@ -26,6 +26,12 @@ refused "a service whose URI is wrong" 2 "rdma://" weftctl path follow v 10.9.1.
 refused "a service that does not answer" 1 "rdma://10.9.1.1:4499" \
 	weftctl path follow v rdma://10.9.1.1:4499 --once
 is "no path was added" "$(usable)" 11
+# shellcheck disable=SC2086
+is "a dry run says which it would add" "$(weftctl path follow v "$(service 1)" --once --dry-run $quick | sort)" \
+	"would: member 0 of v is reached by $(uri 0 1) as well
+would: member 1 of v is reached by $(uri 1 1) as well"
+is "and adds none" "$(usable)" 11
+refused "a dry run for ever" 2 "requires --once" weftctl path follow v "$(service 1)" --dry-run
 is "the first rail's service announces nothing new" "$(weftctl path follow v "$(service 0)" --once)" ""
 # shellcheck disable=SC2086
 ok "the second rail's service announces a path to each member" weftctl path follow v "$(service 1)" --once $quick
