@@ -210,7 +210,9 @@ class Plan:
         self.add("plan report", host.plan_report, needs=("page",))
         self.add("completion", host.completion, needs=tuple(self._parts(names.tool_parts("trixie"))))
         if not quick:
-            self.add("unit, threads", host.unit, "thread", (*host.LIBRARY_TESTS, "weft-examples-unit"))
+            # The examples and weft-bench, whose engines are a thread's own, in check-all.
+            more = ("weft-examples-unit",) if everything else ()
+            self.add("unit, threads", host.unit, "thread", (*host.LIBRARY_TESTS, *more))
             self.add("fuzz", host.fuzz, 300 if everything else 4)
         if everything:  # beyond AddressSanitizer, it finds reads of uninitialized memory
             self.add("unit, valgrind", host.unit, "", ("weft-unit", *host.LIBRARY_TESTS), memcheck)
@@ -345,11 +347,12 @@ def only_changed(jobs):
     return [job for job in jobs if job.name in wanted]
 
 
-# Of the whole check: jobs with nothing new to say about the very same input. What the threads of the library's tests do in
-# another order the next time, check-all sees.
+# Of the whole check: jobs with nothing new to say about the very same input. libFuzzer begins with the same seed each time. What
+# the threads of the library's tests do in another order the next time, check-all sees, as it does what takes longer to find.
 _BUILT_INPUTS = ("VERSION", "Kbuild", "Makefile", "LICENSE", "dkms.conf", "kmod/*", "uapi/*", "tests/hardware/*", "tests/lab/*")
 _WHOLE_INPUTS = {
     "unit, threads": _INPUTS["unit"],
+    "fuzz": (*_INPUTS["unit"], "tests/fuzz/*"),
     "lab": ("tests/lab/*", "tests/runner/guests.py"),
     "sparse": _BUILT_INPUTS,
     "dkms-install.t": (*_BUILT_INPUTS, "CMakeLists.txt", "packaging/*", "tests/system/dkms-install.t", "tests/system/lib*"),
