@@ -155,12 +155,13 @@ wait "$loader"
 failed=$(sed -n 's/.* \([0-9]*\) failed.*/\1/p' /tmp/load.out)
 # One after the other: with 2 s each they would be half as many as seconds, at most.
 ok "and so do commands on registered memory, each at once ($failed failed)" test "$failed" -gt "$(slow 15)"
-echo 600 >'/sys/block/weft!v/weft/no_path_timeout'
-ok "with a longer no_path_timeout they wait again" until_true 20 grep -q suspended "$ownership"
+echo -1 >'/sys/block/weft!v/weft/no_path_timeout'
+ok "with a no_path_timeout of -1 they wait again" until_true 20 grep -q suspended "$ownership"
 restore_port 0; restore_port 1
 ok "all paths come back then" until_true 40 all_usable 22
 ok "and I/O does" dd if=/dev/weft/v of=/dev/null bs=4k count=1 iflag=direct status=none
 ok "the claim is held again" until_true 20 grep -q held "$ownership"
+echo 600 >'/sys/block/weft!v/weft/no_path_timeout'
 
 # --- Other data
 drop_port 1

@@ -81,6 +81,18 @@ is "an fsync flushes each member once" "$(members_sum 10)" $((3 * flushes + 3))
 ok "flushes beside writes, verified" fio_verify --rw=randwrite --bs=16k --size="$(mib 16)" \
 	--numjobs=4 --offset_increment=16m --fsync=4 --group_reporting
 ok "FUA writes, verified" fio_verify --sync=dsync --rw=randwrite --bs=4k --size="$(mib 4)"
+issued=/sys/kernel/tracing/events/block/block_rq_issue
+if [ -d $issued ]; then
+	echo 1 >$issued/enable
+	dd if=/dev/zero of=/dev/weft/v bs=4k count=1 oflag=direct,dsync status=none
+	echo 0 >$issued/enable
+	is "a FUA write is one for the member that has its data, and for no other" \
+		"$(sed -n 's/.*block_rq_issue: \([0-9,]*\) WFS .*\[dd\]$/\1/p' /sys/kernel/tracing/trace)" \
+		"$(lsblk -dno MAJ:MIN /dev/s0 | tr -d ' ' | tr : ,)"
+	echo >/sys/kernel/tracing/trace
+else
+	skip "a FUA write is one for the member that has its data" "no tracefs"
+fi
 ok "the volume stops" weftctl stop v
 weftctl wipe /dev/s0 /dev/s1 /dev/s2 >/dev/null
 for n in 0 1 2; do remove_null "s$n"; done

@@ -77,6 +77,25 @@ compute "$rail; $greeting" >/dev/null
 ok "it has its volume and its mount back by itself" \
 	until_true 200 compute "mountpoint -q /mnt && sha256sum -c /root/sum"
 ok "the service unmounts and stops it" compute "systemctl disable --now weft-assemble@data && ! weftctl status data"
+
+# --- Paths that its targets announce
+follow='follow = [ "rdma://10.0.0.1:4420", "rdma://10.0.0.3:4420" ]'
+compute "cp /etc/weft/volumes/data.toml /root && sed -i '1i $follow' /etc/weft/volumes/data.toml"
+paths() { compute "weftctl status data --json" | json '[.volumes[].members[].paths | length] | join(" ")'; }
+paths_are() { [ "$(paths)" = "$1" ]; }
+ok "the file says which services the volume follows" compute "weftctl config check"
+ok "the services start" compute "systemctl start weft-assemble@data weft-follow@data"
+is "each member has one path, one service answers" "$(paths)" "1 1"
+mapfile -t devices < <(exports '.[].device')
+ip address add 10.0.0.3/24 dev "$NETDEV"
+ok "the exports have a second address" weftctl change-export "${devices[@]}" --add-address 10.0.0.3:4420
+ok "it becomes a path to each member" until_true 120 paths_are "2 2"
+ok "the volume stops, and with it what follows" compute "systemctl stop weft-assemble@data"
+is "both services have ended" "$(compute "systemctl is-active weft-assemble@data weft-follow@data" | tr '\n' ' ')" \
+	"inactive inactive "
+ok "the address is taken back" weftctl change-export "${devices[@]}" --remove-address 10.0.0.3:4420
+ip address del 10.0.0.3/24 dev "$NETDEV"
+compute "mv /root/data.toml /etc/weft/volumes/; weftctl disconnect --all" >/dev/null
 # From here on it is assembled by hand, and would be mounted.
 compute "sed -i /weft/d /etc/fstab; systemctl daemon-reload"
 compute "weftctl disconnect --all" >/dev/null

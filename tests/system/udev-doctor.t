@@ -60,6 +60,29 @@ ok "the metrics' timer, as docs/setup.md says" sh -ec "$(commands docs/setup.md 
 ok "it writes a file for the node exporter" until_true 60 \
 	grep -q '^weft_volume_info{volume="data"' /var/lib/prometheus/node-exporter/weft.prom
 ok "it stops, too" systemctl disable --now weft-metrics.timer
+# The plugin for containers, as its service runs it.
+if command -v weft-csi >/dev/null; then
+	echo 'ARGS="--kubelet /tmp/kubelet --node-id node17"' >/etc/default/weft-csi
+	mkdir -p /tmp/staged
+	csi() { weft-csi-call /tmp/kubelet/plugins/weft.csi/csi.sock "$@"; }
+	csi_process() { systemctl show -P MainPID weft-csi; }
+	csi_is_back() { [ "$(csi_process)" != "$killed" ] && csi Identity.Probe; }
+	request='"volume_id": "data", "staging_target_path": "/tmp/staged"'
+	ok "weft-csi.service starts" systemctl start weft-csi
+	ok "it answers" until_true 20 csi Identity.Probe
+	ok "it stages the volume" csi Node.NodeStageVolume "{$request, \"volume_capability\": {
+		\"access_mode\": {\"mode\": \"SINGLE_NODE_WRITER\"}, \"mount\": {\"fs_type\": \"xfs\"}}}"
+	is "mounted where the host sees it" "$(findmnt -no SOURCE /tmp/staged)" /dev/weft/data
+	killed=$(csi_process)
+	systemctl kill --signal KILL weft-csi
+	ok "killed, it starts again" until_true 60 csi_is_back
+	is "and the mount has stayed" "$(findmnt -no SOURCE /tmp/staged)" /dev/weft/data
+	ok "it unstages it" csi Node.NodeUnstageVolume "{$request}"
+	is "a volume that it did not assemble stays" "$(findmnt -no SOURCE /tmp/staged; status_of data .state)" live
+	ok "it stops" systemctl stop weft-csi
+else
+	skip "weft-csi.service" "the lab builds weft-csi in Debian 13 alone"
+fi
 
 # --- A saved volume is a service, and its mount needs it
 ok "it is saved" weftctl save data
