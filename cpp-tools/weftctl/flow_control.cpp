@@ -90,7 +90,7 @@ std::uint32_t number_of_statistics(const OwnedFd& socket, const std::string& int
 
 void keep_one_each(std::vector<named_counter>& counters)
 {
-    std::ranges::stable_sort(counters, {}, &named_counter::name);
+    std::ranges::sort(counters, {}, &named_counter::name);
     const auto twice = std::ranges::unique(counters, {}, &named_counter::name);
     counters.erase(twice.begin(), twice.end());
 }
