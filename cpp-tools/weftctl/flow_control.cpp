@@ -37,9 +37,9 @@ struct unmap {
     void operator()(unsigned char* pages) const { munmap(pages, size); }
 };
 
-/// A command of ethtool with count elements behind it. The kernel writes as many as there are by then, and
-/// only newer ones look at the room for them. A page that nobody may touch follows: more of them are an
-/// error.
+/// A command of ethtool with room for count elements behind it. The kernel writes as many elements as the
+/// driver has by then; older kernels ignore how much room there is. An inaccessible page follows the room, so
+/// the command fails where they are more.
 template <typename Command, typename Element>
 class buffer
 {

@@ -44,16 +44,6 @@ private:
     std::vector<std::function<void()>> steps_;
 };
 
-std::vector<fs::path> children(const fs::path& folder)
-{
-    std::vector<fs::path> found;
-    std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(folder, ignored))
-        found.push_back(entry.path());
-    std::sort(found.begin(), found.end());
-    return found;
-}
-
 bool is_there(const fs::path& path)
 {
     std::error_code ignored;

@@ -3,13 +3,11 @@
 
 #include "sysfile.hpp"
 
-#include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <thread>
-#include <tuple>
 
 namespace weft
 {
@@ -20,15 +18,6 @@ namespace
 {
 
 constexpr const char* devices_folder = "/sys/class/infiniband";
-
-std::vector<std::string> entries(const fs::path& folder)
-{
-    std::vector<std::string> names;
-    std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(folder, ignored))
-        names.push_back(entry.path().filename());
-    return names;
-}
 
 /// The kernel counts in units of four bytes (InfiniBand Architecture Specification, PortCounters).
 std::optional<std::uint64_t> bytes(const fs::path& counter)
@@ -49,10 +38,12 @@ std::vector<named_counter> port_counters(const fs::path& port)
 {
     std::vector<named_counter> found;
     for (const auto* folder : {"counters", "hw_counters"})
-        for (const auto& name : entries(port / folder))
-            if (const auto value = read_number<std::uint64_t>(port / folder / name);
-                value && is_counter(name))
+        for (const auto& counter : children(port / folder)) {
+            const auto name = counter.filename().string();
+            const auto value = is_counter(name) ? read_number<std::uint64_t>(counter) : std::nullopt;
+            if (value)
                 found.push_back({name, *value});
+        }
     // A few drivers have a counter in both folders.
     keep_one_each(found);
     return found;
@@ -107,17 +98,16 @@ std::optional<rdma_port> read_rdma_port(const std::string& device, const std::st
 std::vector<rdma_port> rdma_ports()
 {
     std::vector<rdma_port> found;
-    for (const auto& device : entries(devices_folder))
-        for (const auto& port : entries(fs::path(devices_folder) / device / "ports")) {
-            auto one = read_rdma_port(device, port);
+    for (const auto& device : children(devices_folder))
+        for (const auto& port : children(device / "ports")) {
+            auto one = read_rdma_port(device.filename(), port.filename());
             if (!one)
                 continue;
-            one->counters = port_counters(one->folder());
-            if (!one->netdev.empty() && is_of_device(one->netdev, device))
+            one->counters = port_counters(port);
+            if (!one->netdev.empty() && is_of_device(one->netdev, one->device))
                 one->flow_control = flow_control_counters(one->netdev);
             found.push_back(std::move(*one));
         }
-    std::ranges::sort(found, {}, [](const rdma_port& port) { return std::tie(port.device, port.port); });
     return found;
 }
 

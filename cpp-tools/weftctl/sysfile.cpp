@@ -3,6 +3,7 @@
 
 #include <fd.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -30,6 +31,16 @@ std::optional<std::string> read_text(const fs::path& path)
         return std::nullopt;
     text.erase(text.find_last_not_of(" \t\r\n") + 1);
     return text;
+}
+
+std::vector<std::filesystem::path> children(const std::filesystem::path& folder)
+{
+    std::vector<std::filesystem::path> found;
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
+        found.push_back(entry.path());
+    std::sort(found.begin(), found.end());
+    return found;
 }
 
 int write_attribute(const fs::path& path, std::string_view text)

@@ -10,12 +10,16 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace weft
 {
 
 /// A file's content without trailing white space; unset if it cannot be read.
 [[nodiscard]] std::optional<std::string> read_text(const std::filesystem::path& path);
+
+/// What is in a folder, sorted; empty if it cannot be read.
+[[nodiscard]] std::vector<std::filesystem::path> children(const std::filesystem::path& folder);
 
 /// A file that holds one decimal number and nothing else; unset otherwise, as for a word such as "off".
 template <typename Number>

@@ -31,12 +31,8 @@ bool is_pci_address(const std::string& text)
 
 std::string first_entry(const fs::path& folder)
 {
-    std::error_code ignored;
-    std::string first;
-    for (const auto& entry : fs::directory_iterator(folder, ignored))
-        if (const auto name = entry.path().filename().string(); first.empty() || name < first)
-            first = name;
-    return first;
+    const auto all = children(folder);
+    return all.empty() ? "" : all.front().filename().string();
 }
 
 std::string driver_of(const fs::path& device)

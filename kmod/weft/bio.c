@@ -214,8 +214,8 @@ static struct weft_io *weft_io_of(struct weft_volume *vol, struct bio *bio)
 
 /*
  * Make weft_end_io() a bio's completion. A bio is accounted as a whole, and its
- * fragments are not. @class is its class, or WEFT_IO_CLASS_NONE. Returns NULL if
- * there is no memory.
+ * fragments are not. @class is its class, or WEFT_IO_CLASS_NONE. Returns NULL
+ * without memory.
  */
 static __always_inline struct weft_io *
 weft_io_start(struct weft_volume *vol, struct bio *bio, bool accounted, u8 class)

@@ -151,7 +151,7 @@ class Memory(WeftTest):
         view = buffer.view
         view[:4] = b"abcd"
         self.assertEqual(array.tobytes(), b"abcd" + self.data[4:4096])
-        # Nobody takes this capsule. The array keeps the buffer.
+        # The capsule ends unused, and the array keeps the buffer.
         del view
         buffer.__dlpack__()
         del buffer
