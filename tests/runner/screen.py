@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The display: the running jobs, their usual times, the progress, and a summary."""
 import collections
+import re
 import shutil
 import sys
 import time
@@ -9,12 +10,21 @@ from .result import FAILED, PASSED, SKIPPED, counts
 
 # Without a terminal: one line in so many seconds.
 LINE_SECONDS = 30
-# The last lines of a failure that the summary repeats.
+# Lines of a failure that the summary repeats.
 _DETAIL_LINES = 10
 
 
 def minutes(seconds):
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+def _essence(detail):
+    """The lines of a failure that say why: a kernel's report is at its beginning, and other reasons are the last lines."""
+    lines = detail.strip().splitlines()
+    reports = (i for i, line in enumerate(lines) if re.search(r"the kernel of \S+ complained", line))
+    if (report := next(reports, None)) is not None:
+        return lines[report:report + _DETAIL_LINES]
+    return lines[-_DETAIL_LINES:]
 
 
 class Screen:
@@ -94,8 +104,7 @@ class Screen:
             for job in jobs:
                 first = next((r for r in job.results if r.outcome == FAILED), None)
                 if first and first.detail.strip():
-                    lines = first.detail.strip().splitlines()[-_DETAIL_LINES:]
-                    self._print("\n   ".join([f"{job.name}: {first.sentence}:", *lines]))
+                    self._print("\n   ".join([f"{job.name}: {first.sentence}:", *_essence(first.detail)]))
         if not finished:
             left = [job.name for job in run.jobs.values() if not job.results]
             self._print(f"Interrupted: {len(left)} jobs did not end.")
