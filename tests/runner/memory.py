@@ -65,14 +65,15 @@ class Times:
         if self._path.exists():
             self._known |= json.loads(self._path.read_text())
 
-    def usual(self, name, default=60):
+    def usual(self, name, default=60, factor=1):
+        """factor: how much slower than elsewhere a job is that never ran."""
         # How many tests share a guest depends on the commit. One that seems short begins last, and is waited for alone.
         if shared := re.match(r"(\d+) tests on ", name):
             default = int(shared[1]) * SHARED_TEST_SECONDS
         elif name not in self._known and " on " in name:
             test = name.split(" on ")[0]
             elsewhere = [known[0] for other, known in self._known.items() if other.startswith(f"{test} on ")]
-            default = max(elsewhere, default=default)
+            default = factor * max(elsewhere, default=default)
         return self._known.get(name, [default])[0]
 
     def processors(self, name):

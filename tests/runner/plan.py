@@ -17,7 +17,7 @@ from .result import FAILED, PASSED, Result
 SHARE_SECONDS, LONG_SHARE, LONG_SECONDS = 120, 4, 600
 # Assumed seconds of a test that this machine has not run yet: in its own guest, and in a shared one; and so many times that on
 # an emulated kernel with checkers.
-UNKNOWN_OWN_SECONDS, UNKNOWN_SECONDS, CHECKERS_FACTOR = 300, 100, 5
+UNKNOWN_OWN_SECONDS, UNKNOWN_SECONDS, CHECKERS_FACTOR = 300, 100, 10
 
 # The test that `make quick` runs in a kernel: a volume on NVMe/RDMA members with a filesystem, and registered memory.
 QUICK_TESTS, QUICK_KERNEL = ("first-volume.t",), "uml"
@@ -112,7 +112,7 @@ def share(times):
     rest.sort(key=lambda case: _chance(commit, case.name))
     chosen, seconds = [], 0
     for case in rest:
-        takes = times.usual(case.name, _unknown_seconds(case))
+        takes = _seconds(case, times)
         if SHARE_SECONDS < takes <= LONG_SECONDS and not chosen and _chance(commit)[0] % LONG_SHARE == 0:
             return [case]
         if seconds + takes <= SHARE_SECONDS:
@@ -121,10 +121,10 @@ def share(times):
     return chosen
 
 
-def _unknown_seconds(case):
+def _seconds(case, times):
     facts = names.kernel(case.kernel) if case.kernel else None
     factor = CHECKERS_FACTOR if facts and facts.checkers and not facts.uml else 1
-    return factor * (UNKNOWN_OWN_SECONDS if case.own else UNKNOWN_SECONDS)
+    return times.usual(case.name, UNKNOWN_OWN_SECONDS if case.own else UNKNOWN_SECONDS, factor)
 
 
 def _commit():
