@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # The fio jobs, and the tool that runs them.
-# lab-kernel: uml
+# lab-kernel: none
+# lab-not: lab debian12 debian13 previous backports
 . "${0%/*}/lib.sh"
 
 load_weft

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # The main story on one host, small enough for every edit: a volume on members that weft's own initiator reaches by two
 # rails, XFS and files, verified I/O while a rail goes and comes back, registered memory, a second assembly.
-# lab-kernel: debian13 uml
+# lab-kernel: uml
 . "${0%/*}/lib.sh"
 
 load_weft 500

@@ -3,7 +3,7 @@
 # Registered memory and several rails: I/O leaves by the one that is nearest to
 # the memory, and by another where that is lost; topology and doctor report it.
 # lab-own: --topology hca-rails --memory 3G
-# lab-kernel: backports
+# lab-kernel: none
 # shellcheck disable=SC2154 # near, far and switch are what peer_bars sets.
 . "${0%/*}/lib.sh"
 

@@ -3,7 +3,7 @@
 # Two rails on two NUMA nodes: with the iopolicy numa, I/O leaves by the one that
 # is nearest to the processor that submits it, and by the other when that is lost.
 # lab-own: --topology numa
-# lab-kernel: backports
+# lab-kernel: none
 # lab-not: lab
 . "${0%/*}/lib.sh"
 

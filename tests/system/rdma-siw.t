@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # The initiator over iWARP (siw): another transport under the same verbs, where
 # connections come by TCP and a broken one looks otherwise.
-# lab-kernel: uml
+# lab-kernel: none
+# lab-not: lab debian12 debian13 previous backports
 . "${0%/*}/lib.sh"
 
 if ! modprobe siw 2>/dev/null; then

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Volumes for batch jobs: a Slurm cluster of this host, whose prolog and epilog provide volumes to the jobs of a
 # partition.
-# lab-kernel: debian13
+# lab-kernel: none
 # lab-needs: software:slurm
 # lab-not: lab debian12
 . "${0%/*}/lib.sh"

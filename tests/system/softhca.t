@@ -3,7 +3,7 @@
 # The test adapter (tests/hardware/softhca): proved by the stock host and target
 # first, and weft's initiator over it, with the faults that it can make.
 # lab-own: --topology hca --memory 3G
-# lab-kernel: backports
+# lab-kernel: none
 . "${0%/*}/lib.sh"
 
 softhca
