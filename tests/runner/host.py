@@ -191,9 +191,35 @@ def tidy(_job, seconds):
     return [command("clang-tidy", ["tests/tidy", *(["--seconds", str(seconds)] if seconds else [])])]
 
 
+# What the reader of a document's C++ program has already.
+PROGRAM = """#include <cstdio>
+{includes}
+void program(std::uint64_t pointer, std::size_t bytes);
+void program(std::uint64_t pointer, std::size_t bytes)
+{{
+{statements}
+}}
+"""
+
+
+def _program(document):
+    """A file with the C++ program of a document, as a function."""
+    lines = re.search(r"^```cpp\n(.*?)^```", (ROOT / document).read_text(), re.MULTILINE | re.DOTALL)[1].splitlines()
+    path = ROOT / "build" / (Path(document).stem + ".cpp")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(PROGRAM.format(includes="\n".join(line for line in lines if line.startswith("#")),
+                                   statements="\n".join(line for line in lines if not line.startswith("#"))))
+    return path
+
+
 def headers(job):
-    """Each header compiles alone. The build already checks headers of .cpp files, which include their own header first."""
+    """Each header compiles alone. The build already checks headers of .cpp files, which include their own header first. The
+    library's document has a program."""
     results, every = [], tracked("*.hpp", "*.h")
+    document, public = "docs/library.md", tracked("userspace/include/*.h*")
+    results.append(command(f"the program of {document} compiles", [
+        "g++", "-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Iuserspace/include", _program(document)],
+        known_by=memory.key("program", document, *map(Path, [document, *public]))))
     for name in [n for n in tracked("cpp-tools/*.hpp", "userspace/include/*.hpp") if not (ROOT / n).with_suffix(".cpp").exists()]:
         job.note = name
         # Users' compilers are older: CUDA's, and those of PyTorch's extensions.

@@ -295,7 +295,7 @@ _INPUTS = {
     "page": ("CMakeLists.txt", "cpp-tools/*", "kmod/weft/*", "tests/page", "tests/unit/*"),
     "plan report": ("CMakeLists.txt", "cpp-tools/*", "tests/plan-report"),
     "style": ("*",),
-    "headers": ("*.hpp", "*.h"),
+    "headers": ("*.hpp", "*.h", "docs/library.md"),
     "kernel style": ("kmod/*", "uapi/*", "tests/hardware/*"),
     "netlink": ("uapi/*", "kmod/weft/netlink-gen.*"),
     "metrics and alerts": ("packaging/prometheus/*", "tests/prometheus/*", "tests/lint-prometheus"),

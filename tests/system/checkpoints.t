@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# In the tree of the release that has PyTorch: the example programs; datasets; checkpoints of several ranks: other
-# numbers of ranks load them, ranks are killed while they save, the filesystem is full. KILLS is how often a rank is
-# killed: 20 times, 200 in check-all.
+# In the tree of the release that has PyTorch: the programs of examples and documents; datasets; checkpoints of several
+# ranks: other numbers of ranks load them, ranks are killed while they save, the filesystem is full. KILLS is how often
+# a rank is killed: 20 times, 200 in check-all.
 # lab-chroot: trixie
 # lab-kernel: none
 # lab-needs: software:torch tools:trixie
@@ -18,6 +18,7 @@ ok "their /proc" mount -t proc none /proc
 ok "a small filesystem" mount -t tmpfs -o size=100M none $FULL
 ok "the short programs of the examples, datasets, and checkpoints that are none" \
 	python3 -B -W ignore /weft/tests/python/test_torch.py Examples Samples Packed Checkpoints.test_what_is_none
+ok "the programs of the documents" python3 -B -W ignore /weft/tests/python/test_docs.py
 for test in async other_numbers_of_ranks async_of_two_ranks a_full_filesystem killed_ranks; do
 	ok "checkpoints: ${test//_/ }" timeout 2400 python3 -B -W ignore /weft/tests/python/test_torch.py \
 		"Checkpoints.test_$test"
