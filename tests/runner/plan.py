@@ -315,6 +315,9 @@ def _known_by(job, patterns):
     return memory.key("job", job.name, *_with_contents(host.tracked(*patterns)))
 
 
+# What a guest sees only where its tests say so, and the words by which they do.
+_NAMED = {"tests/python/*": r"tests/python", "docs/*.md": r"docs/|\breadme\b|\bcommands\b",
+          "README.md": r"\breadme\b|\bREADME"}
 # What no guest and no tree of a release sees. A guest's job depends on all else, and of tests/system/*.t on its own.
 _OTHER = ("tests/system/*.t", "tests/unit/*", "tests/fuzz/*", "tests/runner/*", "tests/bench/*", "tests/prometheus/*",
           "tests/lint-*", "tests/check", "tests/completion", "tests/page", "tests/coverage", "tests/kernel-coverage",
@@ -325,13 +328,17 @@ _OTHER = ("tests/system/*.t", "tests/unit/*", "tests/fuzz/*", "tests/runner/*", 
 def ended_by():
     """A function: the key of all that a job depends on, its arguments and the files that it sees, as they are now."""
     every = memory.key(*_with_contents(host.tracked("*")))
-    guest = memory.key(*_with_contents(host.tracked("*", *[f":!{pattern}" for pattern in _OTHER])))
+    guest = memory.key(*_with_contents(host.tracked("*", *[f":!{pattern}" for pattern in (*_OTHER, *_NAMED)])))
 
     def known_by(job):
         if job.run not in (guests.guest, guests.tree):
             return memory.key("ended", job.name, repr(job.arguments), every)
         own = [f"tests/system/{word}" for word in re.findall(r"[a-z0-9-]+\.t\b", repr(job.arguments))]
-        return memory.key("ended", job.name, repr(job.arguments), guest, *_with_contents(own))
+        text = "".join((ROOT / name).read_text() for name in own)
+        # The packages that are built in a tree have the documents.
+        named = [pattern for pattern, words in _NAMED.items() if job.run is guests.tree or re.search(words, text)]
+        return memory.key("ended", job.name, repr(job.arguments), guest, *_with_contents(own),
+                          *_with_contents(host.tracked(*named) if named else []))
     return known_by
 
 
