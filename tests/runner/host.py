@@ -63,11 +63,13 @@ def page(job):
 
 
 def plan_report(job):
-    """weft-plan's report in a browser, after `unit`, as above."""
+    """weft-plan: the commands of its document, and its report in a browser, after `unit`, as above."""
     folder = ROOT / "build/host-address"
     job.note = "building"
     results = _built(folder, ["weft-plan"], "-DWEFT_TESTS=ON", "-DWEFT_SANITIZE=address,undefined")
-    return [*results, command("tests/plan-report", ["tests/plan-report", "chromium", folder / "cpp-tools/weft-plan/weft-plan"])]
+    program = folder / "cpp-tools/weft-plan/weft-plan"
+    return [*results, command("tests/plan-document", ["tests/plan-document", program]),
+            command("tests/plan-report", ["tests/plan-report", "chromium", program])]
 
 
 def completion(job):

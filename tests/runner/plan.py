@@ -293,7 +293,7 @@ _INPUTS = {
              "uapi/*", "kmod/weft/*", "kmod/include/*"),
     "completion": ("CMakeLists.txt", "cpp-tools/*", "kmod/weft/*", "tests/completion"),
     "page": ("CMakeLists.txt", "cpp-tools/*", "kmod/weft/*", "tests/page", "tests/unit/*"),
-    "plan report": ("CMakeLists.txt", "cpp-tools/*", "tests/plan-report"),
+    "plan report": ("CMakeLists.txt", "cpp-tools/*", "tests/plan-*", "docs/planning.md", "README.md"),
     "style": ("*",),
     "headers": ("*.hpp", "*.h", "docs/library.md"),
     "kernel style": ("kmod/*", "uapi/*", "tests/hardware/*"),
@@ -321,7 +321,7 @@ _NAMED = {"tests/python/*": r"tests/python", "docs/*.md": r"docs/|\breadme\b|\bc
 # What no guest and no tree of a release sees. A guest's job depends on all else, and of tests/system/*.t on its own.
 _OTHER = ("tests/system/*.t", "tests/unit/*", "tests/fuzz/*", "tests/runner/*", "tests/bench/*", "tests/prometheus/*",
           "tests/lint-*", "tests/check", "tests/completion", "tests/page", "tests/coverage", "tests/kernel-coverage",
-          "tests/plan-report", "tests/tidy", "tests/demo", "tests/system/demo-guest", "docs/tests.md", "docs/lab.md",
+          "tests/plan-*", "tests/tidy", "tests/demo", "tests/system/demo-guest", "docs/tests.md", "docs/lab.md",
           "CONTRIBUTING.md", "CHANGELOG.md", ".ci/*")
 
 
