@@ -161,6 +161,28 @@ is "the doctor says that it is missing" "$(findings | grep -c '^problem: .*TLS: 
 
 ok "stopped" weftctl stop v
 weftctl disconnect "${uris[@]}" "$clear_uri" >/dev/null
+
+# --- The commands of docs/setup.md
+mapfile -t steps < <(commands docs/setup.md "^## TLS$" | grep '^weftctl')
+is "the document has commands" ${#steps[@]} 4
+here() { sed "s,/dev/nvme0n1,/dev/d,; s,10[.]0[.]0[.]1,$target," <<<"$1"; }
+on_target "rm $key"
+tlshd -s >>/tmp/tlshd.log 2>&1 & tlshd=$!
+ok "document: ${steps[0]}" on_target "${steps[0]}"
+ok "document: ${steps[1]}" on_target "COMPUTE_NQN=$host; $(here "${steps[1]}")"
+(umask 077; on_target "cat $key" >$key)
+URI=$(uri_of d)
+export URI
+ok "document: ${steps[2]}" sh -ec "${steps[2]}"
+ok "document: ${steps[3]}" sh -ec "${steps[3]}"
+is "document: the member has TLS" "$(tls_keys | grep -c '[0-9a-f]')" 1
+ok "document: stopped" weftctl stop data
+weftctl disconnect "$URI" >/dev/null
+rm /etc/weft/volumes/data.toml
+ok "document: unexported" on_target "weftctl unexport /dev/d"
+kill $tlshd
+wait $tlshd
+
 ok "no export is left" on_target "weftctl unexport /dev/a /dev/b /dev/c"
 is "nothing is served" "$(served)" 0
 is "and no key is left" "$(on_target "grep -c ' psk ' /proc/keys")" 0

@@ -124,4 +124,25 @@ weftctl unexport "$foreign" >/dev/null
 weftctl export "$d1" --address 10.0.0.1 --host "$COMPUTE_NQN" >/dev/null
 ok "the volume is whole again" compute "$assemble && weftctl stop data && weftctl disconnect --all"
 ok "all is unexported" weftctl unexport --all
+
+# --- Secrets, as docs/setup.md says
+if [ "${LAB_KERNEL:-}" = debian12 ]; then
+	skip "secrets" "this kernel's target has no authentication"
+	done_testing
+fi
+mapfile -t steps < <(commands docs/setup.md "^## Authentication$")
+is "the document has commands" ${#steps[@]} 3
+ok "compute: ${steps[0]}" compute "${steps[0]}"
+ok "compute: ${steps[1]}" compute "${steps[1]}"
+(umask 077; mkdir -p /etc/weft; compute "cat /etc/weft/dhchap-secret" >/etc/weft/compute-secret)
+(umask 077; compute "cat /etc/weft/dhchap-ctrl-secret" >/etc/weft/own-secret)
+ok "storage: ${steps[2]}" bash -c "$(by_serial "$(nvme_local nvme0)" "$(nvme_local nvme1)" <<<"${steps[2]}")"
+connect='weftctl connect $(weftctl discover rdma://10.0.0.1)'
+ok "the compute node connects by them" compute "$connect"
+is "both have authenticated" "$(compute "cat /sys/class/weft-rdma/*/authentication" | grep -c mutual)" 1
+compute "weftctl disconnect --all; rm /etc/weft/dhchap-*" >/dev/null
+u0=$(exports '.[0].uri')
+refused "without them it is refused" 7 "wants this host to authenticate, and no secret is given" \
+	compute "weftctl connect $u0"
+ok "unexported" weftctl unexport --all
 done_testing
