@@ -73,7 +73,7 @@ export_address address_from_json(const json& entry, const std::string& transport
 {
     export_address address;
     address.at.transport = transport;
-    entry.at("address").get_to(address.at.address);
+    address.at.address = usual_address(entry.at("address").get<std::string>());
     address.at.port = number_of<decltype(address.at.port)>(entry, "port");
     entry.at("own_port").get_to(address.own_port);
     return address;

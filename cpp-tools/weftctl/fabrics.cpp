@@ -318,7 +318,7 @@ void scan_class(const fs::path& folder, const std::string& initiator, std::vecto
         if (link.at.transport != "rdma" && link.at.transport != "tcp")
             continue;
         const auto address = read_text(entry.path() / "address").value_or("");
-        link.at.address = address_field(address, "traddr");
+        link.at.address = usual_address(address_field(address, "traddr"));
         link.host_address = address_field(address, "host_traddr");
         link.host_interface = address_field(address, "host_iface");
         link.at.port =
@@ -495,7 +495,7 @@ result<std::vector<discovered>> discovery_service::ask(unsigned int& left_out) c
             continue;
         discovered row;
         row.at.transport = entry.trtype == NVMF_TRTYPE_RDMA ? "rdma" : "tcp";
-        row.at.address = fixed_text(entry.traddr, sizeof(entry.traddr));
+        row.at.address = usual_address(fixed_text(entry.traddr, sizeof(entry.traddr)));
         row.at.port = static_cast<std::uint16_t>(
             std::strtoul(fixed_text(entry.trsvcid, sizeof(entry.trsvcid)).c_str(), nullptr, 10));
         row.subnqn = fixed_text(entry.subnqn, sizeof(entry.subnqn));

@@ -54,7 +54,7 @@ std::optional<nvme_address> address_of(const fs::path& port)
 {
     nvme_address at;
     at.transport = read_text(port / "addr_trtype").value_or("");
-    at.address = read_text(port / "addr_traddr").value_or("");
+    at.address = usual_address(read_text(port / "addr_traddr").value_or(""));
     at.port = static_cast<std::uint16_t>(
         std::strtoul(read_text(port / "addr_trsvcid").value_or("0").c_str(), nullptr, 10));
     if (at.address.empty() || !at.port)

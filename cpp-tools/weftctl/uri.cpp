@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
+#include <array>
 #include <charconv>
 
 namespace weft
@@ -24,6 +25,16 @@ std::string member_uri::text() const
 bool is_uri(std::string_view text)
 {
     return text.find("://") != std::string_view::npos;
+}
+
+std::string usual_address(std::string address)
+{
+    in6_addr parsed{};
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    if (inet_pton(AF_INET6, address.c_str(), &parsed) == 1 &&
+        inet_ntop(AF_INET6, &parsed, text.data(), text.size()))
+        return text.data();
+    return address;
 }
 
 result<void> check_address(const std::string& address)
@@ -95,6 +106,7 @@ result<nvme_address> take_service(std::string_view& text, nvme_address at = {})
                     authority.substr(authority.front() == ':'));
     if (auto good = check_address(at.address); !good)
         return fail(exit_code::usage, "'{}': {}", whole, good.error().text);
+    at.address = usual_address(std::move(at.address));
     return at;
 }
 
@@ -138,7 +150,7 @@ result<std::vector<nvme_address>> parse_addresses(const std::vector<std::string>
     std::vector<nvme_address> all;
     for (const auto& text : texts) {
         auto at = like;
-        at.address = text;
+        at.address = usual_address(text);
         // A port, or brackets, or a mistake.
         if (!check_address(text)) {
             const auto uri = fmt::format("{}://{}", like.transport, text);

@@ -47,6 +47,10 @@ struct member_uri {
 [[nodiscard]] result<std::vector<nvme_address>> parse_addresses(const std::vector<std::string>& texts,
                                                                 const nvme_address& like);
 
+/// The usual text of an IPv6 address, "fd00::1" for "FD00:0::1": where addresses are compared, and where
+/// users, targets and the kernel may write one in several ways. Another text stays as it is.
+[[nodiscard]] std::string usual_address(std::string address);
+
 /// An IPv4 or IPv6 address, or a sentence.
 [[nodiscard]] result<void> check_address(const std::string& address);
 

@@ -40,6 +40,21 @@ TEST(uri, takes_ipv6_in_brackets)
     EXPECT_EQ(again->at, uri->at);
 }
 
+TEST(uri, of_one_ipv6_address_is_one_however_it_is_written)
+{
+    const auto usual = parse_member_uri("rdma://[fd00::1]/nqn.a:b");
+    ASSERT_TRUE(usual);
+    for (const auto* text : {"rdma://[FD00::1]/nqn.a:b", "rdma://[fd00:0:0:0:0:0:0:1]/nqn.a:b"}) {
+        const auto uri = parse_member_uri(text);
+        ASSERT_TRUE(uri) << text;
+        EXPECT_EQ(uri->at, usual->at) << text;
+    }
+    const auto all = parse_addresses({"FD00::1"}, {});
+    ASSERT_TRUE(all);
+    EXPECT_EQ(all->front(), usual->at);
+    EXPECT_FALSE(parse_addresses({"FD00::1", "[fd00::0001]:4420"}, {})) << "it is given twice";
+}
+
 TEST(uri, of_a_service_ends_at_the_port)
 {
     const auto at = parse_service_uri("tcp://[fd00::1]:8009");
