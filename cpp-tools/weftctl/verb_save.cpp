@@ -144,7 +144,8 @@ result<void> check_tls_key(const std::string& volume, const connection& link, co
 }
 
 /// What the kernel does not know stays as the file has it that is replaced: which discovery services the
-/// volume follows, and which files have the secrets. Without a file, these are the usual ones.
+/// volume follows and how they are connected, and which files have the secrets. Without a file, these are the
+/// usual ones.
 result<void> keep_what_was_written(volume_file& file, const std::vector<connection>& links,
                                    const save_options& options)
 {
@@ -153,8 +154,10 @@ result<void> keep_what_was_written(volume_file& file, const std::vector<connecti
     if (!before && before.error().code != exit_code::missing)
         return fail(before.error().code, "{}; correct or remove it first", before.error().text);
     bool encrypted = false;
-    if (before)
+    if (before) {
         file.follow = before->follow;
+        file.connect = before->connect;
+    }
     for (auto& path : file.paths) {
         for (const auto& old : before ? before->paths : std::vector<member_path>())
             if (old.at == path.at) {

@@ -304,6 +304,26 @@ connect_options common_options(const std::vector<member_path>& paths)
     return common;
 }
 
+/// The table [connect]: what all paths by URI have in common, and what it had before, where each of them has
+/// a value of its own. Services that the volume follows are connected by it.
+connect_options connect_table(const volume_file& file)
+{
+    auto table = common_options(file.paths);
+    const auto all_have = [&](auto has) {
+        return std::ranges::all_of(
+            file.paths, [&](const member_path& path) { return !is_uri(path.at) || has(path.options); });
+    };
+    for (const auto& one : connect_number_keys)
+        if (!(table.*one.value) &&
+            all_have([&](const connect_options& options) { return (options.*one.value).has_value(); }))
+            table.*one.value = file.connect.*one.value;
+    for (const auto& one : connect_text_keys)
+        if ((table.*one.value).empty() &&
+            all_have([&](const connect_options& options) { return !(options.*one.value).empty(); }))
+            table.*one.value = file.connect.*one.value;
+    return table;
+}
+
 toml::table options_table(const connect_options& options, const connect_options& without)
 {
     toml::table table;
@@ -387,7 +407,7 @@ result<volume_file> parse_volume_file(std::string_view text, const std::string& 
 
 std::string format_volume_file(const volume_file& file)
 {
-    const auto common = common_options(file.paths);
+    const auto common = connect_table(file);
     std::string text = fmt::format("# Volume {0}, for 'weftctl assemble {0} --saved' and "
                                    "weft-assemble@{0}.service.\n",
                                    file.name);

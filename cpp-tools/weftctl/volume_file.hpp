@@ -27,7 +27,7 @@ struct volume_file {
     std::string uuid;                ///< empty: the volume is found by its name
     std::vector<member_path> paths;  ///< all paths to all members, in any order
     std::vector<std::string> follow; ///< URIs of discovery services that announce further paths
-    connect_options connect;         ///< of these; only read
+    connect_options connect;         ///< of these, and of paths that lack one of their own
     bool read_only = false;
     bool iostats = true;
     std::string iopolicy; ///< empty: the kernel's default

@@ -87,6 +87,8 @@ TEST(volume_file, that_is_written_is_read_as_the_same)
         EXPECT_EQ(again->paths[i].options.host_address, file->paths[i].options.host_address);
     }
     EXPECT_EQ(again->follow, file->follow);
+    EXPECT_EQ(again->connect.keep_alive, 7);
+    EXPECT_EQ(again->connect.tos, 104) << "services are connected by it, although a path has another";
     EXPECT_EQ(again->no_path_timeout, file->no_path_timeout);
     EXPECT_EQ(again->read_only, file->read_only);
     EXPECT_EQ(format_volume_file(*again), text);
