@@ -198,6 +198,15 @@ class Indices(PackTest):
             self.assertEqual(pack.read_many([]), [])
             self.assertEqual(bytes(pack.read_many(numpy.array([9], numpy.uint8))[0]), pack[9])
 
+    def test_narrow_types(self):
+        samples = self.samples(70000, [1])
+        self.made(samples)
+        with Pack(self.file) as pack:
+            for kind in (numpy.uint8, numpy.int8, numpy.uint16, numpy.int16, numpy.uint32, numpy.uint64):
+                with self.subTest(kind):
+                    self.assertEqual([bytes(one) for one in pack.read_many(numpy.array([9, 100], kind))],
+                                     [samples[9], samples[100]])
+
 
 class Damage(PackTest):
     """Each damaged file gives a PackError, or an OSError of its device, and never other data."""

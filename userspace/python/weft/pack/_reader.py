@@ -142,8 +142,10 @@ class Pack:
             raise ValueError("indices have one dimension")
         if numbers.size and numbers.dtype.kind not in "iu":
             raise TypeError(f"indices are integers, and not of type {numbers.dtype}")
-        # One that is larger than an int64 says is behind the last sample.
-        numbers = numpy.minimum(numbers, count).astype(numpy.int64) if numbers.dtype.kind == "u" else numbers.astype(numpy.int64)
+        # One that is larger than an int64 says is behind the last sample. numpy 2 takes no number beyond a narrow type.
+        if numbers.dtype.kind == "u":
+            numbers = numpy.minimum(numbers.astype(numpy.uint64), numpy.uint64(count))
+        numbers = numbers.astype(numpy.int64)
         if len(numbers) and (int(numbers.min()) < -count or int(numbers.max()) >= count):
             raise IndexError(f"{self.name}: sample {int(numbers[(numbers < -count) | (numbers >= count)][0])} of {count}")
         return numpy.where(numbers < 0, numbers + count, numbers)
