@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "exports.hpp"
+#include "process.hpp"
 #include "verbs.hpp"
 
 #include <algorithm>
@@ -200,6 +201,8 @@ result<exit_code> run_change(const change_options& options, renderer& out)
 {
     if (auto good = check_options(options); !good)
         return std::unexpected(good.error());
+    // As of 'weftctl export': what is changed is in the book.
+    end_waits_at_signals();
     const auto target = nvmet::open("");
     if (!target)
         return std::unexpected(target.error());

@@ -206,6 +206,8 @@ result<exit_code> run_new(const export_options& options, renderer& out)
 {
     if (auto good = check_options(options); !good)
         return std::unexpected(good.error());
+    // A step that ends half-way leaves folders that no export owns. All of them take no time: they end first.
+    end_waits_at_signals();
     const auto target = nvmet::open(options.at.transport);
     if (!target)
         return std::unexpected(target.error());
