@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "connect_keys.hpp"
 #include "identity.hpp"
+#include "process.hpp"
 #include "verbs.hpp"
 
 #include <algorithm>
@@ -61,11 +62,14 @@ result<exit_code> run_discover(const discover_verb& verb, renderer& out)
     auto at = parse_service_uri(verb.uri);
     if (!at)
         return std::unexpected(at.error());
+    end_waits_at_signals(); // so that its controller is disconnected
     const auto service = discovery_service::open(*at, verb.options, false);
     if (!service)
         return std::unexpected(service.error());
     unsigned int left_out = 0;
     auto found = service->ask(left_out);
+    if (a_signal_came())
+        return std::unexpected(interruption());
     if (!found)
         return std::unexpected(found.error());
     out.discovered(*found);
@@ -103,9 +107,12 @@ result<exit_code> run_connect(const connect_verb& verb, renderer& out)
         out.actions(actions);
         return exit_code::ok;
     }
+    end_waits_at_signals(); // so that a controller that was made has its secrets hidden
     std::vector<connection> links;
     auto worst = exit_code::ok;
     for (const auto& uri : uris) {
+        if (a_signal_came())
+            break;
         auto link = connect(uri.at, uri.subnqn, verb.options);
         if (link) {
             if (auto disk = namespace_disk(*link, uri); !disk) {
@@ -125,6 +132,8 @@ result<exit_code> run_connect(const connect_verb& verb, renderer& out)
     }
     if (!links.empty())
         out.connections(links);
+    if (a_signal_came())
+        return std::unexpected(interruption());
     return worst;
 }
 
