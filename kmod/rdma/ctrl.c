@@ -217,6 +217,16 @@ static int weft_rdma_ctrl_queues(struct weft_rdma_ctrl *ctrl)
 				   dev_name(&ctrl->dev));
 	if (!ctrl->wq)
 		return -ENOMEM;
+	/*
+	 * Without memory for workers, one thread runs all works of a queue in turn. Those of
+	 * the other queue wait for commands that only the recovery ends.
+	 */
+	ctrl->recovery_wq = alloc_workqueue("%s-recovery", WQ_MEM_RECLAIM | WQ_UNBOUND, 0,
+					    dev_name(&ctrl->dev));
+	if (!ctrl->recovery_wq) {
+		ret = -ENOMEM;
+		goto out_wq;
+	}
 	set->ops = &weft_rdma_admin_ops;
 	set->queue_depth = WEFT_RDMA_ADMIN_SIZE - 1;
 	set->reserved_tags = WEFT_RDMA_ADMIN_RESERVED;
@@ -226,7 +236,13 @@ static int weft_rdma_ctrl_queues(struct weft_rdma_ctrl *ctrl)
 	set->timeout = WEFT_RDMA_ADMIN_TIMEOUT;
 	ret = weft_rdma_set_alloc(ctrl, set, &ctrl->admin_q);
 	if (ret)
-		destroy_workqueue(ctrl->wq);
+		goto out_recovery_wq;
+	return 0;
+
+out_recovery_wq:
+	destroy_workqueue(ctrl->recovery_wq);
+out_wq:
+	destroy_workqueue(ctrl->wq);
 	return ret;
 }
 
@@ -234,6 +250,7 @@ static void weft_rdma_ctrl_free_queues(struct weft_rdma_ctrl *ctrl)
 {
 	weft_rdma_free_sets(ctrl);
 	weft_rdma_set_free(&ctrl->admin_set, ctrl->admin_q);
+	destroy_workqueue(ctrl->recovery_wq);
 	destroy_workqueue(ctrl->wq);
 }
 

@@ -479,6 +479,7 @@ static inline u32 weft_rdma_all_queues(const struct weft_rdma_options *opts)
  * @ana_bytes: its length
  * @event_work: asks for the next asynchronous event
  * @wq: for all of these but where another is named
+ * @recovery_wq: for @recover_work and @connect_work
  * @attempts: to reconnect since the loss
  * @reconnects: that succeeded
  * @errors: recoveries that were begun
@@ -552,6 +553,7 @@ struct weft_rdma_ctrl {
 	bool			set_ready;
 
 	struct workqueue_struct	*wq;
+	struct workqueue_struct	*recovery_wq;
 	struct work_struct	recover_work;
 	struct delayed_work	connect_work;
 	struct delayed_work	fail_fast_work;

@@ -50,7 +50,7 @@ static void weft_ctrl_connect_later(struct weft_rdma_ctrl *ctrl)
 	/* Do not send a write again before the old association cannot execute it. */
 	if (READ_ONCE(ctrl->keeps_writes) && time_before(now + delay, ctrl->quiet_at))
 		delay = ctrl->quiet_at - now;
-	queue_delayed_work(ctrl->wq, &ctrl->connect_work, delay);
+	queue_delayed_work(ctrl->recovery_wq, &ctrl->connect_work, delay);
 }
 
 void weft_rdma_recover_work(struct work_struct *work)
@@ -142,7 +142,8 @@ void weft_rdma_connect_work(struct work_struct *work)
 		return;
 	/* The work was flushed before its time. */
 	if (READ_ONCE(ctrl->keeps_writes) && time_before(jiffies, ctrl->quiet_at)) {
-		queue_delayed_work(ctrl->wq, &ctrl->connect_work, ctrl->quiet_at - jiffies);
+		queue_delayed_work(ctrl->recovery_wq, &ctrl->connect_work,
+				   ctrl->quiet_at - jiffies);
 		return;
 	}
 	mutex_lock(&ctrl->attempt_lock);

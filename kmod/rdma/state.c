@@ -187,7 +187,7 @@ bool weft_rdma_error(struct weft_rdma_ctrl *ctrl, enum weft_rdma_end end, const 
 		ctrl->errors++;
 		ctrl->ends[end]++;
 		WRITE_ONCE(ctrl->end, end);
-		queue_work(ctrl->wq, &ctrl->recover_work);
+		queue_work(ctrl->recovery_wq, &ctrl->recover_work);
 	}
 	spin_unlock_irqrestore(&ctrl->lock, flags);
 	if (first)
