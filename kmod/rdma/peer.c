@@ -649,7 +649,14 @@ void weft_rdma_peer_waiting_work(struct work_struct *work)
 	llist_for_each_entry_safe(op, next, waiting, waiting) {
 		struct request *rq = weft_peer_request(rp, op, 0);
 
-		/* The wait may have been long: look up the mapping again. */
+		/*
+		 * The wait may have been long: look up the mapping again. After a reconnect,
+		 * the target may take less in a command.
+		 */
+		if (!IS_ERR(rq) && op->length > READ_ONCE(rp->path.mem_bytes)) {
+			blk_mq_free_request(rq);
+			rq = ERR_PTR(-EAGAIN);
+		}
 		if (IS_ERR(rq) || weft_peer_send(rp->ns->ctrl, op, rq))
 			op->done(op, BLK_STS_AGAIN, jiffies);
 	}
