@@ -488,10 +488,11 @@ static inline u32 weft_rdma_all_queues(const struct weft_rdma_options *opts)
  *	@recover_work is queued
  * @live_at: when the last association began, jiffies
  * @flaps: so many associations in turn were short, at most WEFT_RDMA_FLAPS
- * @lost_at: when the last association ended, jiffies
+ * @lost_at: when the last association ended that served its disks, jiffies
  * @quiet_at: from then on, no command of an ended association can execute
  * @keeps_writes: a disk without a volume holds writes that the target may still
  *	execute, so the next association waits for @quiet_at
+ * @unscanned: connected again, and no scan has ended since; then under @ns_lock
  * @lost: a connection or its device was lost while the others were being made
  * @ending: weft_rdma_teardown() ends all requests; under @mem_lock
  * @fail_fast: fast_io_fail_timeout is over
@@ -594,6 +595,7 @@ struct weft_rdma_ctrl {
 	unsigned long		lost_at;
 	unsigned long		quiet_at;
 	bool			keeps_writes;
+	bool			unscanned;
 	bool			lost;
 	bool			ending;
 	bool			fail_fast;

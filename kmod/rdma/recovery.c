@@ -53,10 +53,30 @@ static void weft_ctrl_connect_later(struct weft_rdma_ctrl *ctrl)
 	queue_delayed_work(ctrl->recovery_wq, &ctrl->connect_work, delay);
 }
 
+static bool weft_ctrl_gives_up(struct weft_rdma_ctrl *ctrl)
+{
+	int seconds = READ_ONCE(ctrl->opts.ctrl_loss_timeout);
+
+	return seconds >= 0 &&
+	       time_after(jiffies, ctrl->lost_at + (unsigned long)seconds * HZ);
+}
+
+/* Allocates nothing: reclaim may need I/O that waits for this function. */
+static void weft_ctrl_lost(struct weft_rdma_ctrl *ctrl)
+{
+	weft_ctrl_err(ctrl, "not connected again within %d s, giving it up\n",
+		      READ_ONCE(ctrl->opts.ctrl_loss_timeout));
+	/* Leave it on the list: the removal of a device holds the list's lock and waits for us. */
+	kref_get(&ctrl->ref);
+	if (!queue_work(weft_rdma_wq, &ctrl->removal_work))
+		weft_rdma_ctrl_put(ctrl);
+}
+
 void weft_rdma_recover_work(struct work_struct *work)
 {
 	struct weft_rdma_ctrl *ctrl = container_of(work, struct weft_rdma_ctrl, recover_work);
 	bool flap = time_before(jiffies, ctrl->live_at + WEFT_RDMA_FLAP);
+	unsigned long fails_at, now;
 	/* Reclaim may need I/O that waits for this. */
 	unsigned int noio = memalloc_noio_save();
 
@@ -68,7 +88,9 @@ void weft_rdma_recover_work(struct work_struct *work)
 	mutex_unlock(&ctrl->ns_lock);
 	weft_rdma_teardown(ctrl, false);
 	memalloc_noio_restore(noio);
-	ctrl->lost_at = jiffies;
+	now = jiffies;
+	if (!ctrl->unscanned)
+		ctrl->lost_at = now;
 	ctrl->flaps = flap ? min(ctrl->flaps + 1, WEFT_RDMA_FLAPS) : 0;
 	ctrl->attempts = 0;
 	ctrl->queues_limit = 0;
@@ -77,10 +99,15 @@ void weft_rdma_recover_work(struct work_struct *work)
 	weft_rdma_resume(ctrl, true);
 	if (!weft_rdma_set_state(ctrl, WEFT_RDMA_CONNECTING))
 		return;	/* it is being removed */
+	fails_at = ctrl->lost_at + (unsigned long)ctrl->opts.fast_io_fail_timeout * HZ;
 	if (ctrl->opts.fast_io_fail_timeout >= 0)
-		queue_delayed_work(ctrl->wq, &ctrl->fail_fast_work,
-				   (unsigned long)ctrl->opts.fast_io_fail_timeout * HZ);
-	weft_ctrl_connect_later(ctrl);
+		mod_delayed_work(ctrl->wq, &ctrl->fail_fast_work,
+				 time_before(now, fails_at) ? fails_at - now : 0);
+	/* A target that cannot be scanned lets each attempt succeed, so no attempt gives up. */
+	if (ctrl->unscanned && weft_ctrl_gives_up(ctrl))
+		weft_ctrl_lost(ctrl);
+	else
+		weft_ctrl_connect_later(ctrl);
 }
 
 static bool weft_ctrl_is_connecting(struct weft_rdma_ctrl *ctrl)
@@ -108,25 +135,6 @@ void weft_rdma_fail_fast_work(struct work_struct *work)
 		weft_rdma_resume(ctrl, false);
 	}
 	mutex_unlock(&ctrl->attempt_lock);
-}
-
-static bool weft_ctrl_gives_up(struct weft_rdma_ctrl *ctrl)
-{
-	int seconds = READ_ONCE(ctrl->opts.ctrl_loss_timeout);
-
-	return seconds >= 0 &&
-	       time_after(jiffies, ctrl->lost_at + (unsigned long)seconds * HZ);
-}
-
-/* Allocates nothing: reclaim may need I/O that waits for this function. */
-static void weft_ctrl_lost(struct weft_rdma_ctrl *ctrl)
-{
-	weft_ctrl_err(ctrl, "not connected again within %d s, giving it up\n",
-		      READ_ONCE(ctrl->opts.ctrl_loss_timeout));
-	/* Leave it on the list: the removal of a device holds the list's lock and waits for us. */
-	kref_get(&ctrl->ref);
-	if (!queue_work(weft_rdma_wq, &ctrl->removal_work))
-		weft_rdma_ctrl_put(ctrl);
 }
 
 void weft_rdma_connect_work(struct work_struct *work)
@@ -158,8 +166,10 @@ void weft_rdma_connect_work(struct work_struct *work)
 		ctrl->queues_limit = ctrl->queues_made;
 	ctrl->live_at = jiffies;
 	/* Before LIVE: a loss right after that queues it anew. */
-	if (!ret)
+	if (!ret) {
 		cancel_delayed_work(&ctrl->fail_fast_work);
+		ctrl->unscanned = true;
+	}
 	live = !ret && weft_rdma_set_state(ctrl, WEFT_RDMA_LIVE);
 	if (live) {
 		ctrl->fail_fast = false;

@@ -596,6 +596,10 @@ private:
             respond(index, 0x0006);
             return;
         }
+        if (told.fault == "no-list" && cns == 2) {
+            respond(index, 0x0006);
+            return;
+        }
         if (cns == 6 && told.limitless) {
             respond(index, 0x4002);
             return;

@@ -166,6 +166,22 @@ is "sick: one association ended, with the first target" "$(ends 'connection|queu
 ok "sick: disconnected" weftctl disconnect --all
 gone
 
+# --- A target that connects, and cannot say what it has: each attempt succeeds, and no association serves
+hostile none
+ok "no-list: connected" weftctl connect "$uri" "${patience[@]}" --fast-io-fail-timeout "$(slow 3)" \
+	--ctrl-loss-timeout "$(slow 12)"
+gone
+hostile no-list
+scans() { [ "$(ends scan)" -ge "$1" ]; }
+ok "no-list: associations end one after the other" until_true 60 scans 2
+# One that waits for ever is killed, and says nothing.
+errors_of() { timeout "$(slow 60)" dd if="$1" of=/dev/null bs=4k count=1 iflag=direct 2>&1 | grep -c 'error reading'; }
+is "no-list: a read fails, although each attempt succeeds" "$(errors_of /dev/weft-rdma0n1)" 1
+ok "no-list: before the controller is given up" test -e /sys/class/weft-rdma/weft-rdma0
+ok "no-list: the controller is given up" until_true 60 test ! -e /sys/class/weft-rdma/weft-rdma0
+ok "no-list: the log says so" log_says "giving it up"
+gone
+
 # --- A target that stops: not even the Keep Alive is answered
 hostile none
 ok "stopped: connected" weftctl connect "$uri" "${patience[@]}"
