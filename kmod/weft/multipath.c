@@ -539,10 +539,8 @@ static void weft_mpath_left(struct weft_path *path)
 static bool weft_mpath_may_write(struct weft_path *path, const struct bio *bio)
 {
 	struct weft_member *member = path->owner_data;
-	struct weft_volume *vol = member->volume;
 
-	return vol->read_only || READ_ONCE(vol->owner.state) == WEFT_OWNERSHIP_NONE ||
-	       !weft_lease_is_over(&vol->lease) ||
+	return !weft_owner_writes_wait(member->volume) ||
 	       (bio && weft_member_rw_is(member, bio));
 }
 

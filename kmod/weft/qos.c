@@ -225,6 +225,7 @@ static bool weft_qos_is_in_share(struct weft_qos_member *qm, const struct weft_q
 {
 	return item->class != WEFT_IO_CLASS_BACKGROUND ||
 	       !READ_ONCE(qm->qos->set.background_latency) || weft_qos_is_stopping(qm->qos) ||
+	       weft_owner_writes_wait(qm->qos->vol) ||
 	       weft_share_admits(&qm->share, qm->queue[item->class].in_flight, item->bytes);
 }
 
@@ -243,8 +244,11 @@ static u64 weft_qos_take(struct weft_qos_member *qm, const struct weft_qos_item 
 	lockdep_assert_held(&qm->lock);
 	if (paced) {
 		wait = weft_bucket_wait(bucket, now);
-		/* A completion sends the next one. */
-		if (queue->in_flight &&
+		/*
+		 * A completion sends the next one. While writes wait for the lease, what is in
+		 * flight says nothing about the member, and reads go on.
+		 */
+		if (queue->in_flight && !weft_owner_writes_wait(qm->qos->vol) &&
 		    queue->in_flight + bytes > max_t(u64, WEFT_QOS_FLIGHT,
 						     bucket->rate / WEFT_QOS_FLIGHT_DIV)) {
 			/* The rate would let it pass: the member is slower than that. */

@@ -679,6 +679,19 @@ static inline enum weft_ownership weft_owner_state(struct weft_volume *vol)
 	return state;
 }
 
+/**
+ * weft_owner_writes_wait() - do the writes of users wait for the lease?
+ * @vol: the volume
+ *
+ * Context: any.
+ * Return: whether they do.
+ */
+static inline bool weft_owner_writes_wait(struct weft_volume *vol)
+{
+	return weft_lease_is_over(&vol->lease) && !vol->read_only &&
+	       READ_ONCE(vol->owner.state) != WEFT_OWNERSHIP_NONE;
+}
+
 /* defer.c */
 void weft_defer(struct weft_volume *vol, struct bio *bio);
 void weft_deferred_init(struct weft_volume *vol,
