@@ -200,6 +200,9 @@ void weft_mem_submit_bios(struct weft_mem_io *io, bool may_wait)
 		}
 		done += filled;
 		container_of(bio, struct weft_mem_bio, bio)->start = bio->bi_iter;
+		/* By its size, it may be of another class than the command. */
+		if (unlikely(io->class == WEFT_IO_CLASS_BACKGROUND))
+			weft_qos_keep_class(vol, io->class, bio);
 		/* The volume's disk holds writes without the lease, but not reads. */
 		if (io->op == REQ_OP_READ && weft_mem_lacks_lease(io)) {
 			/* As submit_bio() does: here is the task. */

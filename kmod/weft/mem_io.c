@@ -178,9 +178,6 @@ static noinline void weft_mem_classify(struct weft_mem_io *io, u32 flags)
 		io->ioprio = weft_qos_ioprio(io->class);
 	io->class = weft_qos_class_of_task(io->mf->vol, io->class, io->op == REQ_OP_WRITE,
 					   io->length);
-	/* A read is background by its size or its cgroup. By its size, its bios would not be. */
-	if (io->class == WEFT_IO_CLASS_BACKGROUND && io->op == REQ_OP_READ)
-		io->ioprio = weft_qos_ioprio(io->class);
 	io->background = flags == WEFT_MEM_CMD_BACKGROUND ||
 			 io->class == WEFT_IO_CLASS_BACKGROUND;
 }
