@@ -293,7 +293,7 @@ static void weft_send_held(struct weft_qos_item *item)
 	/* The submitter does not wait here. */
 	io->bio->bi_opf &= ~REQ_NOWAIT;
 	if (op_is_write(io->bio->bi_opf) && weft_lease_is_over(&member->volume->lease))
-		weft_mpath_again(member, io->bio);
+		weft_mpath_wait(member, io->bio);
 	else
 		weft_mpath_submit(member, io->bio);
 }
@@ -347,7 +347,7 @@ static void weft_send_part(struct weft_member *member, struct bio *bio, sector_t
 {
 	if (op_is_write(bio->bi_opf) && unlikely(weft_lease_is_over(&member->volume->lease))) {
 		weft_map_bio(member, bio, sector, io);
-		weft_mpath_again(member, bio);
+		weft_mpath_wait(member, bio);
 	} else {
 		weft_send(member, bio, sector, io);
 	}

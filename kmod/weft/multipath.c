@@ -428,9 +428,12 @@ static void weft_mpath_end_part(struct bio *bio)
 	bio_endio(parent);
 }
 
-/* Take bios back that a path could not carry, see weft_mpath_requeue(). */
+/*
+ * Take bios back that no path has carried, see weft_mpath_requeue(). @lost: one gave
+ * them back.
+ */
 static void weft_mpath_give_back(struct weft_member *member, struct bio_list *bios,
-				 unsigned long after)
+				 unsigned long after, bool lost)
 {
 	struct bio_list refused = BIO_EMPTY_LIST;
 	struct weft_mpath *mpath = &member->mpath;
@@ -458,7 +461,7 @@ static void weft_mpath_give_back(struct weft_member *member, struct bio_list *bi
 			     bio);
 	}
 	weft_mpath_update(member);
-	mpath->retried++;
+	mpath->retried += lost;
 	spin_unlock_irqrestore(&mpath->lock, flags);
 	while ((bio = bio_list_pop(&refused)))
 		weft_mpath_refuse(bio);
@@ -498,7 +501,7 @@ static void weft_mpath_requeue(struct weft_path *path, struct bio_list *bios,
 	struct bio *bio;
 
 	if (likely(READ_ONCE(path->added) && !READ_ONCE(path->standby))) {
-		weft_mpath_give_back(path->owner_data, bios, after);
+		weft_mpath_give_back(path->owner_data, bios, after, true);
 		return;
 	}
 	/* Other programs' I/O on a disk that may not be the member's. */
@@ -788,7 +791,22 @@ void weft_mpath_again(struct weft_member *member, struct bio *bio)
 	struct bio_list one = BIO_EMPTY_LIST;
 
 	bio_list_add(&one, bio);
-	weft_mpath_give_back(member, &one, jiffies);
+	weft_mpath_give_back(member, &one, jiffies, true);
+}
+
+/**
+ * weft_mpath_wait() - send a write when the volume has its lease again
+ * @member: the member
+ * @bio: the write; no path has it
+ *
+ * Context: any.
+ */
+void weft_mpath_wait(struct weft_member *member, struct bio *bio)
+{
+	struct bio_list one = BIO_EMPTY_LIST;
+
+	bio_list_add(&one, bio);
+	weft_mpath_give_back(member, &one, jiffies, false);
 }
 
 /**

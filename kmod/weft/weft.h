@@ -532,6 +532,7 @@ void weft_mpath_identified(struct weft_path *path);
 void weft_mpath_remove(struct weft_member *member, struct weft_path *path);
 void weft_mpath_submit(struct weft_member *member, struct bio *bio);
 void weft_mpath_again(struct weft_member *member, struct bio *bio);
+void weft_mpath_wait(struct weft_member *member, struct bio *bio);
 void weft_mpath_take(struct weft_member *member, struct weft_path **taken);
 void weft_mpath_look_for_dead(struct weft_member *member);
 bool weft_mpath_write_cache(struct weft_member *member);

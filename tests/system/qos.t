@@ -141,6 +141,46 @@ ok "a writer's commands are held" until_true 20 held
 kill -9 $writer
 wait $writer 2>/dev/null
 ok "the volume stops after its writer was killed" until_true 30 weftctl stop v
+
+# --- Parts of a command that is background by its size
+ok "small chunks: a volume" weftctl create v "${members[@]}" --chunk 32K --force
+ok "small chunks: QoS" weftctl qos v --feed-latency 500us --writes feed --background-from 64K
+is "small chunks: each part of a large write from registered memory is background" \
+	"$(counts background 8 weft-memtest v late pages --count=4 --largest=65536)" 1
+is "small chunks: those of a small one are feed" \
+	"$(counts feed 4 weft-memtest v late pages --count=4 --largest=32768)" 1
+ok "small chunks: stopped" weftctl stop v
+
+# --- The lease ends, as a heartbeat hangs on another member: background reads do not wait for held writes
+dmsetup create beat --table "0 $((64 * 2048)) linear /dev/q1 0"
+dmsetup mknodes
+ok "lease: a volume" weftctl create v /dev/mapper/beat /dev/q2 --chunk 1M --force
+ok "lease: QoS that closes the window" weftctl qos v --feed-latency 1us
+# Every second chunk is of the second member.
+on_second() { # CHUNK OPTION...
+	fio --name=load --filename=/dev/weft/v --ioengine=io_uring --direct=1 --thread --time_based --runtime=600 \
+		--size=1m --offset="$1m" "${@:2}" >/dev/null 2>&1
+}
+on_second 1 --rw=randread --bs=4k --iodepth=2 & loads=$!
+on_second 3 --rw=randwrite --bs=256k --iodepth=32 & loads="$loads $!"
+on_second 5 --rw=randread --bs=4k --iodepth=4 --prioclass=3 & loads="$loads $!"
+grows_now() { local before; before=$(ios "$1"); sleep "$(slow 2)"; [ "$(ios "$1")" -gt "$before" ]; }
+ok "lease: all read and write" until_true 30 grows_now background
+ownership_is() { [ "$(cat '/sys/block/weft!v/weft/ownership')" = "$1" ]; }
+dmsetup suspend --noflush --nolockfs beat
+ok "lease: it ends" until_true 60 ownership_is suspended
+# Until the writes that were held wait for the lease.
+sleep "$(slow 12)"
+ok "lease: feed reads go on" grows_now feed
+ok "lease: and so do background reads" grows_now background
+dmsetup resume beat
+ok "lease: it is there again" until_true 60 ownership_is held
+is "lease: no path gave anything back" "$(weftctl status v --json | json '.volumes[0].members[1].retried')" 0
+pkill -x fio
+# shellcheck disable=SC2086
+wait $loads 2>/dev/null
+ok "lease: stopped" until_true 30 weftctl stop v
+dmsetup remove beat
 for n in 1 2 3 4; do remove_null q$n; done
 
 # --- A member that is ten times slower than the others. Each member has a reader and a writer of its own.
