@@ -7,9 +7,14 @@
 #include "verbs.hpp"
 #include "volume_file.hpp"
 #include "waiting.hpp"
+#include <fd.hpp>
 
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <fcntl.h>
 #include <optional>
+#include <thread>
 
 namespace weft
 {
@@ -202,6 +207,34 @@ result<void> assemble_members(const member_set& set, const assemble_options& opt
     return {};
 }
 
+namespace
+{
+
+bool is_claimed(const std::string& device)
+{
+    const OwnedFd fd(::open(device.c_str(), O_RDONLY | O_EXCL | O_NONBLOCK | O_CLOEXEC));
+    return !fd && errno == EBUSY;
+}
+
+/// After an interruption: when the connection is closed, the kernel gives the assembly up, and lets its
+/// members go. What this command has connected for them can be disconnected then.
+void outlast_assembly(netlink connection, const std::string& name, const std::vector<std::string>& devices)
+{
+    {
+        const auto closed = std::move(connection);
+    }
+    auto kernel = netlink::open();
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (kernel && std::chrono::steady_clock::now() < until) {
+        const auto volume = kernel->volume(name);
+        if (volume ? volume->state != "assembling" : std::ranges::none_of(devices, is_claimed))
+            return;
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+}
+
+} // namespace
+
 result<void> assemble_volume(const std::string& name, const std::vector<std::string>& devices,
                              const assemble_options& options)
 {
@@ -223,7 +256,10 @@ result<void> assemble_volume(const std::string& name, const std::vector<std::str
         return std::unexpected(connection.error());
     const waiting telling(
         fmt::format("assembling volume {}: waiting to see whether another host owns it", name));
-    return connection->assemble(request);
+    auto done = connection->assemble(request);
+    if (!done && a_signal_came())
+        outlast_assembly(std::move(*connection), name, devices);
+    return done;
 }
 
 verb add_assemble(CLI::App& app)
