@@ -133,6 +133,7 @@ tls_change& tls_change::operator=(tls_change&& other) noexcept
 
 result<tls_change> tls_change::insert(const tls_key& key, const tls_pair& pair)
 {
+    tls_change change; // before the lock, which undoing it takes
     const std::lock_guard held(lock);
     const auto ring = open_keyring();
     if (!ring)
@@ -154,7 +155,6 @@ result<tls_change> tls_change::insert(const tls_key& key, const tls_pair& pair)
     if (!identity)
         return fail(exit_code::failure, "libnvme derives no TLS key for {}: {}", pair.subnqn,
                     std::strerror(errno));
-    tls_change change;
     long own = 0;
     for (const auto& one : *known)
         if (one.identity == identity.get())
@@ -172,12 +172,17 @@ result<tls_change> tls_change::insert(const tls_key& key, const tls_pair& pair)
         if (one.number == own || one.pair.subnqn != pair.subnqn)
             continue;
         // This process keeps it, for undoing this.
-        if (keyctl(KEYCTL_LINK, one.number, KEY_SPEC_PROCESS_KEYRING) < 0 ||
-            keyctl(KEYCTL_UNLINK, one.number, *ring) < 0)
-            return fail(exit_code_of(errno),
-                        "the former TLS key for {} cannot be taken out of the keyring {}: {}", pair.subnqn,
-                        keyring, std::strerror(errno));
-        change.replaced_.push_back(one.number);
+        if (keyctl(KEYCTL_LINK, one.number, KEY_SPEC_PROCESS_KEYRING) >= 0 &&
+            keyctl(KEYCTL_UNLINK, one.number, *ring) >= 0) {
+            change.replaced_.push_back(one.number);
+            continue;
+        }
+        // Another command has taken it out meanwhile.
+        if (errno == ENOENT || errno == ENOKEY)
+            continue;
+        return fail(exit_code_of(errno),
+                    "the former TLS key for {} cannot be taken out of the keyring {}: {}", pair.subnqn,
+                    keyring, std::strerror(errno));
     }
     return change;
 }
