@@ -315,6 +315,12 @@ void add_processes(const std::vector<dev_t>& family, mode_t kind, std::string_vi
 
 } // namespace
 
+bool is_claimed(const std::string& path)
+{
+    const OwnedFd fd(::open(path.c_str(), O_RDONLY | O_EXCL | O_NONBLOCK | O_CLOEXEC));
+    return !fd && errno == EBUSY;
+}
+
 std::vector<std::string> users_of(dev_t number)
 {
     std::vector<std::string> users;

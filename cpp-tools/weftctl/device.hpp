@@ -65,6 +65,8 @@ private:
 /// The users of a block device, one phrase each: "mounted on /data", "held by dm-0", "open in fio
 /// (pid 7)".
 [[nodiscard]] std::vector<std::string> users_of(dev_t number);
+/// Whether it is mounted, part of a volume, or swap.
+[[nodiscard]] bool is_claimed(const std::string& path);
 /// The number of a block device by its path; unset without it.
 [[nodiscard]] std::optional<dev_t> block_number(const std::string& path);
 

@@ -8,7 +8,6 @@
 #include "sysfile.hpp"
 #include "tls.hpp"
 #include "waiting.hpp"
-#include <fd.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -16,7 +15,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fcntl.h>
 #include <libnvme.h>
 #include <memory>
 #include <syslog.h>
@@ -607,8 +605,7 @@ std::optional<std::string> claimed_disk(const connection& link)
 {
     const auto now = current(link);
     for (const auto& disk : now ? now->disks : std::vector<std::string>())
-        if (const OwnedFd fd(::open(disk.c_str(), O_RDONLY | O_EXCL | O_NONBLOCK | O_CLOEXEC));
-            !fd && errno == EBUSY)
+        if (is_claimed(disk))
             return disk;
     return std::nullopt;
 }

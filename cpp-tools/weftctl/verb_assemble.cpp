@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "device.hpp"
 #include "host.hpp"
 #include "member_links.hpp"
 #include "members.hpp"
@@ -7,12 +8,9 @@
 #include "verbs.hpp"
 #include "volume_file.hpp"
 #include "waiting.hpp"
-#include <fd.hpp>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <fcntl.h>
 #include <optional>
 #include <thread>
 
@@ -209,12 +207,6 @@ result<void> assemble_members(const member_set& set, const assemble_options& opt
 
 namespace
 {
-
-bool is_claimed(const std::string& device)
-{
-    const OwnedFd fd(::open(device.c_str(), O_RDONLY | O_EXCL | O_NONBLOCK | O_CLOEXEC));
-    return !fd && errno == EBUSY;
-}
 
 /// After an interruption: when the connection is closed, the kernel gives the assembly up, and lets its
 /// members go. What this command has connected for them can be disconnected then.
