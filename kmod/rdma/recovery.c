@@ -53,6 +53,12 @@ static void weft_ctrl_connect_later(struct weft_rdma_ctrl *ctrl)
 	queue_delayed_work(ctrl->recovery_wq, &ctrl->connect_work, delay);
 }
 
+/* When I/O that waits fails, unless fast_io_fail_timeout is off. */
+static unsigned long weft_ctrl_fails_at(const struct weft_rdma_ctrl *ctrl)
+{
+	return ctrl->lost_at + (unsigned long)ctrl->opts.fast_io_fail_timeout * HZ;
+}
+
 static bool weft_ctrl_gives_up(struct weft_rdma_ctrl *ctrl)
 {
 	int seconds = READ_ONCE(ctrl->opts.ctrl_loss_timeout);
@@ -99,7 +105,7 @@ void weft_rdma_recover_work(struct work_struct *work)
 	weft_rdma_resume(ctrl, true);
 	if (!weft_rdma_set_state(ctrl, WEFT_RDMA_CONNECTING))
 		return;	/* it is being removed */
-	fails_at = ctrl->lost_at + (unsigned long)ctrl->opts.fast_io_fail_timeout * HZ;
+	fails_at = weft_ctrl_fails_at(ctrl);
 	if (ctrl->opts.fast_io_fail_timeout >= 0)
 		mod_delayed_work(ctrl->wq, &ctrl->fail_fast_work,
 				 time_before(now, fails_at) ? fails_at - now : 0);
@@ -127,8 +133,7 @@ void weft_rdma_fail_fast_work(struct work_struct *work)
 	mutex_lock(&ctrl->attempt_lock);
 	/* If it was connected while this waited for the lock, and lost again, the time is new. */
 	if (weft_ctrl_is_connecting(ctrl) &&
-	    !time_before(jiffies, ctrl->lost_at +
-				  (unsigned long)ctrl->opts.fast_io_fail_timeout * HZ)) {
+	    !time_before(jiffies, weft_ctrl_fails_at(ctrl))) {
 		weft_ctrl_warn(ctrl, "still not connected after %d s, I/O fails\n",
 			       ctrl->opts.fast_io_fail_timeout);
 		ctrl->fail_fast = true;
