@@ -14,7 +14,7 @@
  *
  * DOC: when the log page is read
  *
- * Before the disks of a new association resume, after the target's event (which
+ * Before the disks of a new association open, after the target's event (which
  * may also mean that a namespace is of another group), after a command was refused
  * with an ANA status, and again and again while a namespace is not accessible: an
  * event may be lost.
@@ -149,7 +149,7 @@ static unsigned long weft_ana_tell(struct weft_rdma_ns *ns)
 	char reason[64];
 
 	lockdep_assert_held(&ctrl->ns_lock);
-	if (ns->state != WEFT_NS_READY || ns->paused)
+	if (ns->state != WEFT_NS_READY)
 		return 0;	/* the scan tells */
 	if (weft_rdma_ana_ok(ns)) {
 		if (!refused) {
@@ -305,7 +305,7 @@ void weft_rdma_ana_refused_work(struct work_struct *work)
 	struct weft_rdma_ns *ns = container_of(work, struct weft_rdma_ns, refused_work);
 
 	mutex_lock(&ns->ctrl->ns_lock);
-	if (ns->state == WEFT_NS_READY && !ns->paused)
+	if (ns->state == WEFT_NS_READY)
 		weft_rdma_path_down(ns, "the target refuses commands by its ANA state");
 	mutex_unlock(&ns->ctrl->ns_lock);
 	weft_rdma_ana_kick(ns->ctrl, 0);

@@ -352,7 +352,7 @@ void weft_rdma_ctrl_remove(struct weft_rdma_ctrl *ctrl)
 	cancel_delayed_work_sync(&ctrl->again_work);
 	cancel_delayed_work_sync(&ctrl->ana_work);
 	cancel_delayed_work_sync(&ctrl->mem_work);
-	/* The cancelled scan would have resumed these: end them here. */
+	/* The cancelled scan would have opened the others: end them here. */
 	weft_rdma_ns_kill_all(ctrl, live);
 	weft_rdma_ns_remove_all(ctrl);
 	weft_rdma_teardown(ctrl, live);

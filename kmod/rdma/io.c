@@ -609,11 +609,14 @@ static blk_status_t weft_queue_peer(struct weft_rdma_queue *queue, struct reques
  * volume another host's. The block layer's own flush has no bio to give back: a
  * volume sends it again if the status says that its path failed.
  */
-static blk_status_t weft_request_turn_away(struct weft_rdma_ns *ns, struct request *rq)
+static noinline blk_status_t weft_request_turn_away(struct weft_rdma_ns *ns, struct request *rq)
 {
 	if (weft_rdma_failover(rq, rq->rq_flags & RQF_DONTPREP))
 		return BLK_STS_OK;
-	return READ_ONCE(ns->path) ? BLK_STS_TRANSPORT : BLK_STS_IOERR;
+	if (weft_rdma_hold(ns, rq))
+		return BLK_STS_OK;
+	return READ_ONCE(ns->state) == WEFT_NS_DEAD && !READ_ONCE(ns->path) ? BLK_STS_IOERR :
+									      BLK_STS_TRANSPORT;
 }
 
 /* A command of ours, as it is, or a request of the block layer's. */
@@ -631,8 +634,6 @@ static __always_inline blk_status_t weft_queue_request(struct weft_rdma_queue *q
 	/* Its nsid may belong to another disk now, or to none. The admin queue has no @ns. */
 	if (ours && ns && unlikely(READ_ONCE(ns->state) != WEFT_NS_READY))
 		return BLK_STS_TRANSPORT;
-	if (!ours && unlikely(READ_ONCE(ns->closed)))
-		return weft_request_turn_away(ns, rq);
 	if (!ours && op_is_write(req_op(rq)) && unlikely(!weft_rdma_may_write(ns, rq->bio)))
 		return weft_request_turn_away(ns, rq);
 	if (unlikely(!weft_slot_claim(queue, rq, pdu)))
@@ -740,11 +741,17 @@ static bool weft_request_is_background(struct request *rq)
 }
 
 /* A request of the block layer's. */
-static noinline blk_status_t weft_queue_block(struct weft_rdma_queue *queue, struct request *rq,
+static noinline blk_status_t weft_queue_block(struct blk_mq_hw_ctx *hctx, struct request *rq,
 					      struct weft_rdma_pdu *pdu)
 {
-	struct weft_rdma_queue *background = READ_ONCE(queue->background);
+	struct weft_rdma_ns *ns = rq->q->queuedata;
+	struct weft_rdma_queue *queue, *background;
 
+	/* Pairs with weft_ns_set_closed(): what the setup has made is seen. */
+	if (unlikely(smp_load_acquire(&ns->closed)))
+		return weft_request_turn_away(ns, rq);
+	queue = hctx->driver_data;
+	background = READ_ONCE(queue->background);
 	if (unlikely(background) && weft_request_is_background(rq))
 		queue = background;
 	pdu->queue = queue;
@@ -769,7 +776,7 @@ blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_
 
 	/* Apart, so that neither kind of requests pays for the other one. */
 	return blk_rq_is_passthrough(rq) ? weft_queue_passthrough(hctx, rq, pdu) :
-					   weft_queue_block(hctx->driver_data, rq, pdu);
+					   weft_queue_block(hctx, rq, pdu);
 }
 
 static blk_status_t weft_blk_status(u16 status)
@@ -888,10 +895,10 @@ static void weft_request_note_write(struct request *rq, const struct weft_rdma_p
 		WRITE_ONCE(pdu->queue->ctrl->keeps_writes, true);
 }
 
-/* No association carries it: a volume takes it back; other requests wait here. */
+/* No association carries it: a volume takes it back; others wait until one does. */
 static void weft_request_lost(struct request *rq, struct weft_rdma_pdu *pdu)
 {
-	struct weft_rdma_ctrl *ctrl = pdu->queue->ctrl;
+	struct weft_rdma_ns *ns = rq->q->queuedata;
 
 	if (pdu->mapping) {
 		blk_mq_end_request(rq, BLK_STS_TRANSPORT);
@@ -900,11 +907,11 @@ static void weft_request_lost(struct request *rq, struct weft_rdma_pdu *pdu)
 	if (weft_rdma_failover(rq, true))
 		return;
 	weft_request_note_write(rq, pdu);
-	if (blk_noretry_request(rq) || ctrl->fail_fast ||
-	    weft_rdma_state(ctrl) >= WEFT_RDMA_DELETING)
-		blk_mq_end_request(rq, weft_blk_status(pdu->status));
-	else
-		blk_mq_requeue_request(rq, true);
+	if (weft_rdma_hold(ns, rq))
+		return;
+	/* The block layer's own flush of a path: its volume sends it again. */
+	blk_mq_end_request(rq, READ_ONCE(ns->path) ? BLK_STS_TRANSPORT :
+						     weft_blk_status(pdu->status));
 }
 
 /*

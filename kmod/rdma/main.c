@@ -15,9 +15,12 @@ static int __init weft_rdma_init(void)
 	weft_rdma_wq = alloc_workqueue("weft-rdma", WQ_UNBOUND, 0);
 	if (!weft_rdma_wq)
 		return -ENOMEM;
-	ret = weft_rdma_cdev_init();
+	ret = weft_rdma_held_init();
 	if (ret)
 		goto out_wq;
+	ret = weft_rdma_cdev_init();
+	if (ret)
+		goto out_held;
 	ret = weft_rdma_peer_init();
 	if (ret)
 		goto out_cdev;
@@ -35,6 +38,8 @@ out_peer:
 	weft_rdma_peer_exit();
 out_cdev:
 	weft_rdma_cdev_exit();
+out_held:
+	weft_rdma_held_exit();
 out_wq:
 	destroy_workqueue(weft_rdma_wq);
 	return ret;
@@ -61,6 +66,7 @@ static void __exit weft_rdma_exit(void)
 	weft_rdma_device_exit();
 	weft_rdma_peer_exit();
 	weft_rdma_cdev_exit();
+	weft_rdma_held_exit();
 }
 
 module_init(weft_rdma_init);

@@ -15,11 +15,20 @@
 /* A request has at most four completions: its registration, capsule, response, invalidation. */
 #define WEFT_TIMEOUT_POLLS	4
 
+/*
+ * Neither completed, nor turned away without being sent: that one may be freed while it is
+ * looked at.
+ */
+static bool weft_request_in_flight(struct request *rq)
+{
+	return blk_mq_rq_state(rq) == MQ_RQ_IN_FLIGHT;
+}
+
 static bool weft_request_cancel(struct request *rq, void *data)
 {
 	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
 
-	if (blk_mq_request_completed(rq))
+	if (!weft_request_in_flight(rq))
 		return true;
 	pdu->status = WEFT_STATUS_ABORTED;
 	blk_mq_complete_request(rq);
@@ -32,7 +41,7 @@ static bool weft_request_cancel_read(struct request *rq, void *data)
 
 	if (!op_is_write(req_op(rq)))
 		return weft_request_cancel(rq, NULL);
-	*writes |= !blk_mq_request_completed(rq);
+	*writes |= weft_request_in_flight(rq);
 	return true;
 }
 
@@ -67,7 +76,7 @@ static bool weft_request_cancel_peer(struct request *rq, void *data)
 {
 	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
 
-	if (blk_rq_is_passthrough(rq) && pdu->mapping && pdu->mem && blk_mq_request_started(rq)) {
+	if (blk_rq_is_passthrough(rq) && pdu->mapping && pdu->mem && weft_request_in_flight(rq)) {
 		weft_request_cancel(rq, NULL);
 		*(bool *)data = true;
 	}
@@ -125,7 +134,7 @@ static enum blk_eh_timer_return weft_rdma_timeout(struct request *rq)
 	for (polls = 0; polls < WEFT_TIMEOUT_POLLS; polls++)
 		if (weft_rdma_queue_poll(queue) < (int)queue->size)
 			break;
-	if (!blk_mq_request_started(rq) || blk_mq_request_completed(rq))
+	if (!weft_request_in_flight(rq))
 		return BLK_EH_DONE;
 	/* Its slot may be another request's as soon as it is answered. */
 	cid = WEFT_CID(pdu->slot, READ_ONCE(slot->generation));
@@ -161,7 +170,7 @@ static enum blk_eh_timer_return weft_rdma_timeout(struct request *rq)
 		 */
 		weft_rdma_queue_stop(queue);
 		weft_slot_forget_key(slot);
-		if (blk_mq_request_started(rq) && !blk_mq_request_completed(rq)) {
+		if (weft_request_in_flight(rq)) {
 			pdu->status = WEFT_STATUS_ABORTED;
 			blk_mq_complete_request(rq);
 		}

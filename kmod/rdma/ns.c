@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Namespaces as disks: make them, pause and resume them, take over changes, end and
+ * Namespaces as disks: make them, open and close them, take over changes, end and
  * remove them. scan.c finds out what the target has.
  */
 #include "rdma.h"
@@ -140,7 +140,8 @@ static void weft_ns_fit(struct weft_rdma_ns *ns)
 
 static void weft_ns_set_closed(struct weft_rdma_ns *ns)
 {
-	WRITE_ONCE(ns->closed, ns->state != WEFT_NS_READY || ns->leaving);
+	/* Pairs with weft_queue_block(): the association is there. */
+	smp_store_release(&ns->closed, ns->state != WEFT_NS_READY || ns->leaving);
 }
 
 /* The one place where a namespace's state changes. Returns whether it did. */
@@ -152,23 +153,6 @@ static bool weft_ns_set_state(struct weft_rdma_ns *ns, enum weft_ns_state to)
 	WRITE_ONCE(ns->state, to);
 	weft_ns_set_closed(ns);
 	return true;
-}
-
-/* Pause a disk, and wait until no request is being sent. */
-static void weft_ns_pause(struct weft_rdma_ns *ns)
-{
-	lockdep_assert_held(&ns->ctrl->ns_lock);
-	if (!ns->paused)
-		blk_mq_quiesce_queue(ns->disk->queue);
-	ns->paused = true;
-}
-
-static void weft_ns_resume(struct weft_rdma_ns *ns)
-{
-	lockdep_assert_held(&ns->ctrl->ns_lock);
-	if (ns->paused)
-		blk_mq_unquiesce_queue(ns->disk->queue);
-	ns->paused = false;
 }
 
 /**
@@ -231,6 +215,7 @@ int weft_rdma_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid, const struct weft_ns
 	ns->info = *info;
 	ns->adding = true;
 	mutex_init(&ns->path_lock);
+	weft_rdma_held_begin(ns);
 	INIT_WORK(&ns->doubt_work, weft_rdma_doubt_work);
 	INIT_WORK(&ns->refused_work, weft_rdma_ana_refused_work);
 	weft_ns_limits(ctrl, info, &lim);
@@ -249,7 +234,7 @@ int weft_rdma_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid, const struct weft_ns
 	set_capacity(ns->disk, weft_info_sectors(info));
 	set_disk_ro(ns->disk, info->read_only);
 	/*
-	 * Recovery pauses the disks that are on the list when it begins. In another
+	 * Recovery closes the disks that are on the list when it begins. In another
 	 * association than this one, the namespace may be another.
 	 */
 	ret = -ENOTCONN;
@@ -276,6 +261,7 @@ int weft_rdma_ns_add(struct weft_rdma_ctrl *ctrl, u32 nsid, const struct weft_ns
 	list_del(&ns->list);
 	mutex_unlock(&ctrl->ns_lock);
 	mutex_unlock(&ctrl->scan_lock);
+	weft_rdma_held_end(ns);
 out_put:
 	/* weft_ns_free_disk() is for disks that were added. */
 	put_disk(ns->disk);
@@ -294,8 +280,8 @@ static void weft_ns_doom(struct weft_rdma_ns *ns)
 	/* First: a volume that has other paths must not take this one again. */
 	weft_rdma_path_gone(ns);
 	mutex_lock(&ns->ctrl->ns_lock);
-	weft_ns_set_state(ns, WEFT_NS_DEAD);
-	weft_ns_resume(ns);
+	if (weft_ns_set_state(ns, WEFT_NS_DEAD))
+		weft_rdma_resubmit(ns);
 	mutex_unlock(&ns->ctrl->ns_lock);
 	/* One that was attached meanwhile. */
 	weft_rdma_path_gone(ns);
@@ -310,7 +296,7 @@ static void weft_ns_end(struct weft_rdma_ns *ns)
 {
 	/* First settle bios that chose this path: on a dead disk they would fail. */
 	weft_rdma_path_settle(ns);
-	/* Notifies holders, which may wait for I/O: not under the lock, and not while paused. */
+	/* Notifies holders, which may wait for I/O: not under the lock. */
 	weft_disk_die(ns->disk);
 	set_capacity(ns->disk, 0);
 }
@@ -320,7 +306,7 @@ static void weft_ns_end(struct weft_rdma_ns *ns)
  * @ns: its controller's scan_lock is held
  *
  * Ending a disk waits for its users. A user may wait for a second disk, which only
- * the scan resumes. So a work ends the disk.
+ * the scan opens. So a work ends the disk.
  *
  * Context: process context, may sleep.
  */
@@ -341,6 +327,7 @@ static bool weft_ns_remove(struct weft_rdma_ns *ns)
 	/* Its last command has ended, and for a dead disk ana.c queues none. */
 	cancel_work_sync(&ns->refused_work);
 	cancel_work_sync(&ns->doubt_work);
+	weft_rdma_held_end(ns);
 	/* Until here recovery knows it, and waits for its timeout handler. */
 	mutex_lock(&ctrl->ns_lock);
 	list_del(&ns->list);
@@ -415,12 +402,9 @@ int weft_rdma_ns_update(struct weft_rdma_ns *ns, const struct weft_ns_info *info
  */
 static void weft_ns_doubt_locked(struct weft_rdma_ns *ns, const char *reason)
 {
-	weft_ns_pause(ns);
 	weft_ns_set_state(ns, WEFT_NS_UNKNOWN);
+	/* At once: the volume would send here again what comes back. */
 	weft_rdma_path_down(ns, reason);
-	/* Give waiting requests back to the volume. */
-	if (READ_ONCE(ns->path))
-		weft_ns_resume(ns);
 }
 
 /**
@@ -446,16 +430,16 @@ void weft_rdma_ns_doubt(struct weft_rdma_ns *ns, const char *why)
  * @errors: the controller's number of recoveries before it was identified; if there
  *	was one since, it is not trusted
  *
- * It resumes with the others, by weft_rdma_ns_resume_ready().
+ * It opens with the others, by weft_rdma_ns_open_identified().
  *
  * Context: process context, may sleep.
  */
 void weft_rdma_ns_trust(struct weft_rdma_ns *ns, u32 errors)
 {
 	mutex_lock(&ns->ctrl->ns_lock);
-	/* Recovery counts before it pauses under this lock. */
-	if (READ_ONCE(ns->ctrl->errors) == errors)
-		weft_ns_set_state(ns, WEFT_NS_READY);
+	/* Recovery counts before it closes the disks under this lock. */
+	if (READ_ONCE(ns->ctrl->errors) == errors && ns->state == WEFT_NS_UNKNOWN)
+		weft_ns_set_state(ns, WEFT_NS_IDENTIFIED);
 	mutex_unlock(&ns->ctrl->ns_lock);
 }
 
@@ -472,7 +456,7 @@ void weft_rdma_doubt_work(struct work_struct *work)
 	bool doubted;
 
 	mutex_lock(&ctrl->ns_lock);
-	/* A disk of a controller that is being removed would stay paused. */
+	/* Of a controller that is being removed, no scan would open it. */
 	doubted = ns->state == WEFT_NS_READY && weft_rdma_state(ctrl) == WEFT_RDMA_LIVE;
 	if (doubted) {
 		if (time_after(jiffies, ns->doubted_at + WEFT_RDMA_DOUBT_FORGET))
@@ -522,36 +506,31 @@ void weft_rdma_dead_work(struct work_struct *work)
 }
 
 /**
- * weft_rdma_pause() - pause all disks until a scan has identified them
- * @ctrl: the controller
+ * weft_rdma_ns_close_all() - close all disks until a scan has identified them
+ * @ctrl: the controller; its association has ended
+ *
+ * Volumes do not use these paths after this.
  *
  * Context: process context; waits until no request is being sent.
  */
-void weft_rdma_pause(struct weft_rdma_ctrl *ctrl)
+void weft_rdma_ns_close_all(struct weft_rdma_ctrl *ctrl)
 {
 	struct weft_rdma_ns *ns;
 	bool any = false;
 
 	mutex_lock(&ctrl->ns_lock);
 	list_for_each_entry(ns, &ctrl->namespaces, list) {
-		if (ns->state == WEFT_NS_DEAD || ns->paused)
-			continue;
-		blk_mq_quiesce_queue_nowait(ns->disk->queue);
-		ns->paused = true;
-		any = true;
-	}
-	/* One for all: volumes use other paths only after that. Queueing a request does not sleep. */
-	if (any)
-		synchronize_rcu();
-	list_for_each_entry(ns, &ctrl->namespaces, list) {
-		if (ns->state == WEFT_NS_DEAD)
-			continue;
-		weft_ns_set_state(ns, WEFT_NS_UNKNOWN);
+		any |= weft_ns_set_state(ns, WEFT_NS_UNKNOWN);
 		/* What the next association answers counts. */
 		WRITE_ONCE(ns->ana_refused, false);
 		ns->ana_odd = false;
 	}
+	/* At once: volumes would send here again what comes back. */
+	weft_rdma_paths_down(ctrl);
 	mutex_unlock(&ctrl->ns_lock);
+	/* One for all. Queueing a request does not sleep. */
+	if (any)
+		synchronize_rcu();
 }
 
 /**
@@ -572,40 +551,40 @@ void weft_rdma_ns_leave(struct weft_rdma_ns *ns)
  * weft_rdma_ns_left() - a disk has left its volume
  * @ns: its controller's ns_lock is held, and its path is NULL
  *
- * While it was a path, requests that could not be carried went back to the volume. From
- * here on they wait in the disk, as those of all others.
+ * While it was a path, bios that could not be sent went back to the volume. From here
+ * on they are held by the disk, as those of all others.
  *
  * Context: process context, may sleep.
  */
 void weft_rdma_ns_left(struct weft_rdma_ns *ns)
 {
-	struct weft_rdma_ctrl *ctrl = ns->ctrl;
-
-	lockdep_assert_held(&ctrl->ns_lock);
+	lockdep_assert_held(&ns->ctrl->ns_lock);
 	ns->leaving = false;
 	weft_ns_set_closed(ns);
-	if (ns->state == WEFT_NS_UNKNOWN && !READ_ONCE(ctrl->fail_fast) &&
-	    weft_rdma_state(ctrl) < WEFT_RDMA_DELETING)
-		weft_ns_pause(ns);
+	/* Others' I/O may have come after @path became NULL. */
+	if (!ns->closed)
+		weft_rdma_resubmit(ns);
 }
 
 /**
- * weft_rdma_ns_resume_ready() - resume the disks that were identified
+ * weft_rdma_ns_open_identified() - open the disks that were identified
  * @ctrl: live; its ns_lock is held
  *
  * Context: process context, may sleep.
  * Return: false if some disk has to be scanned again.
  */
-bool weft_rdma_ns_resume_ready(struct weft_rdma_ctrl *ctrl)
+bool weft_rdma_ns_open_identified(struct weft_rdma_ctrl *ctrl)
 {
 	struct weft_rdma_ns *ns;
 	bool all = true;
 
 	lockdep_assert_held(&ctrl->ns_lock);
 	list_for_each_entry(ns, &ctrl->namespaces, list) {
-		if (ns->state == WEFT_NS_READY) {
+		if (ns->state == WEFT_NS_READY || ns->state == WEFT_NS_IDENTIFIED)
 			all &= weft_ns_fit_commands(ns);
-			weft_ns_resume(ns);
+		if (ns->state == WEFT_NS_IDENTIFIED) {
+			weft_ns_set_state(ns, WEFT_NS_READY);
+			weft_rdma_resubmit(ns);
 		}
 		all &= ns->state != WEFT_NS_UNKNOWN;
 	}
@@ -613,30 +592,30 @@ bool weft_rdma_ns_resume_ready(struct weft_rdma_ctrl *ctrl)
 }
 
 /**
- * weft_rdma_resume() - resume disks without an association, to refuse their I/O
- * @ctrl: the controller, not live
- * @paths_only: only disks that are paths of volumes
+ * weft_rdma_ns_resubmit_all() - let the I/O that disks hold fail
+ * @ctrl: its fail_fast is set
  *
  * Context: process context.
  */
-void weft_rdma_resume(struct weft_rdma_ctrl *ctrl, bool paths_only)
+void weft_rdma_ns_resubmit_all(struct weft_rdma_ctrl *ctrl)
 {
 	struct weft_rdma_ns *ns;
 
 	mutex_lock(&ctrl->ns_lock);
 	list_for_each_entry(ns, &ctrl->namespaces, list)
-		if (!paths_only || READ_ONCE(ns->path))
-			weft_ns_resume(ns);
+		/* A dead one may be waiting for its held_work. */
+		if (ns->state != WEFT_NS_DEAD)
+			weft_rdma_resubmit(ns);
 	mutex_unlock(&ctrl->ns_lock);
 }
 
-static struct weft_rdma_ns *weft_ns_alive(struct weft_rdma_ctrl *ctrl, bool paused_only)
+static struct weft_rdma_ns *weft_ns_alive(struct weft_rdma_ctrl *ctrl, bool closed_only)
 {
 	struct weft_rdma_ns *ns, *found = NULL;
 
 	mutex_lock(&ctrl->ns_lock);
 	list_for_each_entry(ns, &ctrl->namespaces, list)
-		if (ns->state != WEFT_NS_DEAD && (!paused_only || ns->paused))
+		if (ns->state != WEFT_NS_DEAD && (!closed_only || ns->state != WEFT_NS_READY))
 			found = ns;
 	mutex_unlock(&ctrl->ns_lock);
 	return found;
@@ -645,18 +624,18 @@ static struct weft_rdma_ns *weft_ns_alive(struct weft_rdma_ctrl *ctrl, bool paus
 /**
  * weft_rdma_ns_kill_all() - end all disks: the association does not come back
  * @ctrl: being removed, no scan runs; waiting I/O fails
- * @paused_only: only paused disks, which would not resume
+ * @closed_only: only disks that are not READY, which would not open
  */
-void weft_rdma_ns_kill_all(struct weft_rdma_ctrl *ctrl, bool paused_only)
+void weft_rdma_ns_kill_all(struct weft_rdma_ctrl *ctrl, bool closed_only)
 {
 	struct weft_rdma_ns *ns;
 
 	/* Doom all disks before ending one: a user of one may wait for another. */
 	mutex_lock(&ctrl->scan_lock);
-	while ((ns = weft_ns_alive(ctrl, paused_only)))
+	while ((ns = weft_ns_alive(ctrl, closed_only)))
 		weft_ns_doom(ns);
 	mutex_unlock(&ctrl->scan_lock);
-	/* They wait for users of disks. No disk is paused any more, so these end. */
+	/* They wait for users of disks. No disk holds I/O any more, so these end. */
 	cancel_work_sync(&ctrl->add_work);
 	cancel_work_sync(&ctrl->dead_work);
 	/* From here on, no other thread removes a namespace from the list. */
@@ -667,7 +646,7 @@ void weft_rdma_ns_kill_all(struct weft_rdma_ctrl *ctrl, bool paused_only)
 
 /**
  * weft_rdma_ns_sync() - wait for the timeout handlers of all disks
- * @ctrl: its disks are paused or send nothing, so no handler starts again
+ * @ctrl: its disks are closed or send nothing, so no handler starts again
  */
 void weft_rdma_ns_sync(struct weft_rdma_ctrl *ctrl)
 {
@@ -699,10 +678,10 @@ void weft_rdma_ns_flush_timeouts(struct weft_rdma_ctrl *ctrl)
 
 /**
  * weft_rdma_ns_fit() - fit the disks to the limits of a new association
- * @ctrl: its disks are paused; its identify data are known
+ * @ctrl: its disks are closed; its identify data are known
  *
- * A target may grant fewer queues and smaller commands than before. The target
- * refuses waiting requests that are longer.
+ * A target may grant fewer queues and smaller commands than before. Bios that wait are
+ * split anew.
  *
  * Context: process context, may sleep.
  */

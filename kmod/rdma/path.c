@@ -38,7 +38,7 @@ bool weft_rdma_path_attach(struct weft_rdma_path *rp, bool known)
 	init_completion(&rp->unused);
 	/* Under the lock that up and down events hold, so that none is missed. */
 	mutex_lock(&ctrl->ns_lock);
-	ready = weft_rdma_state(ctrl) == WEFT_RDMA_LIVE && !ns->paused &&
+	ready = weft_rdma_state(ctrl) == WEFT_RDMA_LIVE &&
 		ns->state == WEFT_NS_READY && ns->ana != NVME_ANA_PERSISTENT_LOSS &&
 		/* It is not being resized. */
 		get_capacity(ns->disk) == weft_info_sectors(&ns->info);
@@ -124,9 +124,7 @@ bool weft_rdma_failover(struct request *rq, bool sent)
 	blk_steal_bios(&bios, rq);
 	rp->path.events->requeue(&rp->path, &bios, after);
 	rcu_read_unlock();
-	if (!blk_mq_request_started(rq))
-		blk_mq_set_request_complete(rq);
-	blk_mq_end_request(rq, BLK_STS_OK);
+	weft_rdma_end_empty(rq);
 	return true;
 }
 

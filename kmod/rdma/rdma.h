@@ -498,7 +498,7 @@ static inline u32 weft_rdma_all_queues(const struct weft_rdma_options *opts)
  * @fail_fast: fast_io_fail_timeout is over
  * @notice: last asynchronous event
  * @namespaces: under @ns_lock
- * @ns_lock: protects the list and the paused state; not held during commands
+ * @ns_lock: protects the list and the disks' states; not held during commands
  * @scan_lock: serializes scans; held where a disk that was not added is freed
  * @create_lock: held until a new controller is ready; removal waits for it
  * @attempt_lock: held during an attempt to connect
@@ -615,13 +615,16 @@ struct weft_rdma_ctrl {
 
 /**
  * enum weft_ns_state - state of a namespace
- * @WEFT_NS_READY: a scan of this association has identified it as the same disk
+ * @WEFT_NS_READY: a scan of this association has identified it as the same disk, and
+ *	has ended
  * @WEFT_NS_UNKNOWN: not identified; no I/O is sent to it
+ * @WEFT_NS_IDENTIFIED: identified; it is READY when the scan ends
  * @WEFT_NS_DEAD: removed, or another disk now; I/O fails. Final
  */
 enum weft_ns_state {
 	WEFT_NS_READY,
 	WEFT_NS_UNKNOWN,
+	WEFT_NS_IDENTIFIED,
 	WEFT_NS_DEAD,
 };
 
@@ -639,8 +642,11 @@ enum weft_ns_state {
  * @leaving: its volume does not choose it any more; likewise, until @path is NULL
  * @closed: the block layer's requests are turned away: @state is not READY, or @leaving
  * @given_back: how many of its requests were given back to its volume
- * @paused: what comes waits in the disk's queue; under the controller's ns_lock
- * @lost: the target does not have it any more: the disk goes; likewise
+ * @held_lock: @held
+ * @held: bios that wait until the disk is open (held.c)
+ * @held_work: submits them again
+ * @lost: the target does not have it any more: the disk goes; under the controller's
+ *	ns_lock
  * @back: and has it again meanwhile; likewise
  * @adding: the disk is being added: dead_work ends it later; likewise
  * @ended: who used it was told that it is dead
@@ -669,7 +675,9 @@ struct weft_rdma_ns {
 	bool			leaving;
 	bool			closed;
 	atomic_t		given_back;
-	bool			paused;
+	spinlock_t		held_lock;	/* @held */
+	struct bio_list		held;
+	struct work_struct	held_work;
 	bool			lost;
 	bool			back;
 	bool			adding;
@@ -914,15 +922,15 @@ void weft_rdma_ns_lose(struct weft_rdma_ns *ns);
 void weft_rdma_ns_kill(struct weft_rdma_ns *ns);
 void weft_rdma_doubt_work(struct work_struct *work);
 void weft_rdma_dead_work(struct work_struct *work);
-void weft_rdma_pause(struct weft_rdma_ctrl *ctrl);
+void weft_rdma_ns_close_all(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_ns_leave(struct weft_rdma_ns *ns);
 void weft_rdma_ns_left(struct weft_rdma_ns *ns);
-bool weft_rdma_ns_resume_ready(struct weft_rdma_ctrl *ctrl);
-void weft_rdma_resume(struct weft_rdma_ctrl *ctrl, bool paths_only);
+bool weft_rdma_ns_open_identified(struct weft_rdma_ctrl *ctrl);
+void weft_rdma_ns_resubmit_all(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_ns_remove_all(struct weft_rdma_ctrl *ctrl);
 bool weft_rdma_ns_release(struct weft_rdma_ctrl *ctrl);
 struct weft_rdma_ns *weft_rdma_ns_of(struct gendisk *disk);
-void weft_rdma_ns_kill_all(struct weft_rdma_ctrl *ctrl, bool paused_only);
+void weft_rdma_ns_kill_all(struct weft_rdma_ctrl *ctrl, bool closed_only);
 void weft_rdma_ns_sync(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_ns_flush_timeouts(struct weft_rdma_ctrl *ctrl);
 void weft_rdma_ns_fit(struct weft_rdma_ctrl *ctrl);
@@ -999,6 +1007,15 @@ static inline bool weft_rdma_may_write(struct weft_rdma_ns *ns, const struct bio
 
 /* transport.c */
 extern struct weft_transport_ops weft_rdma_transport;
+
+/* held.c */
+int weft_rdma_held_init(void);
+void weft_rdma_held_exit(void);
+void weft_rdma_held_begin(struct weft_rdma_ns *ns);
+void weft_rdma_held_end(struct weft_rdma_ns *ns);
+void weft_rdma_end_empty(struct request *rq);
+bool weft_rdma_hold(struct weft_rdma_ns *ns, struct request *rq);
+void weft_rdma_resubmit(struct weft_rdma_ns *ns);
 
 /* path.c */
 bool weft_rdma_path_attach(struct weft_rdma_path *rp, bool known);

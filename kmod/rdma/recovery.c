@@ -6,9 +6,9 @@
  *
  * weft_rdma_error() (state.c) may be called in any context and several times. The
  * first call sets the controller from LIVE to RECOVERING, and stores and counts
- * the reason. The work then pauses the disks, drains the queue pairs, and only
- * then ends the requests that were in flight. Requests of a volume's path go back
- * to the volume, which has other paths. Requests of a disk without a volume wait.
+ * the reason. The work then closes the disks, drains the queue pairs, and only
+ * then ends the requests that were in flight. Bios of a volume's path go back to
+ * the volume, which has other paths. Bios of a disk without a volume wait (held.c).
  *
  * DOC: when a write may be sent again
  *
@@ -22,7 +22,7 @@
  * its disk still executes; the host cannot detect that. Reads, and writes that
  * were never sent, do not wait. A volume sends its own writes again at once, and
  * has newer writes to the same bytes wait until then (kmod/weft/resend.c).
- * Writes of a disk without a volume stay in its queue; if there are any
+ * Writes of a disk without a volume are held there; if there are any
  * (@keeps_writes), the next association waits.
  */
 #include "rdma.h"
@@ -87,11 +87,7 @@ void weft_rdma_recover_work(struct work_struct *work)
 	unsigned int noio = memalloc_noio_save();
 
 	WRITE_ONCE(ctrl->keeps_writes, false);
-	weft_rdma_pause(ctrl);
-	/* Volumes do not use these paths after this. */
-	mutex_lock(&ctrl->ns_lock);
-	weft_rdma_paths_down(ctrl);
-	mutex_unlock(&ctrl->ns_lock);
+	weft_rdma_ns_close_all(ctrl);
 	weft_rdma_teardown(ctrl, false);
 	memalloc_noio_restore(noio);
 	now = jiffies;
@@ -100,9 +96,7 @@ void weft_rdma_recover_work(struct work_struct *work)
 	ctrl->flaps = flap ? min(ctrl->flaps + 1, WEFT_RDMA_FLAPS) : 0;
 	ctrl->attempts = 0;
 	ctrl->queues_limit = 0;
-	ctrl->fail_fast = false;
-	/* Requests of volumes that were not sent yet go back to the volumes. */
-	weft_rdma_resume(ctrl, true);
+	WRITE_ONCE(ctrl->fail_fast, false);
 	if (!weft_rdma_set_state(ctrl, WEFT_RDMA_CONNECTING))
 		return;	/* it is being removed */
 	fails_at = weft_ctrl_fails_at(ctrl);
@@ -129,15 +123,15 @@ void weft_rdma_fail_fast_work(struct work_struct *work)
 	struct weft_rdma_ctrl *ctrl = container_of(to_delayed_work(work),
 						   struct weft_rdma_ctrl, fail_fast_work);
 
-	/* Not while an attempt makes queues live: nothing may be sent before the scan. */
+	/* Not during an attempt, which may succeed. */
 	mutex_lock(&ctrl->attempt_lock);
 	/* If it was connected while this waited for the lock, and lost again, the time is new. */
 	if (weft_ctrl_is_connecting(ctrl) &&
 	    !time_before(jiffies, weft_ctrl_fails_at(ctrl))) {
 		weft_ctrl_warn(ctrl, "still not connected after %d s, I/O fails\n",
 			       ctrl->opts.fast_io_fail_timeout);
-		ctrl->fail_fast = true;
-		weft_rdma_resume(ctrl, false);
+		WRITE_ONCE(ctrl->fail_fast, true);
+		weft_rdma_ns_resubmit_all(ctrl);
 	}
 	mutex_unlock(&ctrl->attempt_lock);
 }
@@ -161,8 +155,6 @@ void weft_rdma_connect_work(struct work_struct *work)
 	}
 	mutex_lock(&ctrl->attempt_lock);
 	ctrl->attempts++;
-	/* Nothing is sent before the scan has identified the disks. */
-	weft_rdma_pause(ctrl);
 	/* Reclaim may need I/O that waits for this reconnect. */
 	noio = memalloc_noio_save();
 	ret = weft_rdma_setup(ctrl, &why);
@@ -176,12 +168,10 @@ void weft_rdma_connect_work(struct work_struct *work)
 		ctrl->unscanned = true;
 	}
 	live = !ret && weft_rdma_set_state(ctrl, WEFT_RDMA_LIVE);
-	if (live) {
-		ctrl->fail_fast = false;
-	} else {
+	if (live)
+		WRITE_ONCE(ctrl->fail_fast, false);
+	else
 		weft_rdma_teardown(ctrl, false);
-		weft_rdma_resume(ctrl, !ctrl->fail_fast);
-	}
 	memalloc_noio_restore(noio);
 	mutex_unlock(&ctrl->attempt_lock);
 	if (live) {
@@ -208,7 +198,7 @@ void weft_rdma_connect_work(struct work_struct *work)
  * weft_rdma_went_live() - start the works of a new association
  * @ctrl: LIVE
  *
- * The disks resume when the scan has identified them.
+ * The disks open when the scan has identified them.
  *
  * Context: process context, may sleep.
  */

@@ -275,17 +275,17 @@ static void weft_scan_kill_lost(struct weft_rdma_ctrl *ctrl)
 	mutex_unlock(&ctrl->scan_lock);
 }
 
-/* Resume the disks that were identified, and tell the volumes; scan the others again. */
+/* Open the disks that were identified, and tell the volumes; scan the others again. */
 static void weft_scan_end(struct weft_rdma_ctrl *ctrl)
 {
 	unsigned long ana_again = 0;
 	bool again = false;
 
-	/* Recovery may have begun, which pauses under this lock. */
+	/* Recovery may have begun, which closes the disks under this lock. */
 	mutex_lock(&ctrl->ns_lock);
 	if (weft_rdma_state(ctrl) == WEFT_RDMA_LIVE) {
 		ctrl->unscanned = false;
-		again = !weft_rdma_ns_resume_ready(ctrl);
+		again = !weft_rdma_ns_open_identified(ctrl);
 		ana_again = weft_rdma_ana_tell_all(ctrl);
 	}
 	mutex_unlock(&ctrl->ns_lock);
@@ -327,13 +327,13 @@ static void weft_scan(struct weft_rdma_ctrl *ctrl)
 		weft_rdma_scan_owe(ctrl, WEFT_SCAN_AGAIN);
 		goto out;
 	}
-	/* No disk resumes before its state is known. */
+	/* No disk opens before its state is known. */
 	weft_rdma_ana_read(ctrl);
 	mutex_lock(&ctrl->scan_lock);
 	WRITE_ONCE(ctrl->scans, ctrl->scans + 1);
 	whole = weft_scan_list(ctrl, list, errors, false, &seen);
 	mutex_unlock(&ctrl->scan_lock);
-	/* A disk that is not identified must not resume. */
+	/* A disk that is not identified must not open. */
 	if (whole) {
 		weft_scan_end(ctrl);
 		weft_scan_kill_lost(ctrl);
@@ -359,7 +359,7 @@ out:
 void weft_rdma_add_work(struct work_struct *work)
 {
 	struct weft_rdma_ctrl *ctrl = container_of(work, struct weft_rdma_ctrl, add_work);
-	/* Reclaim may need I/O of the disks that a scan after this resumes. */
+	/* Reclaim may need I/O of the disks that a scan after this opens. */
 	unsigned int noio = memalloc_noio_save();
 	u32 errors = READ_ONCE(ctrl->errors);
 	unsigned int seen = 0;
@@ -394,7 +394,7 @@ out:
 	memalloc_noio_restore(noio);
 }
 
-/* Scan the target's namespaces; disks that are identified resume when all are scanned. */
+/* Scan the target's namespaces; disks that are identified open when all are scanned. */
 static void weft_scan_all(struct weft_rdma_ctrl *ctrl)
 {
 	mutex_lock(&ctrl->scan_lock);

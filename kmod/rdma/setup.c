@@ -526,7 +526,7 @@ static int weft_background_start(struct weft_rdma_ctrl *ctrl, struct weft_why *w
 
 /**
  * weft_rdma_setup() - set an association up
- * @ctrl: CONNECTING, with nothing connected; its disks are paused
+ * @ctrl: CONNECTING, with nothing connected; its disks are closed
  * @why: gets the reason of a failure
  *
  * Context: process context; waits for the target, limited by timeouts.
@@ -650,16 +650,13 @@ static void weft_ctrl_keep_sent_pages(struct weft_rdma_ctrl *ctrl)
 	if (!ctrl->set_ready || !ctrl->queues[0].cm_id ||
 	    !weft_queue_soft_iwarp(&ctrl->queues[0]) || !weft_rdma_cancel_reads(&ctrl->set))
 		return;
-	/* What was not sent goes to other paths meanwhile. */
-	if (weft_rdma_state(ctrl) == WEFT_RDMA_RECOVERING)
-		weft_rdma_resume(ctrl, true);
 	while ((left = ctrl->quiet_at - jiffies) > 0)
 		schedule_timeout_idle(min(left, (long)HZ));
 }
 
 /**
  * weft_rdma_teardown() - tear an association down
- * @ctrl: its disks are paused or dead; any part of it may be connected
+ * @ctrl: its disks are closed or dead; any part of it may be connected
  * @shutdown: shut the controller down first, because it still answers
  *
  * When this returns, no command of it can access this host's memory, every
