@@ -224,6 +224,16 @@ class Writing(WeftTest):
         with weft.open(self.path) as file, self.assertRaises(OSError):
             file.write_from(source)
 
+    def test_what_was_appended_is_read(self):
+        more = os.urandom(8192)
+        with weft.open(self.path, "r+") as file:
+            end = -(-file.size // file.block_size) * file.block_size
+            file.write_from(more, end)
+            self.assertEqual(file.size, end + 8192)
+            self.assertEqual(bytes(file.read(end)), more)
+            self.assertEqual(bytes(file.read()), self.data + bytes(end - self.SIZE) + more)
+            self.assertEqual(file.read_into(bytearray(4096), end + 8192).bytes, 0)
+
     def test_a_file_appears_whole(self):
         path = os.path.join(self.folder, "new")
         parts = [os.urandom(length) for length in (10, 5000, 4096, 100000, 1, 3)]

@@ -414,12 +414,14 @@ int Engine::Impl::check(Op& op, const Target& target, const Registration* memory
     }
     if (io.length > INT64_MAX || io.offset > INT64_MAX - io.length)
         return -ERANGE;
-    if (op.kind == Kind::read && io.offset >= geometry.size)
-        return -ERANGE;
-    // The kernel refuses a command that goes beyond the target's last block, where a file's read is short.
-    if (op.kind == Kind::read && op.way.mem >= 0) {
+    if (op.kind == Kind::read && io.offset + io.length > geometry.size) {
+        const auto end = target.size_now();
+        if (io.offset >= end)
+            return -ERANGE;
+        // The kernel refuses a command that goes beyond the last block, where a file's read is short.
         const auto block = geometry.block_size;
-        op.io.length = std::min(op.io.length, (geometry.size - io.offset + block - 1) / block * block);
+        if (op.way.mem >= 0)
+            op.io.length = std::min(op.io.length, (end - io.offset + block - 1) / block * block);
     }
     if (io.deadline && io.deadline->count() <= 0)
         return -ETIME;

@@ -203,6 +203,16 @@ Target::~Target()
     close();
 }
 
+/// In bytes. A file that is written may have grown since it was opened.
+std::uint64_t Target::size_now() const noexcept
+{
+    struct stat status {
+    };
+    if (fd_ < 0 || ::fstat(fd_, &status) || !S_ISREG(status.st_mode))
+        return geometry_.size;
+    return static_cast<std::uint64_t>(status.st_size);
+}
+
 void Target::close() noexcept
 {
     // That of a volume ends with its .mem device.

@@ -53,6 +53,7 @@ public:
     Target& operator=(const Target&) = delete;
     ~Target();
     [[nodiscard]] const Geometry& geometry() const noexcept { return geometry_; }
+    /// In bytes, when it was opened. A file that grows later is read to its new end.
     [[nodiscard]] std::uint64_t size() const noexcept { return geometry_.size; }
     [[nodiscard]] const std::string& path() const noexcept { return path_; }
     /// True if the kernel takes registered memory, by /dev/weft/NAME.mem.
@@ -71,6 +72,7 @@ public:
 protected:
     Target() noexcept;
     void close() noexcept;
+    [[nodiscard]] std::uint64_t size_now() const noexcept;
 
     std::string path_;
     std::string reason_;
