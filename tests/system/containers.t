@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Volumes in containers of a real runtime, by their CDI specification: what a container sees, reads and writes; what it
 # does not; what its user and its seccomp profile need. The kernel of uml has no cgroups.
-# lab-kernel: debian13
+# lab-kernel: none
 # lab-needs: software:podman
 # lab-not: lab debian12 uml
 . "${0%/*}/lib.sh"

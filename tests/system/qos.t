@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Classes of I/O: which I/O has which, limits, what is held and goes on. What feed I/O gains is measured by
 # `make bench-qos`.
-# lab-kernel: debian13 uml
+# lab-kernel: uml
 . "${0%/*}/lib.sh"
 
 load_weft
