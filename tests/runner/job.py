@@ -70,6 +70,7 @@ class Job:
     times: dict = dataclasses.field(default_factory=dict)   # seconds of the tests in it
     boots_again: int = 0    # guests that hung before their first process
     stops: int = 0          # guests that stopped later
+    late: bool = False      # it begins when no other is left to begin
     known: bool = False     # it passed with the same inputs before, and says so at once
 
     def state(self):
@@ -106,7 +107,7 @@ class Run:
     def _ready(self):
         ready = [job for job in self.jobs.values() if job.state() == "waiting"
                  and all(self.jobs[n].state() == "done" for n in job.needs if n in self.jobs)]
-        return sorted(ready, key=lambda job: -self._weights[job.name])
+        return sorted(ready, key=lambda job: (job.late, -self._weights[job.name]))
 
     def _next(self):
         """Jobs to begin now: the processors have room for what each usually takes, or are seen to be idle."""

@@ -238,8 +238,19 @@ class Plan:
         if parts > 1:
             chosen = sorted(chosen, key=lambda case: case.name)[index - 1::parts]
         self.add_cases(chosen, everything)
-        if not everything:
+        if everything:
+            self._put_usual_last()
+        else:
             _without_known(self.jobs.values())
+
+    def _put_usual_last(self):
+        """What `make check` runs as well, each day, comes last in the hours of check-all."""
+        usual = Plan(self.times)
+        usual._add_host_jobs(False)  # pylint: disable=protected-access
+        usual.add_cases(cases(), False)
+        for name, job in usual.jobs.items():
+            if name in self.jobs and self.jobs[name].arguments == job.arguments:
+                self.jobs[name].late = True
 
     def _add_sparse(self, everything, kernels):
         for kernel in kernels:
