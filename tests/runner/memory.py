@@ -70,9 +70,9 @@ class Times:
         # How many tests share a guest depends on the commit. One that seems short begins last, and is waited for alone.
         if shared := re.match(r"(\d+) tests on ", name):
             default = int(shared[1]) * SHARED_TEST_SECONDS
-        elif name not in self._known and " on " in name:
-            test = name.split(" on ")[0]
-            elsewhere = [known[0] for other, known in self._known.items() if other.startswith(f"{test} on ")]
+        elif name not in self._known and (case := re.match(r"(\S+\.t) (?:on|in) ", name)):
+            # On another kernel, or in another release's tree.
+            elsewhere = [known[0] for other, known in self._known.items() if re.match(rf"{re.escape(case[1])} (?:on|in) ", other)]
             default = factor * max(elsewhere, default=default)
         return self._known.get(name, [default])[0]
 

@@ -15,8 +15,8 @@ from .result import FAILED, PASSED, Result
 # Seconds (by usual times) of one slot that `make check` spends on tests of check-all, chosen by the commit. With one commit
 # of LONG_SHARE, they are spent on one test of at most LONG_SECONDS.
 SHARE_SECONDS, LONG_SHARE, LONG_SECONDS = 120, 4, 600
-# Assumed seconds of a test that this machine has not run yet: in its own guest, and in a shared one; and so many times that on
-# an emulated kernel with checkers.
+# Assumed seconds of a test that this machine has not run yet: in its own guest or in a tree, and in a shared guest; and so many
+# times that on an emulated kernel with checkers.
 UNKNOWN_OWN_SECONDS, UNKNOWN_SECONDS, CHECKERS_FACTOR = 300, 100, 10
 
 # The test that `make quick` runs in a kernel: a volume on NVMe/RDMA members with a filesystem, and registered memory.
@@ -124,7 +124,7 @@ def share(times):
 def _seconds(case, times):
     facts = names.kernel(case.kernel) if case.kernel else None
     factor = CHECKERS_FACTOR if facts and facts.checkers and not facts.uml else 1
-    return times.usual(case.name, UNKNOWN_OWN_SECONDS if case.own else UNKNOWN_SECONDS, factor)
+    return times.usual(case.name, UNKNOWN_OWN_SECONDS if case.own or case.tree else UNKNOWN_SECONDS, factor)
 
 
 def _commit():
@@ -204,8 +204,9 @@ class Plan:
     def add_unit(self, quick=False, everything=False):
         memcheck = ("valgrind", "--quiet", "--error-exitcode=99", "--leak-check=full",
                     f"--suppressions={ROOT}/tests/unit/valgrind.supp")
-        programs = ("weft-unit", "weft-plan-unit", *host.LIBRARY_TESTS, "weft-examples-unit")
-        self.add("unit", host.unit, "address,undefined", programs)
+        # Those of the examples take as long as all others.
+        more = () if quick else ("weft-examples-unit",)
+        self.add("unit", host.unit, "address,undefined", ("weft-unit", "weft-plan-unit", *host.LIBRARY_TESTS, *more))
         self.add("page", host.page, needs=("unit",))
         self.add("plan report", host.plan_report, needs=("page",))
         self.add("completion", host.completion, needs=tuple(self._parts(names.tool_parts("trixie"))))
@@ -298,12 +299,15 @@ class Plan:
         return bool(self.jobs)
 
 
+# The files of the modules that the tools and the unit tests are built from as well.
+_PURE = ("kmod/weft/map.*", "kmod/weft/superblock.*", "kmod/weft/pace.*", "kmod/weft/share.*", "kmod/weft/portable.h",
+         "kmod/include/*")
 # The inputs of the jobs of quick. The guest's inputs are all files except documents and tests of other subjects.
 _INPUTS = {
     "unit": ("CMakeLists.txt", "VERSION", "cpp-tools/*", "userspace/*", "tests/unit/*", "tests/hardware/test_exporter/uapi.h",
-             "uapi/*", "kmod/weft/*", "kmod/include/*"),
-    "completion": ("CMakeLists.txt", "cpp-tools/*", "kmod/weft/*", "tests/completion"),
-    "page": ("CMakeLists.txt", "cpp-tools/*", "kmod/weft/*", "tests/page", "tests/unit/*"),
+             "uapi/*", *_PURE),
+    "completion": ("CMakeLists.txt", "cpp-tools/*", "userspace/*", "uapi/*", *_PURE, "tests/completion"),
+    "page": ("CMakeLists.txt", "cpp-tools/*", "userspace/*", "uapi/*", *_PURE, "tests/page", "tests/unit/*"),
     "plan report": ("CMakeLists.txt", "cpp-tools/*", "tests/plan-*", "docs/planning.md", "README.md"),
     "style": ("*",),
     "headers": ("*.hpp", "*.h", "docs/library.md"),
