@@ -11,7 +11,8 @@
  * submitted again when the disk is open, and when it does not come back: then they fail
  * (weft_rdma_hold() refuses them). The block layer's own flush has no bio. It waits as a
  * request, and with it those that wait for the flush, so as many tasks as there are tags
- * that flush such disks still stop a volume's bios.
+ * that flush such disks still stop a volume's bios. So do reservations and commands of
+ * nvme-cli.
  *
  * A held bio is in no queue: to freeze the queue, or to remove the disk, does not wait
  * for it. Its submitter has the disk open.
@@ -73,7 +74,7 @@ bool weft_rdma_hold(struct weft_rdma_ns *ns, struct request *rq)
 {
 	struct request_queue *q = rq->q;
 	struct bio_list bios = BIO_EMPTY_LIST;
-	bool has_bios = rq->bio;
+	bool has_bios = rq->bio && !blk_rq_is_passthrough(rq);
 
 	if (READ_ONCE(ns->path) || blk_noretry_request(rq) || !weft_held_may_wait(ns))
 		return false;

@@ -631,9 +631,6 @@ static __always_inline blk_status_t weft_queue_request(struct weft_rdma_queue *q
 	int num_sge = 1, ret;
 	blk_status_t status;
 
-	/* Its nsid may belong to another disk now, or to none. The admin queue has no @ns. */
-	if (ours && ns && unlikely(READ_ONCE(ns->state) != WEFT_NS_READY))
-		return BLK_STS_TRANSPORT;
 	if (!ours && op_is_write(req_op(rq)) && unlikely(!weft_rdma_may_write(ns, rq->bio)))
 		return weft_request_turn_away(ns, rq);
 	if (unlikely(!weft_slot_claim(queue, rq, pdu)))
@@ -688,8 +685,12 @@ static noinline blk_status_t weft_queue_own(struct weft_rdma_queue *queue, struc
 					    struct weft_rdma_pdu *pdu)
 {
 	struct weft_rdma_queue *connects = pdu->connects;
+	struct weft_rdma_ns *ns = rq->q->queuedata;
 	blk_status_t status;
 
+	/* Its nsid may belong to another disk now, or to none. The admin queue has no @ns. */
+	if (ns && unlikely(READ_ONCE(ns->state) != WEFT_NS_READY))
+		return weft_rdma_hold(ns, rq) ? BLK_STS_OK : BLK_STS_TRANSPORT;
 	if (connects)
 		queue = connects;
 	pdu->queue = queue;
