@@ -391,8 +391,8 @@ def sharded(state):
     return {name: distribute_tensor(tensor, mesh, [Shard(1 if name == "half" else 0)]) for name, tensor in state.items()}
 
 
-def save_step(_rank_number, path, step):
-    checkpoint.save({"model": sharded(whole(step)), "step": step}, storage_writer=WeftWriter(path))
+def save_step(_rank_number, path, step, overwrite=False):
+    checkpoint.save({"model": sharded(whole(step)), "step": step}, storage_writer=WeftWriter(path, overwrite=overwrite))
 
 
 def save_beside(_rank_number, path, step):
@@ -411,10 +411,14 @@ def load_step(_rank_number, path, step):
         assert torch.equal(state["model"][name].full_tensor(), tensor), name
 
 
-def save_apart(path, step):
+def save_apart(path, step, overwrite=False):
     """Two ranks in a process group of Unix of their own."""
     os.setsid()
-    as_ranks(2, save_step, path, step)
+    as_ranks(2, save_step, path, step, overwrite)
+
+
+def rank_files(path):
+    return sorted(name for name in os.listdir(path) if name.endswith(".weft") and name[0].isdigit())
 
 
 class Checkpoints(TorchTest):
@@ -430,7 +434,13 @@ class Checkpoints(TorchTest):
         self.assertEqual((empty["b"]["step"], empty["b"]["name"]), (17, "x"))
         with self.assertRaises(checkpoint.api.CheckpointException):
             checkpoint.save(state, storage_writer=WeftWriter(self.path("one")))
+        before = rank_files(self.path("one"))
+        state["scalar"] += 1
         checkpoint.save(state, storage_writer=WeftWriter(self.path("one"), overwrite=True))
+        after = rank_files(self.path("one"))
+        self.assertTrue(len(before) == len(after) == 1 and before != after)
+        checkpoint.load(empty, storage_reader=WeftReader(self.path("one")))
+        self.assertEqual(empty["scalar"], 4)
 
     def test_async(self):
         state = {"a": torch.randn(100000)}
@@ -463,8 +473,9 @@ class Checkpoints(TorchTest):
         with open(os.path.join(folder, "fill"), "wb") as file:
             room = os.statvfs(folder)
             os.posix_fallocate(file.fileno(), 0, room.f_bavail * room.f_frsize - (8 << 20))
-        with self.assertRaisesRegex(checkpoint.api.CheckpointException, "bytes for .*two/0.weft: No space left"):
-            checkpoint.save(state, storage_writer=WeftWriter(two))
+        for writer in (WeftWriter(two), WeftWriter(one, overwrite=True)):
+            with self.assertRaisesRegex(checkpoint.api.CheckpointException, "bytes for .*/0-[0-9a-f]{8}.weft: No space left"):
+                checkpoint.save(state, storage_writer=writer)
         self.assertEqual(checkpoints(folder), [one])
         self.assertEqual(os.listdir(two) if os.path.exists(two) else [], [])
         os.unlink(os.path.join(folder, "fill"))
@@ -513,6 +524,34 @@ class Checkpoints(TorchTest):
         if kills >= 50:
             self.assertLessEqual({"nothing", "drafts", "files without a list", "complete"}, set(found))
 
+    def test_killed_while_they_overwrite(self):
+        """The folder has the old checkpoint or the new one, whole."""
+        kills, choose = int(os.environ.get("KILLS", "6")) // 3, random.Random(int(os.environ.get("FAULTS_SEED", "5")))
+        path, found = self.path("step-000"), collections.Counter()
+        begun = time.monotonic()
+        self._begin_save(0).join()
+        takes, has = time.monotonic() - begun, 0
+        for step in range(1, kills + 1):
+            saver = multiprocessing.get_context("fork").Process(target=save_apart, args=(path, step, True))
+            saver.start()
+            time.sleep(choose.uniform(0.3, 1.1) * takes)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(saver.pid, signal.SIGKILL)
+            saver.kill()
+            saver.join()
+            state = {"model": {name: torch.zeros_like(one) for name, one in whole(0).items()}, "step": -1}
+            checkpoint.load(state, storage_reader=WeftReader(path))
+            self.assertIn(state["step"], (has, step))
+            found["the new one" if state["step"] == step else "the old one"] += 1
+            has = state["step"]
+            for name, tensor in whole(has).items():
+                self.assertTrue(torch.equal(state["model"][name], tensor))
+        save_apart_again = multiprocessing.get_context("fork").Process(target=save_apart, args=(path, kills + 1, True))
+        save_apart_again.start()
+        save_apart_again.join()
+        self.assertEqual([name.split("-")[0] for name in rank_files(path)], ["0", "1"])
+        print(f"{kills} kills while a checkpoint was overwritten: {dict(found)}")
+
     def _begin_save(self, step):
         saver = multiprocessing.get_context("fork").Process(target=save_apart, args=(self.path(f"step-{step:03}"), step))
         saver.start()
@@ -556,7 +595,7 @@ class Checkpoints(TorchTest):
             checkpoint.load({"a": torch.zeros(1)}, storage_reader=WeftReader(self.folder))
         self.assertIn("not a complete checkpoint", log.output[0])
         checkpoint.save({"a": torch.randn(5000)}, storage_writer=WeftWriter(self.path("one")))
-        os.truncate(self.path("one/0.weft"), 4096)
+        os.truncate(os.path.join(self.path("one"), *rank_files(self.path("one"))), 4096)
         with self.assertRaises(checkpoint.api.CheckpointException):
             checkpoint.load({"a": torch.zeros(5000)}, storage_reader=WeftReader(self.path("one")))
         remove(self.path("one"))
@@ -569,6 +608,8 @@ class Checkpoints(TorchTest):
             with self.assertRaises(checkpoint.api.CheckpointException), self.assertLogs("weft") as log:
                 checkpoint.load({"a": torch.zeros(1)}, storage_reader=WeftReader(self.path("evil")))
             self.assertIn("not part of a checkpoint", log.output[0])
+            with self.assertRaisesRegex(checkpoint.api.CheckpointException, "remove the folder first"):
+                checkpoint.save({"a": torch.zeros(1)}, storage_writer=WeftWriter(self.path("evil"), overwrite=True))
 
     def test_files_of_others_stay(self):
         os.mkdir(self.path("mixed"))
@@ -578,7 +619,9 @@ class Checkpoints(TorchTest):
         with open(self.path("mixed/.0.weft-abcd1234"), "wb"):
             pass
         checkpoint.save({"a": torch.randn(5)}, storage_writer=WeftWriter(self.path("mixed")))
-        self.assertEqual(sorted(os.listdir(self.path("mixed"))), [".7.weft-abc", ".metadata", "0.weft", "model.weft", "notes"])
+        own = rank_files(self.path("mixed"))
+        self.assertEqual(len(own), 1)
+        self.assertEqual(set(os.listdir(self.path("mixed"))), {".7.weft-abc", ".metadata", *own, "model.weft", "notes"})
 
 
 if __name__ == "__main__":

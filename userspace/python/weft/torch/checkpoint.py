@@ -8,8 +8,9 @@
     checkpoint.load(state, storage_reader=WeftReader("/mnt/data/step-1000"))
 
 A checkpoint is a folder. Each rank writes one file, of raw tensors that begin at whole pages. The file .metadata is written
-last, when the files of all ranks are on the medium. It makes a folder a checkpoint. A rank that is killed leaves the
-checkpoints before whole, and a draft that the next save into the folder removes.
+last, when the files of all ranks are on the medium. It makes a folder a checkpoint, and says which files are its own. A rank
+that is killed leaves the checkpoints before whole, also one in the same folder (overwrite), and files that the next save into
+the folder removes.
 
 Load only checkpoints that you trust: PyTorch itself unpickles objects that are no tensors.
 
@@ -36,8 +37,9 @@ from .._target import open as open_target
 
 _log = logging.getLogger("weft")
 _METADATA, _PAGE = ".metadata", 4096
-# What a save makes in a folder: the files of ranks, and drafts of these and of the metadata.
-_OWN_FILE = re.compile(r"\d+\.weft|\.(\d+\.weft|\.metadata)-[a-z0-9_]{8}")
+# The files of ranks: RANK-SAVE.weft. What a save makes in a folder: these, and drafts of these and of the metadata.
+_RANK_FILE = r"\d+(-[0-9a-f]{8})?\.weft"
+_OWN_FILE = re.compile(rf"{_RANK_FILE}|\.({_RANK_FILE}|\.metadata)-[a-z0-9_]{{8}}")
 
 
 @dataclasses.dataclass
@@ -72,7 +74,8 @@ def _length(data):
 class WeftWriter(StorageWriter):
     """Writes a checkpoint into the folder `path`, which is made if it is not there.
 
-    For save() and async_save(). FileExistsError: the folder has a complete checkpoint already, unless `overwrite` is set.
+    For save() and async_save(). FileExistsError: the folder has a complete checkpoint already, unless `overwrite` is set. With
+    `overwrite` that checkpoint stays until the new one is complete, so the folder needs room for both.
     """
 
     def __init__(self, path, *, overwrite=False):
@@ -90,23 +93,29 @@ class WeftWriter(StorageWriter):
             return
         os.makedirs(self.path, exist_ok=True)
         metadata = os.path.join(self.path, _METADATA)
+        kept = set()
         if os.path.exists(metadata):
             if not self._overwrite:
                 raise FileExistsError(f"{self.path} is a complete checkpoint already")
-            # The checkpoint ends here: its files are replaced one by one.
-            os.unlink(metadata)
-            _writer.sync_folder(self.path)
-        for name in os.listdir(self.path):
-            if _OWN_FILE.fullmatch(name):
-                os.unlink(os.path.join(self.path, name))
+            try:
+                kept = _files_of(_load_metadata(self.path))
+            except Exception as problem:
+                raise ValueError(f"{metadata} is not of a checkpoint of weft's ({problem}): remove the folder first") from problem
+        self._remove_all_but(kept)
         _writer.sync_folder(os.path.dirname(os.path.abspath(self.path)))
+
+    def _remove_all_but(self, kept):
+        """Removes the files of other saves."""
+        for name in os.listdir(self.path):
+            if _OWN_FILE.fullmatch(name) and name not in kept:
+                os.unlink(os.path.join(self.path, name))
 
     def prepare_local_plan(self, plan: SavePlan):
         return plan
 
     def prepare_global_plan(self, plans):
-        """Gives each rank the name of its file."""
-        return [dataclasses.replace(plan, storage_data=f"{number}.weft") for number, plan in enumerate(plans)]
+        """Gives each rank the name of its file. The coordinator's save id tells it from the file that it replaces."""
+        return [dataclasses.replace(plan, storage_data=f"{number}-{self._id[:8]}.weft") for number, plan in enumerate(plans)]
 
     def write_data(self, plan: SavePlan, planner: SavePlanner):
         """Writes the items of this rank. When it returns, they are on the medium."""
@@ -125,13 +134,14 @@ class WeftWriter(StorageWriter):
         return _done(results)
 
     def finish(self, metadata: Metadata, results):
-        """The coordinator lists all items. With this file the checkpoint is complete."""
+        """The coordinator lists all items. With this file the checkpoint is complete, and one before is over."""
         metadata.storage_data = {one.index: one.storage_data for rank in results for one in rank}
         if hasattr(metadata, "storage_meta"):
             metadata.storage_meta = self.storage_meta()
         text = pickle.dumps(metadata)
         with _writer.create(os.path.join(self.path, _METADATA), len(text)) as file:
             file.write_from(text)
+        self._remove_all_but(_files_of(metadata))
 
     def storage_meta(self):
         return StorageMeta(checkpoint_id=self.path, save_id=self._id)
@@ -156,6 +166,16 @@ class _Unpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"{module}.{name} is not part of a checkpoint")
 
 
+def _load_metadata(folder):
+    with open(os.path.join(folder, _METADATA), "rb") as file:
+        return _Unpickler(file).load()
+
+
+def _files_of(metadata):
+    """The names of the files that a checkpoint is made of."""
+    return {place.file for place in metadata.storage_data.values()}
+
+
 class WeftReader(StorageReader):
     """Reads a checkpoint of WeftWriter's, also into another number of ranks."""
 
@@ -178,8 +198,7 @@ class WeftReader(StorageReader):
 
     def _read_metadata(self):
         try:
-            with open(os.path.join(self.path, _METADATA), "rb") as file:
-                return _Unpickler(file).load()
+            return _load_metadata(self.path)
         except FileNotFoundError:
             raise FileNotFoundError(f"{self.path} is not a complete checkpoint: {_METADATA} is missing") from None
 
@@ -197,7 +216,7 @@ class WeftReader(StorageReader):
         by_file = {}
         for item in plan.items:
             place = self._metadata.storage_data[item.storage_index]
-            if not re.fullmatch(r"\d+\.weft", place.file):
+            if not re.fullmatch(_RANK_FILE, place.file):
                 raise ValueError(f"{self.path}: '{place.file}' is not the name of a rank's file")
             by_file.setdefault(place.file, []).append((place, item))
         for name, items in by_file.items():
