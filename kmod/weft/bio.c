@@ -248,7 +248,11 @@ static noinline struct weft_io *weft_io_start_by_class(struct weft_volume *vol, 
 	bool accounted = blk_queue_io_stat(vol->disk->queue);
 	u8 class = weft_qos_class(vol, bio);
 
-	if (!accounted && class == WEFT_IO_CLASS_NONE)
+	/*
+	 * With QoS, a bio without a class keeps that, too: a worker that submits it again is
+	 * not the task that wrote the journal, or freed memory.
+	 */
+	if (!accounted && class == WEFT_IO_CLASS_NONE && !weft_qos_is_on(vol))
 		return NULL;
 	return weft_io_start(vol, bio, accounted, class);
 }

@@ -309,6 +309,15 @@ static __always_inline u8 weft_qos_class(struct weft_volume *vol, struct bio *bi
 	return op_is_write(bio->bi_opf) ? READ_ONCE(qos->set.writes) : READ_ONCE(qos->set.reads);
 }
 
+/* Does the volume tell classes apart now? */
+static inline bool weft_qos_is_on(const struct weft_volume *vol)
+{
+	/* Pairs with weft_qos_make(). */
+	const struct weft_qos *qos = smp_load_acquire(&vol->qos);
+
+	return qos && READ_ONCE(qos->set.on);
+}
+
 /**
  * weft_qos_passes() - a command is about to be sent: is it of those that are never held?
  * @member: the member; its volume has QoS

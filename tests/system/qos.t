@@ -106,6 +106,9 @@ journal
 sectors=$(sectors_written /dev/weft/v)
 is "the journal of ext4 has no class" "$(counts background 0 journal)" 1
 ok "and was written" writes_since /dev/weft/v "$sectors"
+echo 0 >'/sys/block/weft!v/queue/iostats'
+is "nor without iostats, where a worker submits a part of it again" "$(counts background 0 journal)" 1
+echo 1 >'/sys/block/weft!v/queue/iostats'
 umount /tmp/ext4
 is "background commands are cut to 256 KiB" \
 	"$(counts background 8 dd if=/dev/zero of=/dev/weft/v bs=1M count=2 oflag=direct)" 1
