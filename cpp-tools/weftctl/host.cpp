@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "host.hpp"
 
+#include "sysfile.hpp"
 #include "uapi/weft_format.h"
 
+#include <filesystem>
 #include <fstream>
 #include <string_view>
 #include <sys/utsname.h>
@@ -10,12 +12,20 @@
 namespace weft
 {
 
+namespace
+{
+
+constexpr auto nqn_file = "/etc/nvme/hostnqn";
+constexpr auto id_file = "/etc/nvme/hostid";
+
+} // namespace
+
 result<std::string> host_nqn()
 {
     std::string nqn;
-    if (std::ifstream file("/etc/nvme/hostnqn"); file >> nqn) {
+    if (std::ifstream file(nqn_file); file >> nqn) {
         if (nqn.size() >= WEFT_NQN_SIZE)
-            return fail(exit_code::usage, "/etc/nvme/hostnqn holds {} characters, an NQN has at most {}",
+            return fail(exit_code::usage, "{} holds {} characters, an NQN has at most {}", nqn_file,
                         nqn.size(), WEFT_NQN_SIZE - 1);
         return nqn;
     }
@@ -26,6 +36,20 @@ result<std::string> host_nqn()
             "this host has no name for the owner record: neither /etc/nvme/hostnqn nor /etc/machine-id; "
             "'nvme gen-hostnqn >/etc/nvme/hostnqn' makes one");
     return "nqn.2014-08.org.nvmexpress:uuid:" + *uuid;
+}
+
+result<std::string> lasting_host_nqn()
+{
+    namespace fs = std::filesystem;
+    auto nqn = host_nqn();
+    std::error_code ignored;
+    if (!nqn || fs::exists(nqn_file, ignored))
+        return nqn;
+    // The id first: targets refuse a host whose name they know with another id.
+    const auto uuid = nqn->substr(nqn->find("uuid:") + 5);
+    if (fs::exists(id_file, ignored) || replace_file(id_file, uuid + "\n", 0644))
+        static_cast<void>(replace_file(nqn_file, *nqn + "\n", 0644));
+    return nqn;
 }
 
 std::optional<std::string> machine_uuid()

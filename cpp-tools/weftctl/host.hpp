@@ -13,6 +13,11 @@ namespace weft
 /// constant one made of /etc/machine-id.
 [[nodiscard]] result<std::string> host_nqn();
 
+/// host_nqn() for what is kept under that name: an owner record, or a target's list of hosts. Where
+/// /etc/nvme/hostnqn is missing, the name is written there, and its UUID to /etc/nvme/hostid: nvme-cli would
+/// make random ones when it is installed. Who may not write there gets the same name.
+[[nodiscard]] result<std::string> lasting_host_nqn();
+
 /// The id in /etc/machine-id, written as a UUID; unset if it is missing or not 32 characters long.
 [[nodiscard]] std::optional<std::string> machine_uuid();
 

@@ -238,7 +238,7 @@ result<void> assemble_volume(const std::string& name, const std::vector<std::str
     request.iostats = !options.no_iostats;
     request.host_nqn = options.host_nqn;
     if (request.host_nqn.empty() && !request.read_only) {
-        auto nqn = host_nqn();
+        auto nqn = lasting_host_nqn();
         if (!nqn)
             return std::unexpected(nqn.error());
         request.host_nqn = *nqn;

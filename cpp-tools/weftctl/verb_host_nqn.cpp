@@ -10,12 +10,12 @@ verb add_host_nqn(CLI::App& app)
     auto* command = app.add_subcommand("host-nqn", "print this host's NVMe qualified name");
     command->footer(
         R"(A storage node needs it for 'weftctl export --host'. It is the one in /etc/nvme/hostnqn. Without that
-file it is made of /etc/machine-id, and stays the same.
+file it is made of /etc/machine-id, and written there.
 
 Examples:
   weftctl host-nqn)");
     return {command, [](renderer& out) -> result<exit_code> {
-                const auto nqn = host_nqn();
+                const auto nqn = lasting_host_nqn();
                 if (!nqn)
                     return std::unexpected(nqn.error());
                 out.host(*nqn);

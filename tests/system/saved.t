@@ -174,5 +174,13 @@ for n in 0 1; do remove_null "sv$n"; done
 remove_null here
 ok "the rails are taken away" rails_down
 ok "weft_rdma.ko unloads, so nothing holds it" rmmod weft_rdma
+# --- The host's name: nvme-cli, installed later, would make a random one
+for file in hostnqn hostid; do mv "/etc/nvme/$file" "/tmp/$file"; done
+made=$(sed -E 's/^(.{8})(.{4})(.{4})(.{4})/\1-\2-\3-\4-/' /etc/machine-id)
+is "without a file, the host's name is made of the machine's id" "$(weftctl host-nqn)" \
+	"nqn.2014-08.org.nvmexpress:uuid:$made"
+is "and written" "$(cat /etc/nvme/hostnqn)" "nqn.2014-08.org.nvmexpress:uuid:$made"
+is "with its id" "$(cat /etc/nvme/hostid)" "$made"
+for file in hostnqn hostid; do mv "/tmp/$file" "/etc/nvme/$file"; done
 ok_unload
 done_testing
