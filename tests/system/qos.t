@@ -3,6 +3,7 @@
 # Classes of I/O: which I/O has which, limits, what is held and goes on. What feed I/O gains is measured by
 # `make bench-qos`.
 # lab-kernel: uml
+# lab-more: debian12 debian13 previous backports
 . "${0%/*}/lib.sh"
 
 load_weft
