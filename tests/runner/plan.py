@@ -173,8 +173,12 @@ class Plan:
 
     def add_cases(self, chosen, everything, show=None):
         """One guest for each case that needs its own, and for each case on User Mode Linux, which boots in seconds. One guest for
-        all other cases of a kernel; those of `make check` that do the same in check-all have one for themselves there."""
+        all other cases of a kernel; those of `make check` that do the same in check-all have one for themselves there, and
+        come last."""
         shared, usual = {}, set(cases() if everything else chosen)
+
+        def is_usual(case):
+            return case in usual and not guests.has_long(case.test)
         for case in chosen:
             if case.tree:
                 rootfs = f"rootfs:{case.tree}"
@@ -183,14 +187,16 @@ class Plan:
                 self.add(case.name, guests.tree, case.tree, case.test, everything, *more, needs=(rootfs, *case.needs))
             elif case.own or names.kernel(case.kernel).uml:
                 self._add_guest(case.name, case.kernel, [case], list(case.flags), everything, show)
+                self.jobs[case.name].late = everything and is_usual(case)
             else:
-                shared.setdefault((case.kernel, case in usual and not guests.has_long(case.test)), []).append(case)
-        for (kernel, _), some in sorted(shared.items(), key=lambda item: not item[0][1]):
+                shared.setdefault((case.kernel, is_usual(case)), []).append(case)
+        for (kernel, late), some in sorted(shared.items(), key=lambda item: not item[0][1]):
             flags = [flag for words in sorted({case.flags for case in some}) for flag in words]
             name = some[0].name if len(some) == 1 else f"{len(some)} tests on {kernel}"
             if name in self.jobs:
                 name = f"{len(some)} more tests on {kernel}"
             self._add_guest(name, kernel, some, flags, everything, show)
+            self.jobs[name].late = everything and late
 
     def _add_guest(self, name, kernel, some, flags, everything, show):
         if names.kernel(kernel).checkers:
@@ -239,19 +245,8 @@ class Plan:
         if parts > 1:
             chosen = sorted(chosen, key=lambda case: case.name)[index - 1::parts]
         self.add_cases(chosen, everything)
-        if everything:
-            self._put_usual_last()
-        else:
+        if not everything:
             _without_known(self.jobs.values())
-
-    def _put_usual_last(self):
-        """What `make check` runs as well, each day, comes last in the hours of check-all."""
-        usual = Plan(self.times)
-        usual._add_host_jobs(False)  # pylint: disable=protected-access
-        usual.add_cases(cases(), False)
-        for name, job in usual.jobs.items():
-            if name in self.jobs and self.jobs[name].arguments == job.arguments:
-                self.jobs[name].late = True
 
     def _add_sparse(self, everything, kernels):
         for kernel in kernels:
