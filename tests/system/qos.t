@@ -11,6 +11,8 @@ for n in 1 2 3 4; do make_null q$n 64 mbps=0; done
 members=(/dev/q1 /dev/q2 /dev/q3 /dev/q4)
 # ios CLASS: commands of that class since QoS is on, on all members.
 ios() { weftctl qos v --json | json "[.qos.members[].$1.ios] | add"; }
+# grows CLASS: it has commands now.
+grows() { [ "$(ios "$1")" -lt "$(sleep "$(slow 2)"; ios "$1")" ]; }
 # counts CLASS COUNT COMMAND...: it makes that many commands of the class.
 counts() {
 	local class=$1 count=$2 before
@@ -69,7 +71,6 @@ if has_cgroups; then
 	ok "a cgroup again" weftctl qos v --background-cgroup /backup
 	fio --name=r --filename=/dev/weft/v --rw=randread --bs=4k --iodepth=8 --ioengine=io_uring --direct=1 --thread \
 		--time_based --runtime=60 >/dev/null 2>&1 & reader=$!
-	grows() { [ "$(ios "$1")" -lt "$(sleep "$(slow 1)"; ios "$1")" ]; }
 	moves_to() { echo "$reader" >"/sys/fs/cgroup/$1/cgroup.procs" && sleep "$(slow 1)"; }
 	ok "its reads are feed" until_true 20 grows feed
 	ok "it moves there" moves_to backup
@@ -168,15 +169,14 @@ on_second() { # CHUNK OPTION...
 on_second 1 --rw=randread --bs=4k --iodepth=2 & loads=$!
 on_second 3 --rw=randwrite --bs=256k --iodepth=32 & loads="$loads $!"
 on_second 5 --rw=randread --bs=4k --iodepth=4 --prioclass=3 & loads="$loads $!"
-grows_now() { local before; before=$(ios "$1"); sleep "$(slow 2)"; [ "$(ios "$1")" -gt "$before" ]; }
-ok "lease: all read and write" until_true 30 grows_now background
+ok "lease: all read and write" until_true 30 grows background
 ownership_is() { [ "$(cat '/sys/block/weft!v/weft/ownership')" = "$1" ]; }
 dmsetup suspend --noflush --nolockfs beat
 ok "lease: it ends" until_true 60 ownership_is suspended
 # Until the writes that were held wait for the lease.
 sleep "$(slow 12)"
-ok "lease: feed reads go on" grows_now feed
-ok "lease: and so do background reads" grows_now background
+ok "lease: feed reads go on" grows feed
+ok "lease: and so do background reads" grows background
 dmsetup resume beat
 ok "lease: it is there again" until_true 60 ownership_is held
 is "lease: no path gave anything back" "$(weftctl status v --json | json '.volumes[0].members[1].retried')" 0
