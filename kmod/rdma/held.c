@@ -106,7 +106,10 @@ bool weft_rdma_hold(struct weft_rdma_ns *ns, struct request *rq)
  */
 void weft_rdma_resubmit(struct weft_rdma_ns *ns)
 {
-	/* Not by the work, which may wait for who freezes the queue and waits for these. */
+	/*
+	 * The work may wait for a task that has frozen the queue, and that task waits for
+	 * these requests: they go on without the work.
+	 */
 	blk_mq_kick_requeue_list(ns->disk->queue);
 	queue_work(weft_held_wq, &ns->held_work);
 }

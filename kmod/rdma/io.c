@@ -611,12 +611,11 @@ static blk_status_t weft_queue_peer(struct weft_rdma_queue *queue, struct reques
  */
 static noinline blk_status_t weft_request_turn_away(struct weft_rdma_ns *ns, struct request *rq)
 {
-	if (weft_rdma_failover(rq, rq->rq_flags & RQF_DONTPREP))
+	if (weft_rdma_failover(rq, rq->rq_flags & RQF_DONTPREP) || weft_rdma_hold(ns, rq))
 		return BLK_STS_OK;
-	if (weft_rdma_hold(ns, rq))
-		return BLK_STS_OK;
-	return READ_ONCE(ns->state) == WEFT_NS_DEAD && !READ_ONCE(ns->path) ? BLK_STS_IOERR :
-									      BLK_STS_TRANSPORT;
+	if (READ_ONCE(ns->path) || READ_ONCE(ns->state) != WEFT_NS_DEAD)
+		return BLK_STS_TRANSPORT;
+	return BLK_STS_IOERR;
 }
 
 /* A command of ours, as it is, or a request of the block layer's. */

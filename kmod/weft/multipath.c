@@ -776,6 +776,14 @@ bool weft_mpath_is_patient(struct weft_member *member, unsigned long since)
 	return patient;
 }
 
+static void weft_mpath_give_back_one(struct weft_member *member, struct bio *bio, bool lost)
+{
+	struct bio_list one = BIO_EMPTY_LIST;
+
+	bio_list_add(&one, bio);
+	weft_mpath_give_back(member, &one, jiffies, lost);
+}
+
 /**
  * weft_mpath_again() - send a bio again that failed with its path
  * @member: the member
@@ -788,10 +796,7 @@ bool weft_mpath_is_patient(struct weft_member *member, unsigned long since)
  */
 void weft_mpath_again(struct weft_member *member, struct bio *bio)
 {
-	struct bio_list one = BIO_EMPTY_LIST;
-
-	bio_list_add(&one, bio);
-	weft_mpath_give_back(member, &one, jiffies, true);
+	weft_mpath_give_back_one(member, bio, true);
 }
 
 /**
@@ -803,10 +808,7 @@ void weft_mpath_again(struct weft_member *member, struct bio *bio)
  */
 void weft_mpath_wait(struct weft_member *member, struct bio *bio)
 {
-	struct bio_list one = BIO_EMPTY_LIST;
-
-	bio_list_add(&one, bio);
-	weft_mpath_give_back(member, &one, jiffies, false);
+	weft_mpath_give_back_one(member, bio, false);
 }
 
 /**
