@@ -40,8 +40,9 @@ def _machine_options(parser):
     parser.add_argument("--coverage", action="store_true",
                         help="weft's modules count the lines that run, in /sys/kernel/debug/gcov (kernel uml)")
     parser.add_argument("--append", action="append", default=[], metavar="PARAM", help="a kernel parameter")
-    parser.add_argument("--gdb", action="store_true",
-                        help=f"the first host waits for gdb's 'target remote :{machine.GDB_PORT}' before it boots")
+    parser.add_argument("--gdb", nargs="?", type=int, const=machine.GDB_PORT, metavar="PORT",
+                        help="the first host waits for gdb's 'target remote :PORT' before it boots "
+                        f"(default {machine.GDB_PORT})")
     parser.add_argument("--plugin", metavar="PLUGIN", help="a QEMU plugin for the first host, with its arguments")
     parser.add_argument("--boot-seconds", type=int, metavar="SECONDS",
                         help="of its own processor time in which a guest reaches its first process; then it is booted again "

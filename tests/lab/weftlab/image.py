@@ -179,8 +179,8 @@ def kernel_version(base, kernel):
     """The installed version of the kernel that the lab calls `kernel`."""
     found = kernels(base)
     if kernel not in found:
-        raise Absent(f"Debian's backports have one series of kernels with headers at the time ({found['backports']}): there is "
-                     f"no {kernel} one")
+        had = f"one series of kernels with headers ({found['backports']})" if "backports" in found else "no kernel with headers"
+        raise Absent(f"Debian's backports had {had} when the root filesystem was made: there is no {kernel} one")
     return found[kernel]
 
 

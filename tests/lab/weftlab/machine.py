@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The two kinds of machine a guest can be: a PC that QEMU emulates, and User Mode Linux. Each makes a command line."""
+import shutil
 from pathlib import Path
 
 from . import LabError, cache, payload
@@ -45,7 +46,7 @@ def qemu(guest, terminal):
     if options.plugin and guest.index == 0:
         argv += ["-plugin", options.plugin]
     if options.gdb and guest.index == 0:
-        argv += ["-gdb", f"tcp:127.0.0.1:{GDB_PORT}", "-S"]
+        argv += ["-gdb", f"tcp:127.0.0.1:{options.gdb}", "-S"]
         append.append("nokaslr")
     for tag, path, writable in shares(guest):
         argv += ["-fsdev", f"local,id={tag},path={path},security_model=none,multidevs=remap{'' if writable else ',readonly=on'}",
@@ -71,7 +72,9 @@ def uml(guest, terminal):
             f"initrd={guest.software.initrd}", "root=/dev/ram0",
             "con=null", "con0=null,fd:2", "ssl=null", f"ssl1={'fd:0' if terminal else 'null'},fd:1",
             "loglevel=7", "oops=panic", "no_hash_pointers", f"lab_ctl={guest.ctl}", *options.append]
-    return ["gdbserver", "--once", f"127.0.0.1:{GDB_PORT}", *argv] if options.gdb else argv
+    if options.gdb and not shutil.which("gdbserver"):
+        raise LabError("gdbserver not found; apt-get install gdbserver")
+    return ["gdbserver", "--once", f"127.0.0.1:{options.gdb}", *argv] if options.gdb else argv
 
 
 def mounts(guest):
