@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Jobs that need the lab: the parts that it makes, tests in its guests and trees, and tests of the lab itself."""
+"""Jobs that need the lab: the parts that it makes, and tests in its guests and trees."""
 import os
 import re
 
@@ -105,39 +105,3 @@ def sparse(_job, kernel):
     files = {os.path.relpath(path, ROOT) for folder in ("p2p", "weft", "rdma") for path in ROOT.glob(f"kmod/{folder}/*.c")}
     missing = [f"sparse has not seen {name}" for name in sorted(files - seen)]
     return [passed_if(not missing and not ours, "sparse has nothing to say", "\n".join(ours or missing or output[-40:]))]
-
-
-def lab(job):
-    """Tests of the lab itself: does it report errors?"""
-    results = []
-
-    def run(sentence, good, *argv):
-        job.note = sentence
-        done = process.run([LAB, "run", *argv])
-        results.append(passed_if(good(done), sentence, done.stdout + done.stderr))
-    run("a command's output and status come back", lambda d: d.returncode == 7 and d.stdout.split() == ["out", "err"],
-        "--", "echo out; echo err >&2; exit 7")
-    run("so they do from User Mode Linux", lambda d: d.returncode == 7 and d.stdout.split() == ["out", "err"],
-        "--kernel", "uml", "--", "echo out; echo err >&2; exit 7")
-    run("a report in the kernel's log fails the run", lambda d: d.returncode == 1 and "complained" in d.stderr,
-        "--", "echo '<4>WARNING: CPU: 0 PID: 1 at tests/check' >/dev/kmsg")
-    run("a guest that hangs is killed and its log is named", lambda d: d.returncode == 124 and "console.log" in d.stderr,
-        "--timeout", "60", "--", "sleep 1000")
-    run("a guest that hangs before its first process is booted again",
-        lambda d: d.returncode == 125 and d.stderr.count("did not reach its first process") == 3,
-        "--append", "lab_hang", "--boot-seconds", "2", "--", "true")
-    run("a guest that stops is killed and told apart from one whose command takes long",
-        lambda d: d.returncode == STOPPED and "no sign of life" in d.stderr,
-        "--life-seconds", "10", "--", "rm /lab/ctl/alive && mkdir /lab/ctl/alive && sleep 1000")
-    share = ROOT / "build/share"
-    share.mkdir(parents=True, exist_ok=True)
-    (share / "in").write_text("from outside\n")
-    run("a shared folder is seen by both sides",
-        lambda d: d.stdout == "from outside\n" and (share / "out").read_text() == "from inside\n",
-        "--share", str(share), "--", "cat /share/in && echo from inside >/share/out")
-    run("the topology p2p is there", lambda d: not d.returncode, "--kernel", "backports", "--topology", "p2p", "--",
-        "lspci; test $(lspci | grep -ci nvm) = 3 && lspci | grep -qi inter-vm && lspci | grep -qi xio3130 && modprobe nvme && "
-        "for i in $(seq 100); do grep -q 1 /sys/bus/pci/devices/*/p2pmem/published && exit 0; sleep 0.1; done; exit 1")
-    run("the topology iommu is there", lambda d: not d.returncode, "--kernel", "backports", "--topology", "iommu", "--",
-        "test -n \"$(ls /sys/kernel/iommu_groups)\"")
-    return results

@@ -13,7 +13,7 @@ from .result import FAILED, PASSED, SKIPPED, Result, command, passed_if
 PACKAGES = """g++ cmake ninja-build pkg-config git make perl codespell clang-format shellcheck libgtest-dev libcli11-dev
 nlohmann-json3-dev libarchive-dev libblkid-dev libfmt-dev libisal-dev libkmod-dev libmicrohttpd-dev libmnl-dev libmount-dev
 libnvme-dev libsmartcols-dev libtomlplusplus-dev liburing-dev uuid-dev libgrpc++-dev libprotobuf-dev protobuf-compiler-grpc
-valgrind python3-numpy ccache clang-19 clang-tidy-19 libclang-rt-19-dev flake8 chromium fish zsh""".split()
+valgrind python3-numpy ccache clang-19 clang-tidy-19 libclang-rt-19-dev flake8 chromium fish zsh gdb gdbserver""".split()
 
 LIBRARY_TESTS = ("weft-library-unit", "weft-cuda-unit", "weft-cufile-unit")
 
@@ -179,7 +179,7 @@ def style(_job):
                and not n.endswith(("COPYING", ".config", ".json", ".prom")) and not n.startswith("packaging/debian/")]
     results.append(passed_if(not without, "every file has an SPDX line", "\n".join(without)))
     # These check the whole tree, and take seconds.
-    for name in ("version", "lint-calls", "lint-docs", "lint-python", "lint-tests"):
+    for name in ("version", "release", "lint-calls", "lint-docs", "lint-python", "lint-tests"):
         results.append(command(f"tests/{name}", [f"tests/{name}"]))
     return results
 

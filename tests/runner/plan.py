@@ -8,7 +8,7 @@ from pathlib import Path
 
 from weftlab import LabError, cli, names
 
-from . import ROOT, guests, host, memory, process
+from . import ROOT, guests, host, labtests, memory, process
 from .job import Job
 from .result import FAILED, PASSED, Result
 
@@ -261,7 +261,8 @@ class Plan:
         self.add_style()
         self.add("clang-tidy", host.tidy, 0 if everything else host.TIDY_SECONDS)
         needs = [name for kernel in ("debian13", "backports", "uml") for name in self.need_kernel(kernel)]
-        self.add("lab", guests.lab, needs=needs)
+        self.add("lab", labtests.lab, needs=needs)
+        self.add("interrupts", labtests.interrupts, needs=needs)
 
     def quick(self):
         self.add_unit(quick=True)
@@ -271,8 +272,7 @@ class Plan:
     def named(self, words, kernel, show):
         """Tests and host jobs with one of the words in the name. A test runs on the given kernel or its first of `make check`."""
         everything = Plan(self.times)
-        everything.add_unit()
-        everything.add_style()
+        everything._add_host_jobs(True)
         tests = [word for word in words if word not in everything.jobs]
         chosen = []
         for case in cases(every_kernel=True):
@@ -289,9 +289,15 @@ class Plan:
         self.add_cases(chosen, False, show)
         for name, job in everything.jobs.items():
             if name in words or any(word in name for word in tests):
-                self.jobs[name] = job
-                self.jobs |= {need: everything.jobs[need] for need in job.needs if need in everything.jobs}
+                self._take(everything, name)
         return bool(self.jobs)
+
+    def _take(self, other, name):
+        """A job of another plan, and the jobs that it needs."""
+        if name in other.jobs and name not in self.jobs:
+            self.jobs[name] = other.jobs[name]
+            for need in other.jobs[name].needs:
+                self._take(other, need)
 
 
 # The files of the modules that the tools and the unit tests are built from as well.
@@ -370,7 +376,9 @@ _BUILT_INPUTS = ("VERSION", "Kbuild", "Makefile", "LICENSE", "dkms.conf", "kmod/
 _WHOLE_INPUTS = {
     "unit, threads": _INPUTS["unit"],
     "fuzz": (*_INPUTS["unit"], "tests/fuzz/*"),
-    "lab": ("tests/lab/*", "tests/runner/guests.py"),
+    "lab": ("tests/lab/*", "tests/runner/labtests.py"),
+    "interrupts": ("Makefile", "tests/lab/*", "tests/check", "tests/demo", "tests/bench/bench", "tests/runner/process.py",
+                   "tests/runner/job.py", "tests/runner/labtests.py"),
     "sparse": _BUILT_INPUTS,
     "dkms-install.t": (*_BUILT_INPUTS, "CMakeLists.txt", "packaging/*", "tests/system/dkms-install.t", "tests/system/lib*"),
 }

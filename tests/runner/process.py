@@ -44,7 +44,8 @@ def _die_with_parent():
 
 
 @contextlib.contextmanager
-def _started(argv, **kwargs):
+def started(argv, **kwargs):
+    """A program, as subprocess.Popen() starts it, in a session of its own. It ends with the context."""
     with _lock:
         if _stopped.is_set():
             raise Stopped
@@ -63,7 +64,7 @@ def _started(argv, **kwargs):
 def run(argv, **kwargs):
     """As subprocess.run() with its output captured."""
     with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as err:
-        with _started(argv, stdout=out, stderr=err, **kwargs) as process:
+        with started(argv, stdout=out, stderr=err, **kwargs) as process:
             status = _wait(process)
         out.seek(0)
         err.seek(0)
@@ -72,7 +73,7 @@ def run(argv, **kwargs):
 
 def show(argv):
     """Run a program whose output is for the user; returns its exit status."""
-    with _started(argv) as process:
+    with started(argv) as process:
         return _wait(process)
 
 
@@ -84,7 +85,7 @@ def catch_interrupts():
 
 def follow(argv, line, error_line):
     """Run a program and pass on each line of its output and of its errors at once. Returns its exit status."""
-    with _started(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with started(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         reader = threading.Thread(target=lambda: [error_line(text.rstrip("\n")) for text in process.stderr], daemon=True)
         reader.start()
         for text in process.stdout:
