@@ -147,6 +147,15 @@ takes_over() { ana 4421 optimized; ana 4420 inaccessible; until_true 20 usable_i
 verify_while "the standby takes over: no error" /dev/weft/v 12 1500 takes_over
 ok "it carries all" test "$(carried 4421 reads)" -ge 64
 ana 4420 optimized
+ok "both rails are there" until_true 20 usable_is 4420 true
+
+# --- The last rails are lost for good
+ana 4421 persistent-loss
+ana 4420 persistent-loss
+ok "after persistent loss of all paths none is usable" until_true 20 usable_is 4420 false
+began=$SECONDS
+ok "I/O fails" sh -c '! dd if=/dev/weft/v of=/dev/null bs=64k count=4 iflag=direct status=none 2>/dev/null'
+ok "at once, and not after no_path_timeout" test $((SECONDS - began)) -le "$(slow 10)"
 ok "stopped again" weftctl stop v
 ok "disconnected" weftctl disconnect --all
 for n in 0 1 2; do

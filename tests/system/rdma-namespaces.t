@@ -35,8 +35,17 @@ more() {
 	echo 1 >"$base/$nqn:d0/namespaces/$1/enable"
 }
 
+# --- Identifiers: that of d0 is a random UUID, as the target makes one when it starts; that of d1 is made of a name
+nvmet_set "$nqn:d1" device_uuid=886313e1-3b8a-5372-9b90-0c9aee199e5d
+ok "connected" sh -c "weftctl connect '$(uri 0)' ${quick[*]} >/tmp/random"
+ok "an identifier that may be made up is reported" grep -q 'identifier of /dev/weft-rdma0n1 may be made up' /tmp/random
+ok "by doctor, too" sh -c "weftctl doctor | grep -q 'the identifier of /dev/weft-rdma0n1 may be made up: uuid'"
+ok "connected to the other one" sh -c "weftctl connect '$(uri 1)' ${quick[*]} >/tmp/named"
+is "a fixed identifier is not reported" "$(grep -c 'made up' /tmp/named)" 0
+is "nor by doctor" "$(weftctl doctor | grep -c 'the identifier of .* may be made up')" 1
+ok "disconnected" weftctl disconnect "$(uri 1)"
+
 # --- The disk of no volume
-ok "connected" weftctl connect "$(uri 0)" "${quick[@]}"
 resize 0 96
 ok "a disk grows with its namespace" until_true 10 size_is /dev/weft-rdma0n1 96
 resize 0 64
@@ -160,6 +169,10 @@ if command -v nvme >/dev/null; then
 	ok "nvme smart-log" nvme smart-log $c
 	ok "nvme error-log" nvme error-log $c -e 1
 	ok "nvme ana-log" sh -c "nvme ana-log $c | grep -q optimized"
+	# They look at the stock host's controllers alone.
+	is "nvme list has no disk of weft's" "$(nvme list | grep -c weft)" 0
+	is "nor has nvme list-subsys" "$(nvme list-subsys | grep -c weft)" 0
+	ok "weftctl connect lists it" sh -c "weftctl connect | grep -q weft-rdma0"
 	ok "a format is refused" sh -c "! nvme admin-passthru $c --opcode=0x80 --namespace-id=1"
 	ok "nvme ns-rescan" nvme ns-rescan $c
 	ok "nvme reset" nvme reset $c
