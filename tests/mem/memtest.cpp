@@ -3,7 +3,8 @@
 /// device.
 ///
 ///   weft-memtest VOLUME verify MEMORY [OPTION...]
-///       random writes and reads, each way compared; prints the route
+///       random writes and reads, each way compared; prints the route. With --buffered the other side is
+///       the page cache, whose written bytes are dirty
 ///   weft-memtest VOLUME load MEMORY [OPTION...]
 ///       reads and writes until it is killed, or --seconds are over
 ///   weft-memtest VOLUME file MEMORY PATH [OPTION...]
@@ -53,6 +54,7 @@ struct command_line {
     std::uint64_t seed = 7;
     std::uint32_t largest = 1U << 20;
     bool stop = false;
+    bool buffered = false; ///< the block device is read and written by the page cache
 };
 
 command_line parse(int argc, char** argv)
@@ -80,6 +82,8 @@ command_line parse(int argc, char** argv)
             line.io_class = WEFT_MEM_CMD_BACKGROUND;
         else if (word == "--stop")
             line.stop = true;
+        else if (word == "--buffered")
+            line.buffered = true;
         else if (!number("size", line.size) && !number("count", line.count) && !number("depth", line.depth) &&
                  !number("seconds", line.seconds) && !number("move", line.move_ms) &&
                  !number("revoke", line.revoke_ms) && !number("shift", line.shift) &&
@@ -194,7 +198,7 @@ private:
 int verify(const command_line& line)
 {
     mem_file file(line.volume);
-    block_file block(line.volume);
+    const block_file block(line.volume, line.buffered ? O_RDWR : O_RDWR | O_DIRECT);
     memory_source source(line.memory, line.size + line.shift);
     const auto target = file.target(block.fd(), WEFT_MEM_MAY_READ | WEFT_MEM_MAY_WRITE);
     const auto memory = file.add(source, line.shift, line.size, line.flags);
@@ -355,7 +359,7 @@ int late_writes(const command_line& line)
 int crowd(const command_line& line)
 {
     mem_file file(line.volume);
-    const block_file block(line.volume, O_RDONLY);
+    const block_file block(line.volume, O_RDONLY | O_DIRECT);
     const memory_source source(line.memory, WEFT_MEM_CMD_BYTES_MAX);
     const auto target = file.target(block.fd(), WEFT_MEM_MAY_READ);
     const auto memory = file.add(source, 0, WEFT_MEM_CMD_BYTES_MAX, WEFT_MEM_ALLOW_BOUNCE);
@@ -398,7 +402,7 @@ int remove_busy(const command_line& line)
 int submit_reads(const command_line& line)
 {
     mem_file file(line.volume);
-    const block_file block(line.volume, O_RDONLY);
+    const block_file block(line.volume, O_RDONLY | O_DIRECT);
     const memory_source source(line.memory, line.largest);
     const auto target = file.target(block.fd(), WEFT_MEM_MAY_READ);
     const auto memory = file.add(source, 0, line.largest, line.flags);

@@ -8,6 +8,7 @@
 #include <cstdarg>
 #include <cstdint>
 #include <cstring>
+#include <fcntl.h>
 #include <liburing.h>
 #include <string>
 #include <utility>
@@ -89,7 +90,7 @@ private:
 class block_file
 {
 public:
-    explicit block_file(const std::string& volume, int flags = 2 /* O_RDWR */);
+    explicit block_file(const std::string& volume, int flags = O_RDWR | O_DIRECT);
     static block_file at(const std::string& path);
     [[nodiscard]] int fd() const { return fd_.get(); }
     [[nodiscard]] std::vector<std::uint8_t> read(std::uint64_t offset, std::size_t length) const;

@@ -324,8 +324,7 @@ weft_mem_info mem_file::info(std::uint32_t id) const
     return info;
 }
 
-block_file::block_file(const std::string& volume, int flags)
-    : fd_(open_or_die("/dev/weft/" + volume, flags | O_DIRECT))
+block_file::block_file(const std::string& volume, int flags) : fd_(open_or_die("/dev/weft/" + volume, flags))
 {
 }
 

@@ -12,6 +12,7 @@ import threading
 import time
 import unittest
 import unittest.mock
+import weakref
 
 import weft
 
@@ -152,11 +153,16 @@ class Memory(WeftTest):
         view[:4] = b"abcd"
         self.assertEqual(array.tobytes(), b"abcd" + self.data[4:4096])
         # The capsule ends unused, and the array keeps the buffer.
+        memory = weakref.ref(buffer.memory)
         del view
         buffer.__dlpack__()
         del buffer
         gc.collect()
         self.assertEqual(array[:5].tobytes(), b"abcd" + self.data[4:5])
+        self.assertIsNotNone(memory())
+        del array
+        gc.collect()
+        self.assertIsNone(memory(), "the unused capsule keeps the memory")
 
     def test_what_is_no_memory(self):
         with weft.open(self.path) as file:

@@ -26,6 +26,7 @@ dd if=/dev/weft/v of=/dev/null bs=1M count=16 status=none
 verified "while the page cache has other bytes" 0 pages
 bytes() { dd if=/dev/weft/v bs=1M count=16 "$@" status=none | sha256sum; }
 is "who reads by the page cache reads what was written" "$(bytes)" "$(bytes iflag=direct)"
+verified "while it has bytes that are not written yet" 0 pages --buffered
 exec 8<&-
 verified "in commands of many chunks" 0 pages --size=16777216 --largest=8388608 --count=8
 verified "in small ones" 0 pages --count=512 --largest=8192

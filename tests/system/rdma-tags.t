@@ -81,6 +81,8 @@ take_tags() {
 	is "the target answers no read of its other disks" "$(running "${others[@]}")" 30
 }
 take_tags
+# Registered memory has no tag either, and whoever submits does not sleep for one.
+weft-memtest v submit pages --depth=8 --largest=4096 >/tmp/submitted & submitter=$!
 pids=()
 begin 8 read_of /dev/weft/v
 sleep "$(slow 2)"
@@ -89,6 +91,9 @@ ok "reads of the volume by that path wait ($waiting of 8)" test "$waiting" -ge 1
 nvmet_withdraw "$nqn:still" 4420
 ok "the path is lost" until_true 20 one_usable
 ok "they go to the other path" until_true 20 all_ended "${pids[@]}"
+ok "as do those of registered memory" wait $submitter
+note "submitted in $(cat /tmp/submitted) ms"
+ok "which were submitted without a wait" test "$(cat /tmp/submitted)" -lt 1000
 ok "without an error" all_well "${pids[@]}"
 is "reads of the disks without a volume wait" "$(running "${others[@]}")" 30
 dmsetup resume still

@@ -252,6 +252,17 @@ dmsetup resume still
 ok "one that does is, too" until_true 10 is_now held
 ok "stopped" weftctl stop v
 dmsetup remove still
+# Fields of the disk's statistics: 5 is completed writes, 16 is completed flushes.
+make_null beat 32 cache_size=16
+ok "a volume of a disk with a write cache" weftctl create beating /dev/beat --force
+stat_of() { awk -v field="$1" '{ print $field }' "/sys/block/$(basename "$(readlink -f /dev/beat)")/stat"; }
+written=$(stat_of 5)
+flushed=$(stat_of 16)
+three_beats() { [ $(($(stat_of 5) - written)) -ge 3 ]; }
+ok "it has three heartbeats" until_true 20 three_beats
+is "which do not flush the cache" "$(stat_of 16)" "$flushed"
+ok "stopped" weftctl stop beating
+remove_null beat
 
 # --- Wiping members of a volume that a host may use
 weftctl assemble v >/dev/null
