@@ -305,8 +305,10 @@ registered mem_file::add(const memory_source& source, std::uint64_t start, std::
                          std::uint32_t flags) const
 {
     auto request = mem_file::request(source, start, length, flags);
-    if (!try_add(request))
-        die("register: %s: %s", std::strerror(errno), request.why);
+    // Each try waits 20 s for a path that is being connected, which takes longer on a slow machine.
+    for (unsigned left = 5; !try_add(request); left--)
+        if (errno != ENOTCONN || !left)
+            die("register: %s: %s", std::strerror(errno), request.why);
     return {request.id, request.route};
 }
 
