@@ -96,13 +96,13 @@ def _marked(mark):
 
 
 def _until(seconds, condition):
-    """Wait until a condition is true. Returns for how long, or None after these seconds."""
-    begun = time.monotonic()
+    """Wait until a condition is true. Returns whether it was within these seconds."""
+    deadline = time.monotonic() + seconds
     while not condition():
-        if time.monotonic() - begun > seconds:
-            return None
+        if time.monotonic() > deadline:
+            return False
         time.sleep(0.1)
-    return time.monotonic() - begun
+    return True
 
 
 def _interrupted(argv, ready, **environment):
@@ -113,10 +113,10 @@ def _interrupted(argv, ready, **environment):
     with process.started(argv, env={**os.environ, **environment, name: value}, stdout=subprocess.DEVNULL,
                          stderr=subprocess.DEVNULL) as command:
         begun = _until(GUEST_SECONDS, lambda: command.poll() is not None or ready(_marked(mark).values()))
-        if begun is None or command.poll() is not None:
+        if not begun or command.poll() is not None:
             return f"it did not begin what is interrupted; its status is {command.poll()}"
         os.killpg(command.pid, signal.SIGINT)
-        if _until(END_SECONDS, lambda: command.poll() is not None and not _marked(mark)) is None:
+        if not _until(END_SECONDS, lambda: command.poll() is not None and not _marked(mark)):
             return f"{END_SECONDS} s later its status is {command.poll()}, and these run: {_marked(mark)}"
     return "" if command.returncode else "its status is 0"
 

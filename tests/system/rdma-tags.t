@@ -81,7 +81,7 @@ take_tags() {
 	is "the target answers no read of its other disks" "$(running "${others[@]}")" 30
 }
 take_tags
-# Registered memory has no tag either, and whoever submits does not sleep for one.
+# I/O on registered memory needs a tag as well. Its submitter returns at once, and the I/O waits for the tag.
 weft-memtest v submit pages --depth=8 --largest=4096 >/tmp/submitted & submitter=$!
 pids=()
 begin 8 read_of /dev/weft/v
