@@ -863,6 +863,9 @@ void weft_rdma_mem_send_done(struct ib_cq *cq, struct ib_wc *wc);
 void weft_rdma_reg_done(struct ib_cq *cq, struct ib_wc *wc);
 void weft_rdma_inv_done(struct ib_cq *cq, struct ib_wc *wc);
 
+/* failed.c */
+void weft_rdma_failed(struct request *rq, struct weft_rdma_pdu *pdu);
+
 /* mq.c */
 extern const struct blk_mq_ops weft_rdma_admin_ops;
 extern const struct blk_mq_ops weft_rdma_io_ops;
