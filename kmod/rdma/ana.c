@@ -27,7 +27,7 @@
  * than ANATT, or the log page cannot be read, the namespace is handled as one whose
  * commands are refused without ANA: see weft_rdma_doubt_work().
  */
-#include "rdma.h"
+#include "namespace.h"
 
 #include <linux/sched/mm.h>
 

@@ -4,7 +4,7 @@
  * have the names of the stock host.
  */
 #include "chap.h"
-#include "rdma.h"
+#include "namespace.h"
 
 #include <linux/compat.h>
 #include <linux/nvme_ioctl.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Controllers: create, find, remove. */
-#include "rdma.h"
+#include "namespace.h"
 
 #include <linux/idr.h>
 #include <linux/inet.h>

@@ -4,6 +4,7 @@
  * to its volume.
  */
 #include "mapping.h"
+#include "namespace.h"
 
 static blk_status_t weft_blk_status(u16 status)
 {

@@ -17,7 +17,7 @@
  * A held bio is in no queue: to freeze the queue, or to remove the disk, does not wait
  * for it. Its submitter has the disk open.
  */
-#include "rdma.h"
+#include "namespace.h"
 
 /*
  * The submitters wait for tags, which the recovery of their controller frees, so without

@@ -30,6 +30,7 @@
  * and no request is ended by it.
  */
 #include "mapping.h"
+#include "namespace.h"
 
 /* With fewer slots than tags: any free slot. */
 static noinline bool weft_slot_search(struct weft_rdma_queue *queue, struct weft_rdma_pdu *pdu)

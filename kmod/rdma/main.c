@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* weft_rdma.ko: module load and unload. */
-#include "rdma.h"
+#include "namespace.h"
 
 /*
  * For works that wait for the users of a disk. The users may wait for the

@@ -3,7 +3,7 @@
  * Namespaces as disks: make them, open and close them, take over changes, end and
  * remove them. scan.c finds out what the target has.
  */
-#include "rdma.h"
+#include "namespace.h"
 
 static void weft_ns_free_disk(struct gendisk *disk)
 {

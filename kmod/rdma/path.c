@@ -16,7 +16,7 @@
  * waits for I/O (weft_rdma_path_settle()) holds a reference of the path in its place.
  * Detaching waits for both.
  */
-#include "rdma.h"
+#include "namespace.h"
 
 /**
  * weft_rdma_path_attach() - make a namespace a volume's path, if it carries I/O now

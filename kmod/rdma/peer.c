@@ -23,6 +23,7 @@
  * protects the domains and is the innermost lock.
  */
 #include "mapping.h"
+#include "namespace.h"
 
 #include <linux/delay.h>
 #include <linux/rculist.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Reservations for the block layer (NVMe base 2.1, 8.1.22). */
-#include "rdma.h"
+#include "namespace.h"
 
 #include <linux/pr.h>
 

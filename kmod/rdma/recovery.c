@@ -25,7 +25,7 @@
  * Writes of a disk without a volume are held there; if there are any
  * (@keeps_writes), the next association waits.
  */
-#include "rdma.h"
+#include "namespace.h"
 
 #include <linux/random.h>
 #include <linux/sched/mm.h>

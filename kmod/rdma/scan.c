@@ -3,7 +3,7 @@
  * Scans: which namespaces the target has, what they are, and what has changed. ns.c
  * has the disks.
  */
-#include "rdma.h"
+#include "namespace.h"
 
 #include <linux/sched/mm.h>
 

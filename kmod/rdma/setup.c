@@ -4,6 +4,7 @@
  * Identify, number of queues, I/O queues.
  */
 #include "mapping.h"
+#include "namespace.h"
 
 #include <linux/delay.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The transport: what volumes ask of weft_rdma. path.c has what paths tell volumes. */
-#include "rdma.h"
+#include "namespace.h"
 
 /* The identity of a path's disk. It is set before the disk is added, and stays. */
 static const struct weft_ns_id *weft_rdma_path_id(const struct weft_path *path)
