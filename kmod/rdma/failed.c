@@ -106,7 +106,7 @@ static enum weft_disposition weft_request_decide(struct request *rq,
 		return WEFT_LOST;
 	if (weft_request_is_refused(rq, status))
 		return WEFT_REFUSED;
-	if (status & WEFT_STATUS_DNR || blk_noretry_request(rq) ||
+	if (status & WEFT_STATUS_DNR || weft_rdma_must_fail_fast(rq) ||
 	    weft_blk_status(status) == BLK_STS_MEDIUM || pdu->retries >= WEFT_RDMA_RETRIES)
 		return WEFT_END;
 	return WEFT_RETRY;

@@ -76,7 +76,7 @@ bool weft_rdma_hold(struct weft_rdma_ns *ns, struct request *rq)
 	struct bio_list bios = BIO_EMPTY_LIST;
 	bool has_bios = rq->bio && !blk_rq_is_passthrough(rq);
 
-	if (READ_ONCE(ns->path) || blk_noretry_request(rq) || !weft_held_may_wait(ns))
+	if (READ_ONCE(ns->path) || weft_rdma_must_fail_fast(rq) || !weft_held_may_wait(ns))
 		return false;
 	/* When the request has ended, which another thread may do, the disk may go. */
 	percpu_ref_get(&q->q_usage_counter);

@@ -776,6 +776,21 @@ void weft_rdma_mem_send_done(struct ib_cq *cq, struct ib_wc *wc);
 void weft_rdma_reg_done(struct ib_cq *cq, struct ib_wc *wc);
 void weft_rdma_inv_done(struct ib_cq *cq, struct ib_wc *wc);
 
+/**
+ * weft_rdma_must_fail_fast() - does a request fail at once in place of being repeated?
+ * @rq: the request
+ *
+ * Read-ahead does. A request may be read-ahead with other reads that were merged behind
+ * it: these are repeated, and the read-ahead with them.
+ *
+ * Context: any.
+ * Return: true if so.
+ */
+static inline bool weft_rdma_must_fail_fast(const struct request *rq)
+{
+	return blk_noretry_request(rq) && !(rq->rq_flags & RQF_MIXED_MERGE);
+}
+
 /* failed.c */
 void weft_rdma_failed(struct request *rq, struct weft_rdma_pdu *pdu);
 
