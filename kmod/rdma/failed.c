@@ -2,6 +2,14 @@
 /*
  * Requests that came back with an error: whether one ends, is sent again, or goes back
  * to its volume.
+ *
+ * DOC: what passes
+ *
+ * SPDK's target answers with Internal Error or Command Aborted, both without Do Not
+ * Retry, while it resets a disk, which takes seconds. Others answer with Namespace Not
+ * Ready while they start. Repeated at once, such a command would use up its attempts in a
+ * millisecond. So it is sent again ten times a second, for five seconds. It keeps its
+ * tag meanwhile: its controller is there, so the tag comes back within that time.
  */
 #include "mapping.h"
 #include "namespace.h"
@@ -51,12 +59,14 @@ static bool weft_status_is_path(u16 status)
  * enum weft_disposition - what becomes of a request that came back
  * @WEFT_END: it ends, well or not
  * @WEFT_RETRY: it is sent again on the same path
+ * @WEFT_RETRY_LATER: the same, after WEFT_RDMA_LATER_MS
  * @WEFT_REFUSED: the target does not execute it on this path; others may lead to it
  * @WEFT_LOST: its association ended under it
  */
 enum weft_disposition {
 	WEFT_END,
 	WEFT_RETRY,
+	WEFT_RETRY_LATER,
 	WEFT_REFUSED,
 	WEFT_LOST,
 };
@@ -92,6 +102,31 @@ static bool weft_request_is_refused(const struct request *rq, u16 status)
 	       (weft_status_is_path(status) && !(status & WEFT_STATUS_DNR));
 }
 
+/* The target cannot execute the command now (NVMe base 2.1, figure 99), see above. */
+static bool weft_status_passes(u16 status)
+{
+	switch (status & WEFT_STATUS_CODE) {
+	case NVME_SC_INTERNAL:
+	case NVME_SC_ABORT_REQ:
+	case NVME_SC_ABORT_QUEUE:
+	case NVME_SC_NS_NOT_READY:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static enum weft_disposition weft_request_decide_retry(const struct weft_rdma_pdu *pdu)
+{
+	bool may = (pdu->retries & WEFT_PDU_RETRIES_MAX) < WEFT_RDMA_RETRIES;
+
+	if (pdu->retries & WEFT_PDU_LATER)
+		return may || time_before(jiffies, pdu->later_until) ? WEFT_RETRY_LATER : WEFT_END;
+	if (weft_status_passes(pdu->status))
+		return WEFT_RETRY_LATER;
+	return may ? WEFT_RETRY : WEFT_END;
+}
+
 static enum weft_disposition weft_request_decide(struct request *rq,
 						 const struct weft_rdma_pdu *pdu)
 {
@@ -107,9 +142,9 @@ static enum weft_disposition weft_request_decide(struct request *rq,
 	if (weft_request_is_refused(rq, status))
 		return WEFT_REFUSED;
 	if (status & WEFT_STATUS_DNR || weft_rdma_must_fail_fast(rq) ||
-	    weft_blk_status(status) == BLK_STS_MEDIUM || pdu->retries >= WEFT_RDMA_RETRIES)
+	    weft_blk_status(status) == BLK_STS_MEDIUM)
 		return WEFT_END;
-	return WEFT_RETRY;
+	return weft_request_decide_retry(pdu);
 }
 
 /*
@@ -142,9 +177,17 @@ static void weft_request_lost(struct request *rq, struct weft_rdma_pdu *pdu)
 }
 
 /*
- * The path goes down, or a volume would send it here again. What a target has
- * answered it does not execute any more: nothing waits.
+ * A command on registered memory goes back to its volume. What a target has answered it
+ * does not execute any more: nothing waits for it.
  */
+static void weft_request_give_back(struct request *rq, struct weft_rdma_pdu *pdu)
+{
+	pdu->status = 0;
+	pdu->retries = 0;
+	blk_mq_end_request(rq, BLK_STS_TRANSPORT);
+}
+
+/* The path goes down, or a volume would send it here again. */
 static void weft_request_refused(struct request *rq, struct weft_rdma_pdu *pdu)
 {
 	struct weft_rdma_ns *ns = rq->q->queuedata;
@@ -154,14 +197,54 @@ static void weft_request_refused(struct request *rq, struct weft_rdma_pdu *pdu)
 		WRITE_ONCE(ns->ana_refused, true);
 	queue_work(ns->ctrl->wq, ana ? &ns->refused_work : &ns->doubt_work);
 	if (pdu->mapping) {
-		pdu->status = 0;
-		pdu->retries = 0;
-		blk_mq_end_request(rq, BLK_STS_TRANSPORT);
+		weft_request_give_back(rq, pdu);
 	} else if (!weft_rdma_failover(rq, false)) {
 		/* The block layer made this flush itself, or the disk is not a path any more. */
 		blk_mq_end_request(rq, READ_ONCE(ns->path) ? BLK_STS_TRANSPORT :
 							     weft_blk_status(pdu->status));
 	}
+}
+
+/*
+ * The first request that waits begins the time: blk_mq_delay_kick_requeue_list() alone
+ * begins it anew for each.
+ */
+static void weft_queue_kick_later(struct request_queue *q)
+{
+	/* The work clears its pending bit before it looks at the list. */
+	smp_mb();
+	if (!delayed_work_pending(&q->requeue_work))
+		blk_mq_delay_kick_requeue_list(q, WEFT_RDMA_LATER_MS);
+}
+
+static void weft_request_retry(struct request *rq, struct weft_rdma_pdu *pdu, bool later)
+{
+	struct request_queue *q = rq->q;
+
+	if ((pdu->retries & WEFT_PDU_RETRIES_MAX) < WEFT_PDU_RETRIES_MAX)
+		pdu->retries++;
+	/* Another thread may kick the list, and the request may end: the disk may go then. */
+	percpu_ref_get(&q->q_usage_counter);
+	blk_mq_requeue_request(rq, false);
+	if (later)
+		weft_queue_kick_later(q);
+	else
+		blk_mq_kick_requeue_list(q);
+	percpu_ref_put(&q->q_usage_counter);
+}
+
+static void weft_request_retry_later(struct request *rq, struct weft_rdma_pdu *pdu)
+{
+	/* Its exporter revokes the memory, and waits. The volume sends it when it is back. */
+	if (pdu->mapping && percpu_ref_is_dying(&pdu->mapping->ref)) {
+		weft_request_give_back(rq, pdu);
+		return;
+	}
+	if (!(pdu->retries & WEFT_PDU_LATER)) {
+		pdu->retries |= WEFT_PDU_LATER;
+		pdu->later_until = jiffies + WEFT_RDMA_LATER_END;
+	}
+	weft_request_retry(rq, pdu, true);
 }
 
 /**
@@ -179,8 +262,10 @@ void weft_rdma_failed(struct request *rq, struct weft_rdma_pdu *pdu)
 		blk_mq_end_request(rq, weft_blk_status(pdu->status));
 		break;
 	case WEFT_RETRY:
-		pdu->retries++;
-		blk_mq_requeue_request(rq, true);
+		weft_request_retry(rq, pdu, false);
+		break;
+	case WEFT_RETRY_LATER:
+		weft_request_retry_later(rq, pdu);
 		break;
 	case WEFT_REFUSED:
 		weft_request_refused(rq, pdu);

@@ -54,6 +54,12 @@
 /* Queue pairs that are being connected at once: a target takes one after the other. */
 #define WEFT_RDMA_CONNECTS	8
 #define WEFT_RDMA_RETRIES	5
+/*
+ * A command that a target cannot execute now is sent again after each of these intervals,
+ * for so long: a disk that is being reset is back then.
+ */
+#define WEFT_RDMA_LATER_MS	100
+#define WEFT_RDMA_LATER_END	(5 * HZ)
 /* Before the first attempt to reconnect; a link that lost packets is back at once. */
 #define WEFT_RDMA_FIRST_DELAY_MS 250U
 /* It doubles, this often at most, if an association did not live for so long. */
@@ -238,7 +244,8 @@ static inline bool weft_queue_aside(const struct weft_rdma_queue *queue)
  * @result: of the completion
  * @slot: of the queue, that it was sent by
  * @status: of the completion, see WEFT_STATUS_*
- * @retries: so far
+ * @retries: so far, at most WEFT_PDU_RETRIES_MAX; and WEFT_PDU_LATER
+ * @later_until: with WEFT_PDU_LATER: until then, the target's answers may pass, jiffies
  * @nents: of @table, 0 where it is not there
  * @dma_nents: mapped
  * @table: data
@@ -255,11 +262,15 @@ struct weft_rdma_pdu {
 	u16			status;
 	u8			retries;
 	u8			opcode;
+	unsigned long		later_until;
 	int			nents;
 	int			dma_nents;
 	struct sg_table		table;
 	struct scatterlist	sgl[WEFT_RDMA_PDU_SEGS];
 };
+
+#define WEFT_PDU_RETRIES_MAX	0x7f
+#define WEFT_PDU_LATER		0x80	/* the target could not execute it at that time */
 
 /* A completion's status as it is kept: without the phase bit, which leaves one of 16. */
 #define WEFT_STATUS_CODE	0x07ff	/* type and code */

@@ -6,8 +6,8 @@
 /// --fault says, once, and goes on as a good target.
 ///
 /// Options make it differ from the kernel's target as others may: it invalidates no keys, uses a longer
-/// keep-alive timeout than it was asked for, really aborts a command, pauses all I/O, takes long to shut
-/// down, or reports ANA with a group for each namespace, and lists the namespaces also where the host wanted
+/// keep-alive timeout than it was asked for, really aborts a command, pauses all I/O, resets its disk, takes
+/// long to shut down, or reports ANA with a group for each namespace, and lists the namespaces also where the host wanted
 /// the groups only. With --auth it asks for authentication on each queue (auth.hpp).
 ///
 /// Not modelled: flow control, more than one host, namespaces that change, reservations.
@@ -64,6 +64,8 @@ volatile std::sig_atomic_t rotate = 0;
 volatile std::sig_atomic_t armed = 1;
 /// I/O commands that arrive before are served then.
 clock_type::time_point paused_until{};
+/// I/O commands that arrive before end with errors that pass.
+clock_type::time_point reset_until{};
 
 [[gnu::format(printf, 1, 2)]] void say(const char* format, ...)
 {
@@ -105,6 +107,14 @@ bool due(const char* kind)
     fault_done = true;
     say("now: %s", kind);
     return true;
+}
+
+/// What targets answer while a disk is reset: Internal Error, Abort Requested, Namespace Not Ready.
+std::uint16_t passing_status()
+{
+    static constexpr std::array<std::uint16_t, 3> statuses{0x06, 0x07, 0x82};
+    static unsigned number = 0;
+    return statuses[number++ % statuses.size()];
 }
 
 /// A write whose data came and that was not executed.
@@ -663,6 +673,12 @@ private:
         if (due("pause")) {
             paused_until = clock_type::now() + std::chrono::seconds(told.keep_s);
             paused.emplace_back(this, index);
+            return;
+        }
+        if (due("reset"))
+            reset_until = clock_type::now() + std::chrono::seconds(told.keep_s);
+        if (clock_type::now() < reset_until) {
+            respond(index, passing_status());
             return;
         }
         if (opcode != 0 && due("stuck")) {

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Targets that differ from the kernel's, as others may: no key is invalidated by
 # the target, no data in capsules, a longer keep-alive timeout than requested, an
-# Abort that ends its command, a pause of all I/O, no list of limits, a long
-# shutdown, ANA groups of namespaces, which no event reports.
+# Abort that ends its command, a pause of all I/O, a disk that is reset, no list of
+# limits, a long shutdown, ANA groups of namespaces, which no event reports.
 # lab-kernel: none
 # lab-not: lab debian13 previous backports
 # shellcheck disable=SC2154 # What hostile_begin sets.
@@ -67,6 +67,39 @@ ok "pause: there was one" grep -q "served again" /tmp/hostile.out
 is "pause: no association ends by a timeout" "$(ends 'timeout|keep-alive')" 0
 none_ends pause
 ended pause
+
+# --- A disk that is reset: its target answers with errors that pass, for a while
+was_reset() { grep -q "now: reset" /tmp/hostile.out; }
+hostile reset --at 40 --keep 2
+ok "reset: connected" weftctl connect "$uri" "${patience[@]}"
+ok "reset: fio's verification ends well" verify /dev/weft-rdma0n1 size=4m bsrange=4k-64k
+ok "reset: there was one" was_reset
+none_ends reset
+ended reset
+hostile reset --unarmed --at 40 --keep 2
+ok "reset: a volume" weftctl create v "$uri" --force "${patience[@]}"
+kill -USR2 "$target"
+ok "reset: its verification ends well" verify /dev/weft/v size=4m bsrange=4k-64k
+ok "reset: there was one" was_reset
+ok "reset: stopped" weftctl stop v
+ended reset
+hostile reset --unarmed --at 40 --keep 2
+ok "reset: a volume" weftctl create v "$uri" --force "${patience[@]}"
+kill -USR2 "$target"
+ok "reset: registered memory, verified" weft-memtest v verify pages --largest=65536 --count=100
+ok "reset: there was one" was_reset
+ok "reset: stopped" weftctl stop v
+ended reset
+# What does not pass is an error after five seconds, and not before.
+hostile reset --unarmed --keep 3600
+ok "reset for good: connected" weftctl connect "$uri" "${patience[@]}"
+kill -USR2 "$target"
+began=$SECONDS
+refused "reset for good: a read fails" 1 "dd: error reading" \
+	timeout "$(slow 60)" dd if=/dev/weft-rdma0n1 of=/dev/null bs=4k count=1 iflag=direct status=none
+ok "reset for good: it was repeated for seconds" test $((SECONDS - began)) -ge 4
+none_ends "reset for good"
+ended "reset for good"
 
 # --- No list of limits of single commands: none counts but the command's own
 hostile none --picky --limitless
