@@ -72,10 +72,10 @@ static int weft_ctrl_wait_ready(struct weft_rdma_ctrl *ctrl, u32 mask, u32 wante
 		ret = weft_rdma_property_read(ctrl, NVME_REG_CSTS, false, &csts);
 		if (ret)
 			return weft_refuse(why, ret, "the controller's status cannot be read");
-		if ((csts & mask) == wanted)
-			return 0;
 		if (csts & NVME_CSTS_CFS)
 			return weft_refuse(why, -EIO, "the controller has failed (CSTS 0x%llx)", csts);
+		if ((csts & mask) == wanted)
+			return 0;
 		if (time_after(jiffies, end))
 			return weft_refuse(why, -ETIMEDOUT,
 					   "the controller was not ready after %u ms (CSTS 0x%llx)",

@@ -7,8 +7,9 @@
 ///
 /// Options make it differ from the kernel's target as others may: it invalidates no keys, uses a longer
 /// keep-alive timeout than it was asked for, really aborts a command, pauses all I/O, resets its disk, takes
-/// long to shut down, or reports ANA with a group for each namespace, and lists the namespaces also where the host wanted
-/// the groups only. With --auth it asks for authentication on each queue (auth.hpp).
+/// long to shut down or fails then, or reports ANA with a group for each namespace, and lists the namespaces
+/// also where the host wanted the groups only. With --auth it asks for authentication on each queue
+/// (auth.hpp).
 ///
 /// Not modelled: flow control, more than one host, namespaces that change, reservations.
 #include "auth.hpp"
@@ -451,7 +452,11 @@ private:
             else if (offset == 0x8)
                 value = 0x20000;
             else if (offset == 0x1c) // SHST: 1 while it shuts down, then 2
-                value = (enabled_ ? 1 : 0) | (!shut_ ? 0 : clock_type::now() < shut_at_ ? 4 : 8);
+                value = (enabled_ ? 1 : 0) |
+                        (!shut_                         ? 0
+                         : clock_type::now() < shut_at_ ? 4
+                                                        : 8) |
+                        (shut_ && told.fault == "shutdown-fails" ? 2 : 0); // CFS
             respond(index, 0, value);
             return;
         }

@@ -3,7 +3,8 @@
 # Targets that differ from the kernel's, as others may: no key is invalidated by
 # the target, no data in capsules, a longer keep-alive timeout than requested, an
 # Abort that ends its command, a pause of all I/O, a disk that is reset, no list of
-# limits, a long shutdown, ANA groups of namespaces, which no event reports.
+# limits, a long shutdown or one that fails, ANA groups of namespaces, which no
+# event reports.
 # lab-kernel: none
 # lab-not: lab debian13 previous backports
 # shellcheck disable=SC2154 # What hostile_begin sets.
@@ -125,6 +126,10 @@ ok "shutdown, 3 s: the host waits" test "$took" -ge 2
 is "shutdown, 3 s: and it is complete" "$(log_since | grep -c 'shutting down')" 0
 shut_down 3600
 ok "shutdown, 3600 s: the log says that it is not" log_says 'shutting down: '
+hostile shutdown-fails
+ok "shutdown fails: connected" weftctl connect "$uri" "${patience[@]}"
+ended "shutdown fails"
+ok "shutdown fails: the log says so" log_says 'shutting down: the controller has failed'
 
 # --- ANA by groups of one namespace, and without events
 hostile none --ana 1 --ana 3
