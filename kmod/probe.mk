@@ -33,5 +33,6 @@ WEFT_PROBES := \
 	$(call weft-probe,VMAP_UNLOCKED,linux/dma-buf.h,dma_buf_vmap_unlocked) \
 	$(call weft-probe,JOURNAL_META,linux/jbd2.h,JBD2_JOURNAL_REQ_FLAGS) \
 	$(call weft-probe,HRTIMER_SETUP,linux/hrtimer.h,void hrtimer_setup.struct) \
+	$(call weft-probe,RQ_LIST,linux/blk-mq.h,rq_list_pop.struct rq_list) \
 	$(call weft-probe,DMA_SKIP_SYNC,linux/device.h,dma_skip_sync) \
 	$(call weft-probe,FREEZE_MEMFLAGS,linux/blk-mq.h,blk_mq_freeze_queue_nomemsave)

@@ -50,6 +50,44 @@
 #define weft_rq_map_kern(rq, buf, len, gfp)	blk_rq_map_kern(rq, buf, len, gfp)
 #endif
 
+/*
+ * Linux 6.1 has another kind of list, and does not use queue_rqs() where several queues
+ * share tags, as the disks of a controller do: there, nothing calls what is made for it.
+ * Drop when the floor passes it.
+ */
+#ifdef WEFT_HAVE_RQ_LIST
+#define WEFT_MQ_QUEUE_RQS(fn)	.queue_rqs = fn,
+#else
+#define WEFT_MQ_QUEUE_RQS(fn)
+
+#undef rq_list_add_tail
+#undef rq_list_pop
+
+struct rq_list {
+	struct request *head;
+	struct request *tail;
+};
+
+static inline void rq_list_add_tail(struct rq_list *list, struct request *rq)
+{
+	rq->rq_next = NULL;
+	if (list->head)
+		list->tail->rq_next = rq;
+	else
+		list->head = rq;
+	list->tail = rq;
+}
+
+static inline struct request *rq_list_pop(struct rq_list *list)
+{
+	struct request *rq = list->head;
+
+	if (rq)
+		list->head = rq->rq_next;
+	return rq;
+}
+#endif
+
 /**
  * weft_bio_is_peer() - are a bio's pages memory of another PCI device?
  * @bio: the bio; all its pages are of one kind

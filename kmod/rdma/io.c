@@ -9,7 +9,8 @@
  * allocated or looked up. (A target that grants fewer queues or entries than it
  * did leaves more tags than slots; then a free slot is searched.) Up to two
  * work requests are posted at once: REG_MR, unless the data go with the capsule
- * or there are none, and SEND.
+ * or there are none, and SEND. Requests that were submitted together are a run:
+ * their work requests are one chain, so that the device is told once.
  *
  * A request ends when its SEND has completed, its response has come and its
  * registration is invalid again: until then the device may read the capsule's
@@ -496,28 +497,104 @@ static inline bool weft_queue_signals(struct weft_rdma_queue *queue, struct weft
 }
 
 /*
- * Post the registration of a slot's mapped data, and then its capsule. The request
- * ends after what is @pending.
+ * Part of the chain may have been posted, so no request is given back: recovery ends
+ * them with the others.
  */
-static inline void weft_slot_send(struct weft_rdma_queue *queue, struct weft_rdma_slot *slot,
-				  struct request *rq, int num_sge, u8 pending)
+static noinline void weft_queue_post_failed(struct weft_rdma_queue *queue, int error)
 {
+	weft_rdma_error(queue->ctrl, WEFT_RDMA_END_QUEUE_PAIR,
+			"queue %u: a command cannot be posted (error %d)", queue->id, -error);
+}
+
+/* Post a slot's registration, if it has one, and its capsule. */
+static __always_inline void weft_slot_post(struct weft_rdma_queue *queue,
+					   struct weft_rdma_slot *slot)
+{
+	struct ib_send_wr *first = &slot->send;
 	int ret;
 
+	if (slot->mapped) {
+		first = &slot->reg.wr;
+		first->next = &slot->send;
+	}
+	ret = ib_post_send(queue->qp, first, NULL);
+	if (unlikely(ret))
+		weft_queue_post_failed(queue, ret);
+}
+
+/* End the run of a queue, which this task has. */
+static void weft_run_post(struct weft_rdma_queue *queue)
+{
+	struct weft_rdma_run *run = queue->run;
+	int ret = ib_post_send(queue->qp, run->first, NULL);
+
+	clear_bit_unlock(0, &run->lock);
+	if (unlikely(ret))
+		weft_queue_post_failed(queue, ret);
+}
+
+/*
+ * Begin a run. @running is the queue whose run this task has. Returns false if another
+ * task has a run for this queue.
+ */
+static bool weft_run_begin(struct weft_rdma_queue *queue, struct weft_rdma_queue **running)
+{
+	struct weft_rdma_run *run = queue->run;
+
+	if (*running)
+		weft_run_post(*running);
+	*running = NULL;
+	if (test_and_set_bit_lock(0, &run->lock))
+		return false;
+	*running = queue;
+	run->count = 0;
+	run->next = &run->first;
+	return true;
+}
+
+/* Post what a slot has with the run of its queue. */
+static noinline void weft_run_add(struct weft_rdma_queue *queue, struct weft_rdma_slot *slot,
+				  struct weft_rdma_queue **running)
+{
+	struct weft_rdma_run *run = queue->run;
+	struct ib_send_wr *send;
+
+	if (*running != queue && !weft_run_begin(queue, running)) {
+		weft_slot_post(queue, slot);
+		return;
+	}
+	send = &run->sends[run->count++];
+	*send = slot->send;
+	*run->next = send;
+	if (slot->mapped) {
+		slot->reg.wr.next = send;
+		*run->next = &slot->reg.wr;
+	}
+	run->next = &send->next;
+	if (run->count == WEFT_RUN_MAX) {
+		weft_run_post(queue);
+		*running = NULL;
+	}
+}
+
+/*
+ * Send what a slot has. The request ends after what is @pending. @running is NULL, or the
+ * queue whose run this task has.
+ */
+static __always_inline void weft_slot_send(struct weft_rdma_queue *queue,
+					   struct weft_rdma_slot *slot, struct request *rq,
+					   int num_sge, u8 pending,
+					   struct weft_rdma_queue **running)
+{
 	blk_mq_start_request(rq);
 	WRITE_ONCE(slot->pending, pending);
 	/* Pairs with weft_response_slot(): a target may answer before it has the SEND. */
 	smp_store_release(&slot->rq, rq);
 	slot->send.num_sge = num_sge;
-	ret = ib_post_send(queue->qp, slot->mapped ? &slot->reg.wr : &slot->send, NULL);
-	/*
-	 * Part of the chain may have been posted, so the request is not given
-	 * back: recovery ends it with the others.
-	 */
-	if (unlikely(ret))
-		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_QUEUE_PAIR,
-				"queue %u: a command cannot be posted (error %d)",
-				queue->id, -ret);
+	if (running)
+		weft_run_add(queue, slot, running);
+	else
+		weft_slot_post(queue, slot);
 }
 
 /* The status for an error before a request is sent. */
@@ -540,7 +617,8 @@ static blk_status_t weft_unsent_status(int error)
  */
 static noinline blk_status_t weft_queue_peer_per_io(struct weft_rdma_queue *queue,
 						    struct request *rq,
-						    struct weft_rdma_pdu *pdu)
+						    struct weft_rdma_pdu *pdu,
+						    struct weft_rdma_queue **running)
 {
 	struct weft_rdma_slot *slot = &queue->slots[pdu->slot];
 	struct nvme_command *cmd = &queue->capsules[pdu->slot];
@@ -557,7 +635,7 @@ static noinline blk_status_t weft_queue_peer_per_io(struct weft_rdma_queue *queu
 	ret = weft_request_register(queue, slot, rq, pdu, cmd);
 	if (unlikely(ret))
 		goto out_unmap;
-	weft_slot_send(queue, slot, rq, 1, WEFT_SLOT_SEND | WEFT_SLOT_RESPONSE);
+	weft_slot_send(queue, slot, rq, 1, WEFT_SLOT_SEND | WEFT_SLOT_RESPONSE, running);
 	return BLK_STS_OK;
 
 out_unmap:
@@ -569,7 +647,7 @@ out_release:
 
 /* An operation on registered memory. */
 static blk_status_t weft_queue_peer(struct weft_rdma_queue *queue, struct request *rq,
-				    struct weft_rdma_pdu *pdu)
+				    struct weft_rdma_pdu *pdu, struct weft_rdma_queue **running)
 {
 	struct weft_rdma_ns *ns = rq->q->queuedata;
 	struct weft_mem_op *op = rq->end_io_data;
@@ -595,13 +673,13 @@ static blk_status_t weft_queue_peer(struct weft_rdma_queue *queue, struct reques
 			op->length >> shift);
 	pdu->nents = 0;
 	if (!weft_mapping_key(pdu->mapping, op->at, &address, &key))
-		return weft_queue_peer_per_io(queue, rq, pdu);
+		return weft_queue_peer_per_io(queue, rq, pdu, running);
 	weft_slot_begin(slot, pdu, cmd);
 	weft_sgl_keyed(cmd, address, op->length, key, false);
 	signals = weft_queue_signals(queue, slot);
 	slot->send.send_flags = signals ? IB_SEND_SIGNALED : 0;
 	weft_slot_send(queue, slot, rq, 1,
-		       signals ? WEFT_SLOT_SEND | WEFT_SLOT_RESPONSE : WEFT_SLOT_RESPONSE);
+		       signals ? WEFT_SLOT_SEND | WEFT_SLOT_RESPONSE : WEFT_SLOT_RESPONSE, running);
 	return BLK_STS_OK;
 }
 
@@ -622,7 +700,8 @@ static noinline blk_status_t weft_request_turn_away(struct weft_rdma_ns *ns, str
 /* A command of ours, as it is, or a request of the block layer's. */
 static __always_inline blk_status_t weft_queue_request(struct weft_rdma_queue *queue,
 						       struct request *rq,
-						       struct weft_rdma_pdu *pdu, bool ours)
+						       struct weft_rdma_pdu *pdu, bool ours,
+						       struct weft_rdma_queue **running)
 {
 	struct weft_rdma_ns *ns = rq->q->queuedata;
 	struct weft_rdma_slot *slot;
@@ -669,7 +748,7 @@ static __always_inline blk_status_t weft_queue_request(struct weft_rdma_queue *q
 	} else {
 		weft_sgl_none(cmd);
 	}
-	weft_slot_send(queue, slot, rq, num_sge, WEFT_SLOT_SEND | WEFT_SLOT_RESPONSE);
+	weft_slot_send(queue, slot, rq, num_sge, WEFT_SLOT_SEND | WEFT_SLOT_RESPONSE, running);
 	return BLK_STS_OK;
 
 out_unmap:
@@ -697,7 +776,7 @@ static noinline blk_status_t weft_queue_own(struct weft_rdma_queue *queue, struc
 	if (!test_bit(WEFT_QUEUE_LIVE, &queue->flags) &&
 	    !test_bit(WEFT_QUEUE_CONNECTED, &queue->flags))
 		return BLK_STS_TRANSPORT;
-	status = weft_queue_request(queue, rq, pdu, true);
+	status = weft_queue_request(queue, rq, pdu, true, NULL);
 	/*
 	 * The connection ended before the request had a time limit that could be over.
 	 * Pairs with weft_rdma_cm_handler().
@@ -711,7 +790,8 @@ static noinline blk_status_t weft_queue_own(struct weft_rdma_queue *queue, struc
 /* An operation on registered memory, or a command of ours. */
 static noinline blk_status_t weft_queue_passthrough(struct blk_mq_hw_ctx *hctx,
 						    struct request *rq,
-						    struct weft_rdma_pdu *pdu)
+						    struct weft_rdma_pdu *pdu,
+						    struct weft_rdma_queue **running)
 {
 	struct weft_rdma_queue *queue = hctx->driver_data, *background;
 
@@ -728,7 +808,7 @@ static noinline blk_status_t weft_queue_passthrough(struct blk_mq_hw_ctx *hctx,
 		queue = background;
 	pdu->queue = queue;
 	return likely(test_bit(WEFT_QUEUE_LIVE, &queue->flags)) ?
-	       weft_queue_peer(queue, rq, pdu) : BLK_STS_TRANSPORT;
+	       weft_queue_peer(queue, rq, pdu, running) : BLK_STS_TRANSPORT;
 }
 
 /*
@@ -743,7 +823,8 @@ static bool weft_request_is_background(struct request *rq)
 
 /* A request of the block layer's. */
 static noinline blk_status_t weft_queue_block(struct blk_mq_hw_ctx *hctx, struct request *rq,
-					      struct weft_rdma_pdu *pdu)
+					      struct weft_rdma_pdu *pdu,
+					      struct weft_rdma_queue **running)
 {
 	struct weft_rdma_ns *ns = rq->q->queuedata;
 	struct weft_rdma_queue *queue, *background;
@@ -759,7 +840,18 @@ static noinline blk_status_t weft_queue_block(struct blk_mq_hw_ctx *hctx, struct
 	if (unlikely(!test_bit(WEFT_QUEUE_LIVE, &queue->flags)))
 		return weft_rdma_failover(rq, rq->rq_flags & RQF_DONTPREP) ?
 		       BLK_STS_OK : BLK_STS_TRANSPORT;
-	return weft_queue_request(queue, rq, pdu, false);
+	return weft_queue_request(queue, rq, pdu, false, running);
+}
+
+/* @running as in weft_slot_send(). Returns a blk_status_t. */
+static __always_inline blk_status_t weft_queue_any(struct blk_mq_hw_ctx *hctx, struct request *rq,
+						   struct weft_rdma_queue **running)
+{
+	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
+
+	/* Apart, so that neither kind of requests pays for the other one. */
+	return blk_rq_is_passthrough(rq) ? weft_queue_passthrough(hctx, rq, pdu, running) :
+					   weft_queue_block(hctx, rq, pdu, running);
 }
 
 /**
@@ -772,12 +864,32 @@ static noinline blk_status_t weft_queue_block(struct blk_mq_hw_ctx *hctx, struct
  */
 blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd)
 {
-	struct request *rq = bd->rq;
-	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
+	return weft_queue_any(hctx, bd->rq, NULL);
+}
 
-	/* Apart, so that neither kind of requests pays for the other one. */
-	return blk_rq_is_passthrough(rq) ? weft_queue_passthrough(hctx, rq, pdu) :
-					   weft_queue_block(hctx, rq, pdu);
+/**
+ * weft_rdma_queue_rqs() - send requests that were submitted together
+ * @list: requests of one disk; those that were not sent are left on it, and the block
+ *	layer sends them one by one
+ *
+ * Requests in a row that go to one queue pair are posted by one call, so that the device
+ * is told once.
+ *
+ * Context: the block layer's, under rcu_read_lock(), may not sleep. A recovery waits for
+ * that, so none of them is ended between its start and its posting.
+ */
+void weft_rdma_queue_rqs(struct rq_list *list)
+{
+	struct weft_rdma_queue *running = NULL;
+	struct rq_list rest = {};
+	struct request *rq;
+
+	while ((rq = rq_list_pop(list)))
+		if (unlikely(weft_queue_any(rq->mq_hctx, rq, &running)))
+			rq_list_add_tail(&rest, rq);
+	if (running)
+		weft_run_post(running);
+	*list = rest;
 }
 
 /**

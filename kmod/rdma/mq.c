@@ -269,6 +269,7 @@ const struct blk_mq_ops weft_rdma_admin_ops = {
 
 const struct blk_mq_ops weft_rdma_io_ops = {
 	.queue_rq	= weft_rdma_queue_rq,
+	WEFT_MQ_QUEUE_RQS(weft_rdma_queue_rqs)
 	.complete	= weft_rdma_complete,
 	.timeout	= weft_rdma_timeout,
 	.poll		= weft_rdma_poll,

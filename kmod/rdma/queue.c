@@ -208,12 +208,14 @@ static void weft_queue_free_memory(struct weft_rdma_queue *queue)
 		if (queue->slots && queue->slots[i].mr)
 			ib_dereg_mr(queue->slots[i].mr);
 	kvfree(queue->slots);
+	kfree(queue->run);
 	kvfree(queue->recvs);
 	weft_queue_free_shared(ib, queue->size * sizeof(*queue->capsules), queue->capsules,
 			       queue->capsules_addr);
 	weft_queue_free_shared(ib, queue->size * sizeof(*queue->responses), queue->responses,
 			       queue->responses_addr);
 	queue->slots = NULL;
+	queue->run = NULL;
 	queue->recvs = NULL;
 	queue->capsules = NULL;
 	queue->responses = NULL;
@@ -244,7 +246,6 @@ static int weft_queue_init_slot(struct weft_rdma_queue *queue, u32 index, struct
 	slot->send_cqe.done = queue->mem ? weft_rdma_mem_send_done : weft_rdma_send_done;
 	slot->reg_cqe.done = weft_rdma_reg_done;
 	slot->inv_cqe.done = weft_rdma_inv_done;
-	slot->reg.wr.next = &slot->send;
 	slot->reg.wr.opcode = IB_WR_REG_MR;
 	slot->reg.wr.wr_cqe = &slot->reg_cqe;
 	slot->reg.mr = slot->mr;
@@ -280,12 +281,13 @@ static int weft_queue_alloc_memory(struct weft_rdma_queue *queue, struct weft_wh
 	int ret = 0;
 
 	queue->slots = kvcalloc(n, sizeof(*queue->slots), GFP_KERNEL);
+	queue->run = kzalloc_obj(*queue->run);
 	queue->recvs = kvcalloc(n, sizeof(*queue->recvs), GFP_KERNEL);
 	queue->capsules = weft_queue_alloc_shared(ib, n * sizeof(*queue->capsules),
 						  &queue->capsules_addr);
 	queue->responses = weft_queue_alloc_shared(ib, n * sizeof(*queue->responses),
 						   &queue->responses_addr);
-	if (!queue->slots || !queue->recvs || !queue->capsules || !queue->responses)
+	if (!queue->slots || !queue->run || !queue->recvs || !queue->capsules || !queue->responses)
 		ret = weft_refuse(why, -ENOMEM, "no memory for queue %u", queue->id);
 	for (i = 0; i < n && !ret; i++) {
 		ret = weft_queue_init_slot(queue, i, why);

@@ -91,10 +91,10 @@ struct weft_rdma_queue;
  * @aborted: an Abort was sent for it
  * @mapped: @mr is registered, and the target has its key
  * @sent: number of its SEND, of a command on memory that is registered for good
- * @reg: the registration, all but @reg.mr, @reg.key and @reg.access made with
- *	the queue; @send follows it
+ * @reg: the registration, all but @reg.wr.next, @reg.mr, @reg.key and @reg.access made
+ *	with the queue; a SEND follows it
  * @send: the SEND, all but @send.num_sge made with the queue, and @send.send_flags on
- *	queues for peer memory
+ *	queues for peer memory; of a run, a copy is posted
  * @sge: of that: the capsule, and data that go with it
  * @send_cqe: completion of the SEND
  * @reg_cqe: completion of REG_MR, if it fails
@@ -137,6 +137,26 @@ struct weft_rdma_recv {
 	struct nvme_completion	*nvme;
 };
 
+/* Requests of a run: as many as the block layer collects in a plug. */
+#define WEFT_RUN_MAX		32
+
+/**
+ * struct weft_rdma_run - requests in a row for one queue pair, posted by one call
+ * @lock: bit 0: a task has a run for this queue
+ * @count: its requests
+ * @first: its first work request
+ * @next: where the work request that comes next is linked
+ * @sends: SENDs. In a slot they would be used again, with another successor, when the
+ *	request is answered, while the device's driver still follows the chain
+ */
+struct weft_rdma_run {
+	unsigned long		lock;
+	u32			count;
+	struct ib_send_wr	*first;
+	struct ib_send_wr	**next;
+	struct ib_send_wr	sends[WEFT_RUN_MAX];
+};
+
 #define WEFT_QUEUE_LIVE		0	/* requests may be sent */
 #define WEFT_QUEUE_CONNECTED	1	/* commands of the setup may be sent */
 #define WEFT_QUEUE_STARTED	2	/* a queue pair is there to be torn down */
@@ -171,6 +191,7 @@ struct weft_rdma_recv {
  * @sent: SENDs of commands on memory that is registered for good
  * @left: of these, so many have left the send queue, as far as is known
  * @signal_mask: one of so many more has a completion, see weft_queue_signals()
+ * @run: of requests, to be posted
  * @recvs: receives
  * @responses: their buffers
  * @responses_addr: for the device
@@ -208,6 +229,7 @@ struct weft_rdma_queue {
 	atomic_t		sent ____cacheline_aligned_in_smp;
 	u32			left;
 
+	struct weft_rdma_run	*run;
 	struct weft_rdma_recv	*recvs;
 	struct nvme_completion	*responses;
 	u64			responses_addr;
@@ -780,6 +802,7 @@ void weft_rdma_queue_lost(struct weft_rdma_queue *queue);
 
 /* io.c */
 blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd);
+void weft_rdma_queue_rqs(struct rq_list *list);
 void weft_rdma_complete(struct request *rq);
 void weft_rdma_recv_done(struct ib_cq *cq, struct ib_wc *wc);
 void weft_rdma_send_done(struct ib_cq *cq, struct ib_wc *wc);

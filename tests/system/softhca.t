@@ -30,6 +30,21 @@ quick="--keep-alive $(slow 2) --reconnect-delay 1"
 # shellcheck disable=SC2086
 ok "a volume by weft's own initiator" weftctl create v $uris --chunk 64K --force --host-address 10.9.1.1 $quick
 ok "verified" verify /dev/weft/v size="$(mib 64)" bsrange=4k-1100k
+# plugs DEVICE RW: I/O of 4 KiB that comes in plugs of 32
+plugs() {
+	fio --name=plugs --filename="$1" --rw="$2" --bs=4k --size=16m --direct=1 --ioengine=io_uring --iodepth=32 \
+		--iodepth_batch_submit=32 --iodepth_batch_complete_min=32 --number_ios=3200 --cpus_allowed=0 \
+		--output=/tmp/fio.out
+}
+# doorbells DEVICE: reads for each call that posts work requests
+doorbells() {
+	local before
+	before=$(knob 1 doorbells)
+	plugs "$1" randread || return
+	echo $((3200 / ($(knob 1 doorbells) - before)))
+}
+ok "32 reads of a disk are posted by one call" test "$(doorbells "$(ls /dev/weft-rdma*n1 | head -n 1)")" -ge 24
+ok "32 reads of a volume by one for each member" test "$(doorbells /dev/weft/v)" -ge 12
 knob 1 latency_ns 200000
 knob 1 bandwidth 200000000
 ok "with latency and little bandwidth" verify /dev/weft/v size=8m bsrange=4k-200k
@@ -38,6 +53,13 @@ knob 1 bandwidth 0
 knob 1 break_at 300
 ok "a connection breaks on the way: no error" verify /dev/weft/v size=16m bsrange=4k-200k
 is "it did break" "$(knob 1 break_at)" 0
+# Work requests of a read are a registration and a SEND: an odd one is in the middle of a plug.
+broken=$(ends queue-pair)
+knob 1 post_fail_at 301
+ok "a work request of a plug cannot be posted: no error" plugs /dev/weft/v randread
+is "it could not" "$(knob 1 post_fail_at)" 0
+ok "the association ended for that" test "$(ends queue-pair)" -gt "$broken"
+ok "verified after it" verify /dev/weft/v size=4m bsrange=4k-200k
 slow 2 >/sys/module/weft_rdma/parameters/io_timeout
 weftctl stop v >/dev/null; weftctl disconnect --all >/dev/null
 # shellcheck disable=SC2086

@@ -52,6 +52,7 @@ static void softhca_knobs(struct softhca_dev *dev)
 	debugfs_create_u64("bandwidth", 0600, dir, &dev->bandwidth);
 	debugfs_create_u32("drop_completion", 0600, dir, &dev->drop_completion);
 	debugfs_create_u32("break_at", 0600, dir, &dev->break_at);
+	debugfs_create_u32("post_fail_at", 0600, dir, &dev->post_fail_at);
 	debugfs_create_bool("refuse_peer", 0600, dir, &dev->refuse_peer);
 	debugfs_create_u32("dma_ns", 0600, dir, &dev->dma_ns);
 	debugfs_create_u32("vector_shift", 0600, dir, &dev->vector_shift);
@@ -60,6 +61,7 @@ static void softhca_knobs(struct softhca_dev *dev)
 	debugfs_create_u32("drained", 0400, dir, &dev->drained);
 	debugfs_create_u32("unmapped", 0400, dir, &dev->unmapped);
 	debugfs_create_u32("large_pages", 0400, dir, &dev->large_pages);
+	debugfs_create_u64("doorbells", 0400, dir, &dev->doorbells);
 	debugfs_create_u64("completed_far", 0400, dir, &dev->completed_far);
 }
 

@@ -71,6 +71,7 @@ struct softhca_cep;
  * @bandwidth: knob: bytes a second of a queue pair, 0 for no limit
  * @drop_completion: knob: this many completions on, one is lost
  * @break_at: knob: this many work requests on, a connection breaks
+ * @post_fail_at: knob: this many work requests on, one cannot be posted
  * @refuse_peer: knob: BARs are out of reach
  * @dma_ns: knob: how long the bytes of a READ or WRITE are on their way
  * @vector_shift: knob: interrupts go so many processors farther
@@ -78,6 +79,7 @@ struct softhca_cep;
  * @bytes_bar: moved from or to BARs
  * @drained: READs and WRITEs that were on their way when their connection broke
  * @unmapped: of those, how many found an address that nobody had mapped
+ * @doorbells: calls that posted work requests to send queues
  * @completed_far: SENDs and the like whose interrupt goes to another processor
  *	than the one that posted them
  */
@@ -92,6 +94,7 @@ struct softhca_dev {
 	u64			bandwidth;
 	u32			drop_completion;
 	u32			break_at;
+	u32			post_fail_at;
 	bool			refuse_peer;
 	u32			dma_ns;
 	u32			vector_shift;
@@ -100,6 +103,7 @@ struct softhca_dev {
 	u32			drained;
 	u32			unmapped;
 	u32			large_pages;	/* registrations with pages of 64 KiB */
+	u64			doorbells;
 	u64			completed_far;
 };
 

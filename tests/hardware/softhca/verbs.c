@@ -462,11 +462,15 @@ static int softhca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	u32 next;
 
 	spin_lock_irqsave(&softhca_fabric, flags);
+	dev->doorbells++;
 	for (; wr; wr = wr->next) {
 		struct softhca_wqe *wqe = &qp->sq.ring[qp->sq.head];
 
 		next = softhca_next(qp->sq.head, qp->sq.size);
-		ret = next == qp->sq.tail ? -ENOMEM : softhca_take_send(wqe, wr);
+		if (next == qp->sq.tail || (dev->post_fail_at && !--dev->post_fail_at))
+			ret = -ENOMEM;
+		else
+			ret = softhca_take_send(wqe, wr);
 		if (ret)
 			break;
 		wqe->cpu = smp_processor_id();
