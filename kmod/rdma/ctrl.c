@@ -254,7 +254,7 @@ static void weft_rdma_ctrl_free_queues(struct weft_rdma_ctrl *ctrl)
 	destroy_workqueue(ctrl->wq);
 }
 
-/* The first association, with as many I/O queues as the target takes. */
+/* The first association, with as many I/O queues as the target and the RDMA device take. */
 static int weft_rdma_ctrl_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 {
 	int ret = weft_rdma_setup(ctrl, why);
@@ -262,7 +262,7 @@ static int weft_rdma_ctrl_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *wh
 	/* A stale connection, or one that was lost meanwhile. */
 	if (ret == -ECONNRESET && ctrl->set_ready)
 		ret = weft_rdma_setup_again(ctrl, why);
-	if (ret == -ECONNREFUSED && ctrl->queues_made)
+	if (weft_rdma_is_short(ret) && ctrl->queues_made)
 		ret = weft_rdma_setup_fewer(ctrl, why);
 	return ret;
 }

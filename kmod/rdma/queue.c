@@ -221,6 +221,20 @@ static void weft_queue_free_memory(struct weft_rdma_queue *queue)
 	queue->responses = NULL;
 }
 
+/* The error for a resource that the RDMA device did not give. */
+static int weft_device_error(int error)
+{
+	switch (error) {
+	case -ENOMEM:
+	case -ENOSPC:
+	case -EAGAIN:
+	case -EBUSY:
+		return WEFT_RDMA_ADAPTER_FULL;
+	default:
+		return error;
+	}
+}
+
 /* Initialize the parts of a slot that are the same for all requests. */
 static int weft_queue_init_slot(struct weft_rdma_queue *queue, u32 index, struct weft_why *why)
 {
@@ -236,7 +250,7 @@ static int weft_queue_init_slot(struct weft_rdma_queue *queue, u32 index, struct
 		mr = ib_alloc_mr(queue->pd, IB_MR_TYPE_MEM_REG,
 				 queue->mem ? 1 : queue->ctrl->mr_pages);
 		if (IS_ERR(mr))
-			return weft_refuse(why, PTR_ERR(mr),
+			return weft_refuse(why, weft_device_error(PTR_ERR(mr)),
 					   "the RDMA device %s gives queue %u only %u memory registrations of %u (error %ld; it has %d in all): connect with fewer queues, or with a smaller queue depth",
 					   dev_name(&queue->ctrl->ib->dev), queue->id, index,
 					   queue->size, -PTR_ERR(mr),
@@ -411,7 +425,8 @@ static int weft_queue_resolve(struct weft_rdma_queue *queue, struct weft_why *wh
  *
  * Context: process context, waits for the fabric, at most some seconds.
  * Return: 0, and weft_rdma_queue_wait() is next; undo by weft_rdma_queue_stop()
- * and weft_rdma_queue_free().
+ * and weft_rdma_queue_free(). WEFT_RDMA_ADAPTER_FULL if the RDMA device has no room for
+ * the queue; or another negative errno.
  */
 int weft_rdma_queue_start(struct weft_rdma_queue *queue, struct weft_why *why)
 {
@@ -451,6 +466,7 @@ int weft_rdma_queue_start(struct weft_rdma_queue *queue, struct weft_why *why)
 			    "the RDMA device %s gives queue %u no queue pair (error %d; it has %d in all, and %d completion queues): connect with fewer queues",
 			    dev_name(&queue->ctrl->ib->dev), queue->id, -ret,
 			    queue->ctrl->ib->attrs.max_qp, queue->ctrl->ib->attrs.max_cq);
+		ret = weft_device_error(ret);
 		goto out_free_memory;
 	}
 	for (i = 0; i < queue->size; i++) {

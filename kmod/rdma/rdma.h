@@ -73,6 +73,9 @@
 #define WEFT_RDMA_ALL_QUEUES	3
 #define WEFT_RDMA_SECONDS_MAX	(7 * 24 * 3600)
 
+/* The RDMA device has no queue pair or memory registration left for a queue. */
+#define WEFT_RDMA_ADAPTER_FULL	(-ENOBUFS)
+
 struct weft_domain;
 struct weft_mapping;
 struct weft_rdma_ctrl;
@@ -463,8 +466,8 @@ static inline u32 weft_rdma_all_queues(const struct weft_rdma_options *opts)
  * @queue_count: how many are in use, with the admin queue
  * @max_queues: length of @queues
  * @queues_made: number of I/O queues that the last attempt connected
- * @queues_limit: number of I/O queues to try, because the target accepted no
- *	more; 0 for all
+ * @queues_limit: number of I/O queues to try, because the target or the RDMA device
+ *	had no more; 0 for all
  * @poll_from: index of the first poll queue
  * @io_up: number of connected queues before @poll_from, shared by all others
  * @poll_up: number of connected poll queues, shared by all others
@@ -711,6 +714,17 @@ static inline int weft_rdma_authenticate(struct weft_rdma_queue *queue, u32 want
 #endif
 int weft_rdma_secrets_set(struct weft_rdma_ctrl *ctrl, const struct weft_dhchap_secrets *secrets,
 			  struct weft_why *why);
+
+/**
+ * weft_rdma_is_short() - has the target, or the RDMA device, no room for a queue?
+ * @error: of weft_rdma_setup()
+ *
+ * Return: true if fewer queues can be connected.
+ */
+static inline bool weft_rdma_is_short(int error)
+{
+	return error == -ECONNREFUSED || error == WEFT_RDMA_ADAPTER_FULL;
+}
 
 /* setup.c */
 int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why);

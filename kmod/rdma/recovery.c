@@ -158,8 +158,8 @@ void weft_rdma_connect_work(struct work_struct *work)
 	/* Reclaim may need I/O that waits for this reconnect. */
 	noio = memalloc_noio_save();
 	ret = weft_rdma_setup(ctrl, &why);
-	/* It may grant more queues than it then takes, also for good. */
-	if (ret == -ECONNREFUSED && ctrl->queues_made && ctrl->attempts >= WEFT_RDMA_ALL_QUEUES)
+	/* The target may grant more queues than it then takes, also for good. */
+	if (weft_rdma_is_short(ret) && ctrl->queues_made && ctrl->attempts >= WEFT_RDMA_ALL_QUEUES)
 		ctrl->queues_limit = ctrl->queues_made;
 	ctrl->live_at = jiffies;
 	/* Before LIVE: a loss right after that queues it anew. */

@@ -588,10 +588,11 @@ int weft_rdma_setup_again(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 
 /**
  * weft_rdma_setup_fewer() - repeat the first weft_rdma_setup() with fewer queues
- * @ctrl: the target refused one of its I/O queues after others; no disk is made
+ * @ctrl: one of its I/O queues could not be connected after others; no disk is made
  * @why: has the reason, gets that of a failure
  *
- * A target may grant more queues than it then takes.
+ * A target may grant more queues than it then takes, and other controllers may have most
+ * of the RDMA device's queue pairs and memory registrations.
  *
  * Context: as weft_rdma_setup().
  * Return: as weft_rdma_setup().

@@ -79,6 +79,17 @@ is "each has its interface again" "$(rdma link | grep -c 'netdev hca')" 2
 ok "no byte went to a BAR" test "$(knob 1 bytes_bar)" = 0
 ok "stopped" weftctl stop v
 ok "disconnected" weftctl disconnect --all
+# Each queue needs 32, the admin queue as well: there is room for one of two.
+log_mark
+most=$(knob 1 mr_limit)
+knob 1 mr_limit 80
+ok "an adapter with registrations for one of two queues: connected" \
+	weftctl connect "rdma://10.9.0.1/$nqn:d0" --host-address 10.9.1.1 --queues 2 --queue-depth 32
+is "with one queue" "$(cat /sys/class/weft-rdma/*/queue_count)" 2
+ok "the log says why" log_says "1 I/O queues of 2 can be connected: the RDMA device softhca1 gives queue 2 only"
+knob 1 mr_limit "$most"
+ok "verified" verify "$(ls /dev/weft-rdma*n1)" size=4m bsrange=4k-64k
+ok "disconnected" weftctl disconnect --all
 for n in 0 1; do nvmet_unserve "$nqn:d$n"; remove_null "hb$n"; done
 ok "the adapter unloads, so nothing holds it" rmmod weft_softhca
 # What an adapter can register at once is what a command can move.

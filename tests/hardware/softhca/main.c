@@ -52,6 +52,7 @@ static void softhca_knobs(struct softhca_dev *dev)
 	debugfs_create_u64("bandwidth", 0600, dir, &dev->bandwidth);
 	debugfs_create_u32("drop_completion", 0600, dir, &dev->drop_completion);
 	debugfs_create_u32("break_at", 0600, dir, &dev->break_at);
+	debugfs_create_u32("mr_limit", 0600, dir, &dev->mr_limit);
 	debugfs_create_u32("post_fail_at", 0600, dir, &dev->post_fail_at);
 	debugfs_create_bool("refuse_peer", 0600, dir, &dev->refuse_peer);
 	debugfs_create_u32("dma_ns", 0600, dir, &dev->dma_ns);
@@ -100,6 +101,7 @@ static int softhca_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (!dev)
 		return -ENOMEM;
 	dev->pdev = pdev;
+	dev->mr_limit = softhca_mr_limit;
 	ret = -ENODEV;
 	dev->netdev = dev_get_by_name(&init_net, name);
 	if (!dev->netdev)

@@ -71,6 +71,7 @@ struct softhca_cep;
  * @bandwidth: knob: bytes a second of a queue pair, 0 for no limit
  * @drop_completion: knob: this many completions on, one is lost
  * @break_at: knob: this many work requests on, a connection breaks
+ * @mr_limit: knob: registrations at most
  * @post_fail_at: knob: this many work requests on, one cannot be posted
  * @refuse_peer: knob: BARs are out of reach
  * @dma_ns: knob: how long the bytes of a READ or WRITE are on their way
@@ -94,6 +95,7 @@ struct softhca_dev {
 	u64			bandwidth;
 	u32			drop_completion;
 	u32			break_at;
+	u32			mr_limit;
 	u32			post_fail_at;
 	bool			refuse_peer;
 	u32			dma_ns;

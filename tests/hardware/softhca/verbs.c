@@ -210,7 +210,7 @@ static struct ib_mr *softhca_new_mr(struct ib_pd *pd, u32 pages)
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
 	mr->max = pages;
-	ret = xa_alloc(&dev->mrs, &index, mr, XA_LIMIT(1, softhca_mr_limit), GFP_KERNEL);
+	ret = xa_alloc(&dev->mrs, &index, mr, XA_LIMIT(1, dev->mr_limit), GFP_KERNEL);
 	if (ret) {
 		kvfree(mr);
 		return ERR_PTR(ret == -EBUSY ? -ENOMEM : ret);
