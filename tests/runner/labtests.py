@@ -49,6 +49,9 @@ def lab(job):
     run("a guest that stops is killed and told apart from one whose command takes long",
         lambda d: d.returncode == STOPPED and "no sign of life" in d.stderr,
         "--life-seconds", "10", "--", "rm /lab/ctl/alive && mkdir /lab/ctl/alive && sleep 1000")
+    run("if its kernel complained before, the run fails", lambda d: d.returncode == 1 and "complained" in d.stderr,
+        "--life-seconds", "10", "--",
+        "echo '<4>WARNING: CPU: 0 PID: 1 at tests/check' >/dev/kmsg; rm /lab/ctl/alive && mkdir /lab/ctl/alive && sleep 1000")
     share = ROOT / "build/share"
     share.mkdir(parents=True, exist_ok=True)
     (share / "in").write_text("from outside\n")

@@ -247,10 +247,16 @@ class Guest:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
 
-    def problems(self):
+    def complaints(self, stalls=True):
+        """What its kernel has reported. Without stalls, these do not count."""
         found = []
         for log in [*self.earlier, self.console]:
-            found += klog.problems(log.read_text(errors="replace")) if log.exists() else []
+            found += klog.problems(log.read_text(errors="replace"), stalls) if log.exists() else []
+        return found
+
+    def problems(self):
+        """What its kernel has reported, and what leaked."""
+        found = self.complaints()
         report = self.ctl / "kmemleak"
         if report.exists():
             found += klog.leaks(report.read_text(errors="replace"))[:60]
@@ -382,7 +388,8 @@ class Lab:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 guest.process.wait(timeout=0 if guest.paused else LEAKS_SECONDS if self.options.kmemleak else 15)
         if self.stopped:
-            return STOPPED
+            # The emulation stops now and then. A kernel that reported an error before did not stop for that reason.
+            return self._report(lambda guest: guest.complaints(stalls=False)) or STOPPED
         if self.late:
             cache.say(f"killed after {self.options.timeout} s; the log is {main.console}")
             return 124
@@ -393,13 +400,18 @@ class Lab:
             cache.say(f"the guest died; the end of its log ({log}):")
             sys.stderr.write("\n".join(log.read_text(errors="replace").splitlines()[-40:]) + "\n")
             return 125
-        status = int(status_file.read_text())
+        complained = self._report(Guest.problems)
+        return int(status_file.read_text()) or complained
+
+    def _report(self, problems):
+        """Print the problems of all guests. Returns 1 if there are some, otherwise 0."""
+        complained = 0
         for guest in self.guests:
-            if found := guest.problems():
+            if found := problems(guest):
                 cache.say(f"the kernel of {guest.name} complained; the log is {guest.console}:")
                 sys.stderr.write("\n".join(found) + "\n")
-                status = status or 1
-        return status
+                complained = 1
+        return complained
 
     def _end(self):
         self.over.set()
