@@ -14,3 +14,4 @@
 
 MODULE_DESCRIPTION("KUnit tests of weft's stripe map, shadows, superblocks, capsules and authentication");
 MODULE_LICENSE("GPL");
+MODULE_VERSION(WEFT_VERSION);

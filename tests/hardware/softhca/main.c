@@ -199,3 +199,4 @@ module_init(softhca_init);
 module_exit(softhca_exit);
 MODULE_DESCRIPTION("weft test hardware: an RDMA adapter that moves bytes by DMA address");
 MODULE_LICENSE("GPL");
+MODULE_VERSION(WEFT_VERSION);

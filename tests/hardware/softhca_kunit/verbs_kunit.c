@@ -449,3 +449,4 @@ static struct kunit_suite connect_suite = {
 kunit_test_suites(&verbs_suite, &connect_suite);
 MODULE_DESCRIPTION("weft test hardware: tests of the RDMA adapter's verbs");
 MODULE_LICENSE("GPL");
+MODULE_VERSION(WEFT_VERSION);

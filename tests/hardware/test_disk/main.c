@@ -342,3 +342,4 @@ module_init(test_disk_init);
 module_exit(test_disk_exit);
 MODULE_DESCRIPTION("Disks with the service times of an SSD");
 MODULE_LICENSE("GPL");
+MODULE_VERSION(WEFT_VERSION);

@@ -131,3 +131,4 @@ module_exit(exporter_exit);
 MODULE_IMPORT_NS("DMA_BUF");
 MODULE_DESCRIPTION("weft test hardware: an exporter of dma-bufs that misbehaves");
 MODULE_LICENSE("GPL");
+MODULE_VERSION(WEFT_VERSION);
