@@ -43,6 +43,12 @@ doorbells() {
 	plugs "$1" randread || return
 	echo $((3200 / ($(knob 1 doorbells) - before)))
 }
+echo 8 >/proc/sys/vm/nr_hugepages
+large=$(knob 1 large_pages)
+ok "data in huge pages, verified" fio --name=huge --filename=/dev/weft/v --rw=randwrite --bsrange=64k-512k --direct=1 \
+	--blockalign=64k --size=8m --ioengine=io_uring --iodepth=4 --mem=mmaphuge --verify=crc32c --output=/tmp/fio.out
+ok "they are registered in pages of 64 KiB" test "$(knob 1 large_pages)" -gt "$large"
+echo 0 >/proc/sys/vm/nr_hugepages
 ok "32 reads of a disk are posted by one call" test "$(doorbells "$(ls /dev/weft-rdma*n1 | head -n 1)")" -ge 24
 ok "32 reads of a volume by one for each member" test "$(doorbells /dev/weft/v)" -ge 12
 knob 1 latency_ns 200000
