@@ -310,5 +310,5 @@ void weft_rdma_async_event(struct weft_rdma_ctrl *ctrl)
 
 	cmd.common.opcode = nvme_admin_async_event;
 	if (!weft_async_send(ctrl, &cmd, GFP_NOIO))
-		weft_ctrl_warn(ctrl, "its events are not received until it is connected again\n");
+		weft_ctrl_warn(ctrl, "asynchronous events stop until the controller is connected again\n");
 }

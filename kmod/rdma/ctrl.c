@@ -124,7 +124,7 @@ int weft_rdma_secrets_set(struct weft_rdma_ctrl *ctrl, const struct weft_dhchap_
 	mutex_lock(&ctrl->secret_lock);
 	/* The controller can only prove itself in the course of the host's authentication. */
 	if (!ret && (other.len || ctrl->ctrl_secret.len) && !host.len && !ctrl->host_secret.len)
-		ret = weft_refuse(why, -EINVAL, "the controller's secret needs the host's");
+		ret = weft_refuse(why, -EINVAL, "a secret of the controller needs a secret of this host: give both");
 	if (!ret && host.len) {
 		ctrl->host_secret = host;
 		ctrl->auth_hashes = hashes;

@@ -199,7 +199,7 @@ static struct weft_rdma_slot *weft_response_slot(struct weft_rdma_queue *queue,
 	if (unlikely(!smp_load_acquire(&slot->rq) || !(slot->pending & WEFT_SLOT_RESPONSE) ||
 		     cid != WEFT_CID(tag, slot->generation))) {
 		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_PROTOCOL,
-				"queue %u: the target answered command 0x%x, which it does not owe an answer",
+				"queue %u: the target answered command 0x%x, which is not in flight",
 				queue->id, cid);
 		return NULL;
 	}

@@ -62,7 +62,7 @@ static void weft_domain_fence(struct weft_domain *domain)
 	list_for_each_entry(ctrl, &weft_rdma_ctrls, list)
 		if (READ_ONCE(ctrl->domain) == domain)
 			weft_rdma_error(ctrl, WEFT_RDMA_END_MEMORY,
-					"peer memory is taken away, and a command on it does not end");
+					"peer memory was revoked, and a command on it does not end");
 	/* Also wait for running recoveries: their domain may be released already. */
 	list_for_each_entry(ctrl, &weft_rdma_ctrls, list)
 		flush_work(&ctrl->recover_work);

@@ -403,7 +403,7 @@ static int weft_queue_resolve(struct weft_rdma_queue *queue, struct weft_why *wh
 	if (ret)
 		return weft_refuse(why, ret, "%s",
 				   ret == -EADDRNOTAVAIL && local ?
-				   "the host address is none of this host's" :
+				   "no interface of this host has the host address" :
 				   weft_cm_event_text(RDMA_CM_EVENT_ADDR_ERROR));
 	ret = weft_queue_cm_wait(queue, RDMA_CM_EVENT_ADDR_RESOLVED, why);
 	if (ret)
@@ -445,7 +445,7 @@ int weft_rdma_queue_start(struct weft_rdma_queue *queue, struct weft_why *why)
 	if (IS_ERR(queue->cm_id)) {
 		ret = PTR_ERR(queue->cm_id);
 		queue->cm_id = NULL;
-		return weft_refuse(why, ret, "no connection can be made (error %d)", -ret);
+		return weft_refuse(why, ret, "the RDMA connection manager gives no connection (error %d)", -ret);
 	}
 	/* RoCE puts it into each packet; the subnet manager maps it to a service level. */
 	tos = queue->for_background ? queue->ctrl->opts.background_tos : queue->ctrl->opts.tos;

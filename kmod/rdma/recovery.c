@@ -70,7 +70,7 @@ static bool weft_ctrl_gives_up(struct weft_rdma_ctrl *ctrl)
 /* Allocates nothing: reclaim may need I/O that waits for this function. */
 static void weft_ctrl_lost(struct weft_rdma_ctrl *ctrl)
 {
-	weft_ctrl_err(ctrl, "not connected again within %d s, giving it up\n",
+	weft_ctrl_err(ctrl, "not connected again within %d s (ctrl_loss_tmo): the controller is removed\n",
 		      READ_ONCE(ctrl->opts.ctrl_loss_timeout));
 	/* Leave it on the list: the removal of a device holds the list's lock and waits for us. */
 	kref_get(&ctrl->ref);
@@ -128,7 +128,7 @@ void weft_rdma_fail_fast_work(struct work_struct *work)
 	/* If it was connected while this waited for the lock, and lost again, the time is new. */
 	if (weft_ctrl_is_connecting(ctrl) &&
 	    !time_before(jiffies, weft_ctrl_fails_at(ctrl))) {
-		weft_ctrl_warn(ctrl, "still not connected after %d s, I/O fails\n",
+		weft_ctrl_warn(ctrl, "not connected again within %d s (fast_io_fail_timeout): waiting I/O fails\n",
 			       ctrl->opts.fast_io_fail_timeout);
 		WRITE_ONCE(ctrl->fail_fast, true);
 		weft_rdma_ns_resubmit_all(ctrl);
@@ -234,7 +234,7 @@ void weft_rdma_keep_alive_work(struct work_struct *work)
 				BLK_MQ_REQ_RESERVED | BLK_MQ_REQ_NOWAIT, NULL);
 	if (ret) {
 		weft_rdma_error(ctrl, WEFT_RDMA_END_KEEP_ALIVE,
-				"the keep-alive was not answered (%d)", ret);
+				"the Keep Alive command failed (status %d)", ret);
 		return;
 	}
 	queue_delayed_work(ctrl->wq, &ctrl->keep_alive_work,

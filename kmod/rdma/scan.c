@@ -220,7 +220,7 @@ static bool weft_scan_list(struct weft_rdma_ctrl *ctrl, __le32 *list, u32 errors
 
 	do {
 		if (lists++ == WEFT_SCAN_LISTS_MAX) {
-			weft_ctrl_warn(ctrl, "it lists more than %lu namespaces, those after %u are not used\n",
+			weft_ctrl_warn(ctrl, "it lists more than %lu namespaces: weft_rdma uses none after %u\n",
 				       WEFT_SCAN_LISTS_MAX * WEFT_NSIDS_PER_LIST, last);
 			return true;
 		}
@@ -379,7 +379,7 @@ void weft_rdma_add_work(struct work_struct *work)
 	else
 		weft_scan_failed(ctrl, errors);
 	if (seen & BIT(WEFT_SCAN_FULL))
-		weft_ctrl_warn(ctrl, "%u of its namespaces are disks, more are not made\n",
+		weft_ctrl_warn(ctrl, "%u of its namespaces are disks: weft_rdma makes no more\n",
 			       WEFT_SCAN_DISKS_MAX);
 	mutex_lock(&ctrl->scan_lock);
 	if (seen & BIT(WEFT_SCAN_MISSED) && ctrl->scan_tries) {

@@ -94,7 +94,7 @@ static int weft_ctrl_enable(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 	if (ret)
 		return weft_refuse(why, ret, "the controller's capabilities cannot be read");
 	if (NVME_CAP_MPSMIN(ctrl->cap) > PAGE_SHIFT - 12)
-		return weft_refuse(why, -EPROTO, "its smallest page is larger than this host's");
+		return weft_refuse(why, -EPROTO, "its smallest page (CAP.MPSMIN) is larger than this host's page");
 	ret = weft_rdma_property_write(ctrl, NVME_REG_CC, cc);
 	if (ret)
 		return weft_refuse(why, ret, "the controller cannot be enabled");
@@ -147,7 +147,7 @@ static int weft_ctrl_identify(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 				  info.max_bytes, PAGE_SIZE);
 	if (!ret && info.cntlid != ctrl->info.cntlid)
 		ret = weft_refuse(why, -EPROTO,
-				  "it says to be controller %u after it connected as %u",
+				  "it identifies itself as controller %u, but it connected as controller %u",
 				  info.cntlid, ctrl->info.cntlid);
 	if (!ret)
 		ret = weft_ctrl_identify_nvm(ctrl, page_bytes, &info, why);
@@ -278,7 +278,7 @@ static int weft_queue_set_live(struct weft_rdma_queue *queue, struct weft_why *w
 	}
 	mutex_unlock(&queue->lock);
 	if (!connected)
-		return weft_refuse(why, -ETIMEDOUT, "queue %u: the target answers too late",
+		return weft_refuse(why, -ETIMEDOUT, "queue %u: the target answered too late",
 				   queue->id);
 	return ended ? weft_refuse_lost(queue, why) : 0;
 }
@@ -381,7 +381,7 @@ static int weft_queues_check_live(struct weft_rdma_ctrl *ctrl, struct request_qu
 	for (i = first; i < first + count; i++)
 		if (!test_bit(WEFT_QUEUE_LIVE, &ctrl->queues[i].flags))
 			return weft_refuse(why, -ETIMEDOUT,
-					   "queue %u: the target answers too late",
+					   "queue %u: the target answered too late",
 					   ctrl->queues[i].id);
 	return 0;
 }
@@ -430,7 +430,7 @@ int weft_rdma_start_queues(struct weft_rdma_ctrl *ctrl, u32 first, u32 count, u3
 
 	for (i = first; i < end; i++) {
 		if (!weft_queues_are_wanted(ctrl, first)) {
-			ret = weft_refuse(why, -ENOTCONN, "the association or its device goes away");
+			ret = weft_refuse(why, -ENOTCONN, "the association or its RDMA device is being removed");
 			break;
 		}
 		for (; asked < min(end, i + WEFT_RDMA_CONNECTS); asked++) {
@@ -626,7 +626,7 @@ static bool weft_ctrl_shutdown(struct weft_rdma_ctrl *ctrl)
 	if (!weft_ctrl_wait_ready(ctrl, NVME_CSTS_SHST_MASK, NVME_CSTS_SHST_CMPLT,
 				  ctrl->info.shutdown_ms, &why))
 		return true;
-	weft_ctrl_warn(ctrl, "shutting down: %s\n", why.text);
+	weft_ctrl_warn(ctrl, "the controller did not shut down: %s\n", why.text);
 	return false;
 }
 

@@ -207,7 +207,7 @@ bool weft_rdma_error(struct weft_rdma_ctrl *ctrl, enum weft_rdma_end end, const 
  */
 int weft_rdma_reset(struct weft_rdma_ctrl *ctrl)
 {
-	return weft_rdma_error(ctrl, WEFT_RDMA_END_RESET, "a user has reset it") ? 0 : -ENOTCONN;
+	return weft_rdma_error(ctrl, WEFT_RDMA_END_RESET, "a user reset the controller") ? 0 : -ENOTCONN;
 }
 
 /* Start a delayed work of a live controller. What is due earlier stays. */

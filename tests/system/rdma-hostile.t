@@ -34,8 +34,8 @@ survives() {
 }
 # --- Answers
 survives unknown-id protocol "answered command 0xff7, which does"
-survives old-id protocol "which it does not owe an answer"
-survives repeated-id protocol "which it does not owe an answer"
+survives old-id protocol "which is not in flight"
+survives repeated-id protocol "which is not in flight"
 survives short-response protocol "sent a capsule of 8 bytes, not 16"
 survives long-response queue-pair "RECV failed"
 survives wrong-key 'protocol|queue-pair' "the target invalidated key\\|the queue pair went into error\\|failed"
@@ -179,7 +179,7 @@ errors_of() { timeout "$(slow 60)" dd if="$1" of=/dev/null bs=4k count=1 iflag=d
 is "no-list: a read fails, although each attempt succeeds" "$(errors_of /dev/weft-rdma0n1)" 1
 ok "no-list: before the controller is given up" test -e /sys/class/weft-rdma/weft-rdma0
 ok "no-list: the controller is given up" until_true 60 test ! -e /sys/class/weft-rdma/weft-rdma0
-ok "no-list: the log says so" log_says "giving it up"
+ok "no-list: the log says so" log_says "(ctrl_loss_tmo): the controller is removed"
 gone
 
 # --- A target that stops: not even the Keep Alive is answered

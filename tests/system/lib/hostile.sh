@@ -16,7 +16,7 @@ hostile_begin() {
 	keep_alive=$(slow 5)
 	patience=(--keep-alive "$keep_alive" --reconnect-delay 1)
 	# An association may also end because a slow guest answers too late.
-	late='the keep-alive was not answered\|a connection was lost while the others were made\|timed out'
+	late='the Keep Alive command failed\|a connection was lost while the others were made\|timed out'
 	late="$late\\|namespaces cannot be read"
 }
 
