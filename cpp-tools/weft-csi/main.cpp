@@ -91,6 +91,8 @@ result<void> serve(const csi_options& options)
     const auto server = builder.BuildAndStart();
     if (!server || !port || !registry)
         return fail(exit_code::failure, "{} cannot be listened on; the lines above say why", *path);
+    // Every user may read the options of mounts, which libmount keeps in /run/mount.
+    ::umask(0022);
     int signal = 0;
     sigwait(&ending, &signal);
     server->Shutdown(std::chrono::system_clock::now() + patience);

@@ -30,6 +30,28 @@ result<void> mount_by(context with, const std::string& path)
                 *why ? why : "mount(2) fails; the kernel's log (dmesg) may say why");
 }
 
+/// A path as the kernel names it, without symbolic links in its folder.
+result<std::string> kernel_path(const std::string& path)
+{
+    auto target = std::filesystem::path(path).lexically_normal();
+    if (!target.has_filename())
+        target = target.parent_path();
+    std::error_code problem;
+    const auto folder = std::filesystem::weakly_canonical(target.parent_path(), problem);
+    if (problem)
+        return fail(exit_code::failure, "{} cannot be found: {}", path, problem.message());
+    return (folder / target.filename()).string();
+}
+
+/// libmount keeps options that the kernel does not have, such as _netdev, in a file (/run/mount/utab). What
+/// it keeps of a mount that is gone harms nothing, but a node would collect it.
+void forget_options(const std::string& target)
+{
+    const std::unique_ptr<libmnt_update, void (*)(libmnt_update*)> update(mnt_new_update(), mnt_free_update);
+    if (update && !mnt_update_set_fs(update.get(), 0, target.c_str(), nullptr))
+        static_cast<void>(mnt_update_table(update.get(), nullptr));
+}
+
 } // namespace
 
 result<std::optional<mount_point>> mounted_at(const std::string& path)
@@ -38,16 +60,11 @@ result<std::optional<mount_point>> mounted_at(const std::string& path)
         mnt_new_table_from_file("/proc/self/mountinfo"), mnt_unref_table);
     if (!mounts)
         return fail(exit_code::failure, "/proc/self/mountinfo cannot be read: {}", std::strerror(errno));
-    // As the kernel names it, without symbolic links in its folder. The last one is on top.
-    auto target = std::filesystem::path(path).lexically_normal();
-    if (!target.has_filename())
-        target = target.parent_path();
-    std::error_code problem;
-    const auto folder = std::filesystem::weakly_canonical(target.parent_path(), problem);
-    if (problem)
-        return fail(exit_code::failure, "{} cannot be found: {}", path, problem.message());
-    target = folder / target.filename();
-    auto* found = mnt_table_find_target(mounts.get(), target.c_str(), MNT_ITER_BACKWARD);
+    const auto target = kernel_path(path);
+    if (!target)
+        return std::unexpected(target.error());
+    // The last one is on top.
+    auto* found = mnt_table_find_target(mounts.get(), target->c_str(), MNT_ITER_BACKWARD);
     if (!found)
         return std::nullopt;
     unsigned long flags = 0;
@@ -75,20 +92,25 @@ result<void> mount_filesystem(const std::string& device, const std::string& path
     return mount_by(std::move(with), path);
 }
 
-result<void> mount_bind(const std::string& from, const std::string& path, bool read_only)
+result<void> mount_bind(const std::string& from, const std::string& path, const std::string& options)
 {
+    const std::string all = options.empty() ? "bind" : "bind," + options;
     context with(mnt_new_context(), mnt_free_context);
     if (!with || mnt_context_set_source(with.get(), from.c_str()) ||
-        mnt_context_set_options(with.get(), read_only ? "bind,ro" : "bind"))
+        mnt_context_set_options(with.get(), all.c_str()))
         return fail(exit_code::failure, "{} cannot be mounted: out of memory", path);
     return mount_by(std::move(with), path);
 }
 
 result<void> unmount_top(const std::string& path)
 {
-    if (::umount2(path.c_str(), UMOUNT_NOFOLLOW))
+    const auto target = kernel_path(path);
+    if (!target)
+        return std::unexpected(target.error());
+    if (::umount2(target->c_str(), UMOUNT_NOFOLLOW))
         return fail(exit_code_of(errno), "{} cannot be unmounted: {}", path,
                     errno == EBUSY ? "a process uses it" : std::strerror(errno));
+    forget_options(*target);
     return {};
 }
 

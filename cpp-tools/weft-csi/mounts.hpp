@@ -30,8 +30,9 @@ struct mount_point {
 [[nodiscard]] result<void> mount_filesystem(const std::string& device, const std::string& path,
                                             const std::string& type, const std::string& options);
 
-/// Makes a folder or file visible at another path, too.
-[[nodiscard]] result<void> mount_bind(const std::string& from, const std::string& path, bool read_only);
+/// Makes a folder or file visible at another path, too, with more of mount(8)'s options.
+[[nodiscard]] result<void> mount_bind(const std::string& from, const std::string& path,
+                                      const std::string& options);
 
 /// Unmounts what is on top of a path.
 [[nodiscard]] result<void> unmount_top(const std::string& path);

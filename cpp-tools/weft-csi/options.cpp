@@ -36,7 +36,8 @@ The driver's name is weft.csi. A persistent volume has these fields:
   volumeMode        Filesystem: the filesystem that is there is mounted (not btrfs). None is made.
                     Block: the container gets the device.
   fsType            may be absent; a volume with another filesystem is refused
-  mountOptions      options of mount(8)
+  mountOptions      options of mount(8). _netdev is always one of them: systemd unmounts the volume before it takes the
+                    network down.
   volumeAttributes  members: URIs and devices with a space between them, as for 'weftctl assemble', of which all have to
                     be reached. Without it, the volume is assembled from its file (weftctl-save(8)), which each node has.
                     The file can have several paths to a member, of which one suffices.

@@ -34,6 +34,10 @@ using grpc::StatusCode;
 /// these. A boot empties the folder.
 const fs::path marks = "/run/weft-csi";
 
+/// For systemd: it unmounts what has this option before it takes the network down, which the last writes
+/// need.
+constexpr auto of_network = "_netdev";
+
 template <typename... Args>
 Status refuse(StatusCode code, fmt::format_string<Args...> text, Args&&... args)
 {
@@ -277,6 +281,7 @@ Status unmount(const std::string& name, const std::string& path)
 std::string options_of(const volume_use& use)
 {
     auto flags = use.flags;
+    flags.emplace_back(of_network);
     if (use.read_only)
         flags.emplace_back("ro");
     return fmt::format("{}", fmt::join(flags, ","));
@@ -441,7 +446,9 @@ Status publish(const volume_use& use, const std::string& staging, const std::str
     }
     if (auto done = make_target(target, use.block); !done.ok())
         return done;
-    if (const auto done = mount_bind(use.block ? device : staging, target, read_only && !use.block); !done) {
+    // A filesystem stays until its last mount is gone. The node of a device is on no volume.
+    const std::string options = use.block ? "" : fmt::format("{}{}", of_network, read_only ? ",ro" : "");
+    if (const auto done = mount_bind(use.block ? device : staging, target, options); !done) {
         const auto undone = unpublish(use.name, target);
         return refuse(StatusCode::INTERNAL, "{}{}", done.error().text,
                       undone.ok() ? "" : "; " + undone.error_message());

@@ -40,6 +40,8 @@ unpublish() { call Node.NodeUnpublishVolume "{\"volume_id\": \"data\", \"target_
 unstage() { call Node.NodeUnstageVolume "{\"volume_id\": \"data\", \"staging_target_path\": \"$staging\"}"; }
 stats() { call Node.NodeGetVolumeStats "{\"volume_id\": \"data\", \"volume_path\": \"$work/pods/$1\"}"; }
 is_up() { [ -e '/sys/block/weft!data' ] && echo up || echo down; }
+# is_netdev PLACE: how many mounts there have the option by which systemd unmounts them before the network goes down.
+is_netdev() { grep -c " TARGET=$1 .*OPTS=.*_netdev" /run/mount/utab; }
 is_mounted() { mountpoint -q "$1" && echo mounted || echo free; }
 writer=SINGLE_NODE_WRITER
 reader=MULTI_NODE_READER_ONLY
@@ -72,13 +74,17 @@ refused "an endpoint of another kind" 2 "unix:///PATH" weft-csi --endpoint tcp:/
 refused "it is not published before it is staged" 9 "is not staged" publish mount $writer a
 ok "staged to write" stage mount $writer
 is "the volume is assembled" "$(status_of data .read_only)" false
+is "its mount is of the network" "$(is_netdev $staging)" 1
 ok "staged once more" stage mount $writer
+is "and is mounted once" "$(is_netdev $staging) $(findmnt -n -o TARGET -S /dev/weft/data)" "1 $staging"
 ok "published" publish mount $writer a
 ok "published once more" publish mount $writer a
+is "this mount is of the network, too" "$(is_netdev $work/pods/a)" 1
 is "a container reads" "$(cat $work/pods/a/model)" weights
 ok "and writes" sh -c "echo more >$work/pods/a/more"
 ok "published to another, to read" publish mount $writer b true
 is "which reads" "$(cat $work/pods/b/more)" more
+is "by a mount of the network" "$(is_netdev $work/pods/b)" 1
 refused "and does not write" 1 "Read-only file system" cp $work/pods/b/model $work/pods/b/copy
 refused "published at the same place, to write" 6 "something else is mounted" \
 	publish block $writer a
@@ -95,6 +101,7 @@ is "their places are gone" "$(ls $work/pods)" ""
 ok "unstaged" unstage
 is "the volume is stopped" "$(is_up)" down
 is "nothing is mounted" "$(is_mounted $staging)" free
+is "and no options of mounts are kept" "$(grep -c "TARGET=$work/" /run/mount/utab)" 0
 ok "unstaged once more" unstage
 mkdir $work/pods/kept
 touch $work/pods/kept/file

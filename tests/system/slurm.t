@@ -84,10 +84,14 @@ idle || done_testing
 is "a job reads the volume" "$(srun -p readers cat /data/name)" data
 ok "which is stopped after it" until_true 20 stopped data
 is "nothing is mounted" "$(findmnt -n /data)" ""
+is "nor are its options kept" "$(grep -c ' TARGET=/data ' /run/mount/utab)" 0
 is "no state is left" "$(find /run/weft-slurm -mindepth 1 -not -name '*.lock')" ""
 srun -p readers sh -c 'echo no >/data/name' >/tmp/out 2>&1
 is "it does not write" "$(grep -c 'Read-only file system' /tmp/out)" 1
 ok "and is stopped" until_true 20 stopped data
+is "systemd unmounts it before the network goes down" \
+	"$(srun -p readers grep -c ' TARGET=/data .*OPTS=.*_netdev' /run/mount/utab)" 1
+ok "and it is stopped again" until_true 20 stopped data
 
 # --- Two jobs on the node
 srun -p readers sh -c 'touch /tmp/first; until [ -e /tmp/end-first ]; do sleep 0.2; done; cat /data/name' \

@@ -73,6 +73,8 @@ if command -v weft-csi >/dev/null; then
 	ok "it stages the volume" csi Node.NodeStageVolume "{$request, \"volume_capability\": {
 		\"access_mode\": {\"mode\": \"SINGLE_NODE_WRITER\"}, \"mount\": {\"fs_type\": \"xfs\"}}}"
 	is "mounted where the host sees it" "$(findmnt -no SOURCE /tmp/staged)" /dev/weft/data
+	of_network() { systemctl show -P After tmp-staged.mount | tr ' ' '\n' | grep -qx network.target; }
+	ok "systemd unmounts it before the network goes down" until_true 20 of_network
 	killed=$(csi_process)
 	systemctl kill --signal KILL weft-csi
 	ok "killed, it starts again" until_true 60 csi_is_back
