@@ -98,4 +98,20 @@ done
 is "no unit of weft has failed" "$(compute "systemctl list-units --failed --no-legend 'weft-*'")" ""
 ok "the compute node is shut down in order" compute "systemctl stop weft-assemble@data"
 is "and nothing is assembled" "$(compute "ls -d /sys/block/weft!* 2>/dev/null")" ""
+
+# --- A volume that no service has assembled is given back at a shutdown, after the last writes to it
+disks="$(local_disk nvme0) $(local_disk nvme1)"
+held() { storage "weftctl examine $disks --json" | json '.owners[] | select(.record == "owner") | .held'; }
+compute "systemctl disable weft-assemble@data; sed -i /weft/d /etc/fstab; systemctl daemon-reload" >/dev/null 2>&1
+ok "as its package does: volumes are stopped at a shutdown" compute "systemctl enable --now weft-shutdown"
+by_hand="weftctl assemble data --saved && mount -o _netdev /dev/weft/data /mnt"
+ok "assembled and mounted by hand" compute "$by_hand"
+is "the compute node has the volume" "$(held)" true
+ok "a file that is not synced" compute "head -c 20000000 /dev/urandom >/mnt/late; sha256sum /mnt/late >/root/late"
+compute "systemctl poweroff --no-block"
+ok "the compute node is shut down in order" until_true 120 is_off host1
+is "and has given the volume back" "$(held)" false
+lab-peer host1 boot
+ok "assembled and mounted again" until_true 300 compute "mountpoint -q /mnt || { $by_hand; }"
+ok "with the file" compute "sha256sum --quiet -c /root/late"
 done_testing

@@ -104,9 +104,12 @@ ok "weft-bench runs" weft-bench --help
 ok "weft-cufile has a man page" man -l --warnings /usr/share/man/man1/weft-cufile.1.gz
 ok "the udev rules hold" udev_rules
 ok "the units hold" systemd-analyze verify --man=no weft-exports.service weft-assemble@data.service \
-	weft-follow@data.service \
+	weft-follow@data.service weft-shutdown.service \
 	weft-metrics.timer weft-exporter.service weft-csi.service
-ok "the unit starts at boot" test -L /etc/systemd/system/multi-user.target.wants/weft-exports.service
+for unit in weft-exports weft-shutdown; do
+	ok "$unit starts at boot" test -L /etc/systemd/system/multi-user.target.wants/$unit.service
+done
+is "no removal or upgrade stops the volumes" "$(grep -c weft-shutdown /var/lib/dpkg/info/weft-tools.prerm)" 0
 for k in $kernels; do
 	# The package builds for the kernel that runs and the newest; the others come with the hook that kernels call.
 	ok "$k: the hook of kernel packages builds" /etc/kernel/postinst.d/dkms "$k"

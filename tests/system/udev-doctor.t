@@ -129,6 +129,13 @@ for n in 1 2 3 4; do
 		failed=$((failed + 1))
 done
 is "four times made, stopped at once, assembled: udev is never in the way" $failed 0
+# What a shutdown does with volumes that no service has assembled.
+ok "weft-shutdown.service starts" systemctl start weft-shutdown
+is "and leaves the volume" "$(status_of data .state)" live
+sleep 3 </dev/weft/data &
+ok "it stops" systemctl stop weft-shutdown
+is "and has stopped the volume, when that was not in use any more" "$(ls -d '/sys/block/weft!data' 2>/dev/null)" ""
+ok "assembled by hand again" weftctl assemble data /dev/nvme[1-4]n1
 
 # --- The doctor
 # look: has the doctor look. findings FILTER: what jq makes of its list. finding CHECK: that check's severities.
