@@ -17,7 +17,8 @@ struct gpu_status {
     std::optional<double> utilization;
 };
 
-/// Asks NVML. Empty if this host has no libnvidia-ml, or no driver that answers it.
+/// Asks NVML. Empty if this host has no libnvidia-ml, or no driver that answers it. One that hangs does not
+/// answer.
 [[nodiscard]] std::vector<gpu_status> gpus();
 
 } // namespace weft

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "metrics.hpp"
 
+#include "late_reading.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <functional>
+#include <mutex>
 #include <numeric>
 #include <utility>
 
@@ -376,8 +379,21 @@ const port_family port_families[] = {
 
 node_status read_node()
 {
+    // What else a host tells is more urgent. By default, Prometheus waits for 10 s and comes each minute.
     constexpr std::chrono::seconds patience(5);
-    return {awaited_volumes(), gpus(), rdma_ports_within(patience)};
+    constexpr std::chrono::minutes fresh(2);
+    static std::mutex one_at_a_time;
+    static late_reading<std::vector<gpu_status>> of_gpus(gpus, fresh);
+    static late_reading<std::vector<rdma_port>> of_ports(rdma_ports, fresh);
+    const std::lock_guard guard(one_at_a_time);
+    of_gpus.begin();
+    of_ports.begin();
+    const auto until = std::chrono::steady_clock::now() + patience;
+    node_status node;
+    node.awaited = awaited_volumes();
+    node.gpus = of_gpus.take(until).value_or(std::vector<gpu_status>());
+    node.ports = of_ports.take(until).value_or(std::vector<rdma_port>());
+    return node;
 }
 
 std::string metrics_text(const load_samples& samples, const node_status& node, const std::string& version)

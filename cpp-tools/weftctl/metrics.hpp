@@ -19,6 +19,7 @@ struct node_status {
     std::vector<rdma_port> ports;
 };
 
+/// Without the GPUs or the ports if their driver does not answer for some seconds.
 [[nodiscard]] node_status read_node();
 
 /// The samples in Prometheus's text format, version 0.0.4: base units, counters that end in _total. A family

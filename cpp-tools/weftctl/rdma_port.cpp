@@ -3,11 +3,7 @@
 
 #include "sysfile.hpp"
 
-#include <condition_variable>
 #include <cstdlib>
-#include <memory>
-#include <mutex>
-#include <thread>
 
 namespace weft
 {
@@ -58,13 +54,6 @@ bool is_of_device(const std::string& netdev, const std::string& device)
                           fs::path("/sys/class/net") / netdev / "device", problem);
 }
 
-/// What one thread reads.
-struct reading {
-    std::mutex lock;
-    std::condition_variable ended;
-    std::optional<std::vector<rdma_port>> ports;
-};
-
 } // namespace
 
 fs::path rdma_port::folder() const
@@ -109,32 +98,6 @@ std::vector<rdma_port> rdma_ports()
             found.push_back(std::move(*one));
         }
     return found;
-}
-
-std::vector<rdma_port> rdma_ports_within(std::chrono::milliseconds time)
-{
-    static std::mutex one_at_a_time;
-    static std::shared_ptr<reading> current;
-    const std::lock_guard guard(one_at_a_time);
-    // One that was late is not waited for again.
-    if (current)
-        time = time.zero();
-    else {
-        current = std::make_shared<reading>();
-        std::thread([reads = current] {
-            auto ports = rdma_ports();
-            const std::lock_guard lock(reads->lock);
-            reads->ports = std::move(ports);
-            reads->ended.notify_one();
-        }).detach();
-    }
-    std::unique_lock lock(current->lock);
-    if (!current->ended.wait_for(lock, time, [] { return current->ports.has_value(); }))
-        return {};
-    auto ports = std::move(*current->ports);
-    lock.unlock();
-    current.reset();
-    return ports;
 }
 
 } // namespace weft

@@ -4,7 +4,6 @@
 
 #include "flow_control.hpp"
 
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -31,11 +30,7 @@ struct rdma_port {
 /// One port without counters and flow control; unset if the device or the port is not there.
 [[nodiscard]] std::optional<rdma_port> read_rdma_port(const std::string& device, const std::string& port);
 
-/// All of them, with all that they count, by device and port.
+/// All of them, with all that they count, by device and port. An adapter that hangs does not answer.
 [[nodiscard]] std::vector<rdma_port> rdma_ports();
-
-/// The same by a thread that may last longer: an adapter that hangs does not answer, and what else a host
-/// tells is more urgent. Empty if it has not ended in time; the next call has the result then.
-[[nodiscard]] std::vector<rdma_port> rdma_ports_within(std::chrono::milliseconds time);
 
 } // namespace weft
