@@ -8,6 +8,7 @@
 ///   WEFT_STANDIN_NO_FLUSH       a flush fails
 ///   WEFT_STANDIN_NO_HOST_FLUSH  the host cannot flush
 ///   WEFT_STANDIN_BROKEN_COPIES  a stream copies nothing from a device
+///   WEFT_STANDIN_CAPTURING      streams are captured into a graph
 ///   WEFT_STANDIN_DEVICES        2: so many GPUs, each with a context of its own
 ///   WEFT_STANDIN_NO_CONTEXT     pointers are of no context, as memory of a pool is
 ///   WEFT_STANDIN_MAPPINGS=BYTES memory consists of mappings of that size, as that of cuMemMap() does
@@ -45,6 +46,7 @@ constexpr int not_ready = 600;
 constexpr int already_registered = 712;
 constexpr int launch_failed = 719;
 constexpr int not_supported = 801;
+constexpr int not_while_capturing = 900;
 constexpr std::uint64_t device_bit = std::uint64_t{1} << 62;
 
 struct Context {
@@ -464,6 +466,8 @@ int cuStreamSynchronize(void* stream)
 {
     if (!usable())
         return invalid_context;
+    if (std::getenv("WEFT_STANDIN_CAPTURING"))
+        return not_while_capturing;
     if (stream)
         living<Stream>(stream).wait();
     else
@@ -473,7 +477,7 @@ int cuStreamSynchronize(void* stream)
 
 int cuStreamIsCapturing(void*, int* status)
 {
-    *status = 0;
+    *status = std::getenv("WEFT_STANDIN_CAPTURING") ? 1 : 0;
     return success;
 }
 

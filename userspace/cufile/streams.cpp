@@ -120,18 +120,18 @@ CUfileError_t put(const StreamRequest& request, void* stream)
     const auto* cuda = shim::cuda();
     if (!cuda)
         return {CU_FILE_PLATFORM_NOT_SUPPORTED, {}};
+    // A graph could be launched more than once, or never. To synchronise the stream would spoil the graph.
+    int capturing = 0;
+    if (const auto result = cuda->stream_is_capturing(stream, &capturing))
+        return {CU_FILE_CUDA_DRIVER_ERROR, static_cast<CUresult>(result)};
+    if (capturing)
+        return {CU_FILE_ASYNC_NOT_SUPPORTED, {}};
     if (!goes_directly(as_it_is(request, false))) {
         if (const auto result = cuda->stream_synchronize(stream))
             return {CU_FILE_CUDA_DRIVER_ERROR, static_cast<CUresult>(result)};
         *request.moved = transfer(as_it_is(request, false));
         return {CU_FILE_SUCCESS, {}};
     }
-    // A graph could be launched more than once, or never.
-    int capturing = 0;
-    if (const auto result = cuda->stream_is_capturing(stream, &capturing))
-        return {CU_FILE_CUDA_DRIVER_ERROR, static_cast<CUresult>(result)};
-    if (capturing)
-        return {CU_FILE_ASYNC_NOT_SUPPORTED, {}};
     auto owned = std::make_unique<StreamRequest>(request);
     if (const auto result = cuda->launch_host(stream, run_in_stream, owned.get()))
         return {CU_FILE_CUDA_DRIVER_ERROR, static_cast<CUresult>(result)};

@@ -24,7 +24,7 @@ struct StreamRequest {
 /// Puts the I/O into the stream. If its memory has no direct route, or is not registered, or memory of a GPU
 /// is to be moved in other than whole blocks, it is done when this returns: CUDA does not allow copies while
 /// a stream waits for a function of the host. If it is not in whole blocks any more when the stream gets
-/// there, it fails.
+/// there, it fails. A stream that is captured into a graph takes none.
 [[nodiscard]] CUfileError_t put(const StreamRequest& request, void* stream);
 
 } // namespace weft::cufile

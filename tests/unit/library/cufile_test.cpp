@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
@@ -373,6 +374,31 @@ TEST_F(CuFileTest, Streams)
         cuFileBufDeregister(memory);
     }
     EXPECT_EQ(cuFileStreamDeregister(on).err, CU_FILE_SUCCESS);
+    Device::cuda().stream_destroy(stream);
+}
+
+TEST_F(CuFileTest, AStreamThatIsCapturedIsLeft)
+{
+    const auto data = random_bytes(mib, 12);
+    open(data);
+    const Device device(mib);
+    std::vector<char> host(mib);
+    shim::CuStream stream = nullptr;
+    ASSERT_EQ(Device::cuda().stream_create(&stream, 1), 0);
+    // To synchronise it, as I/O does that does not go directly, would spoil the graph.
+    for (void* const memory : {static_cast<void*>(host.data()), device.data()}) {
+        ASSERT_EQ(cuFileBufRegister(memory, mib, 0).err, CU_FILE_SUCCESS);
+        std::size_t size = 4096;
+        off_t from = 0, to = 0;
+        ssize_t moved = -7;
+        ::setenv("WEFT_STANDIN_CAPTURING", "1", 1);
+        EXPECT_EQ(
+            cuFileReadAsync(handle_, memory, &size, &from, &to, &moved, static_cast<CUstream>(stream)).err,
+            CU_FILE_ASYNC_NOT_SUPPORTED);
+        ::unsetenv("WEFT_STANDIN_CAPTURING");
+        EXPECT_EQ(moved, -7);
+        cuFileBufDeregister(memory);
+    }
     Device::cuda().stream_destroy(stream);
 }
 
