@@ -370,8 +370,6 @@ static int engine_open_file(struct thread_data *td, struct fio_file *f)
 	file->registration = weft_register(target_of(file), data->memory, data->policy, &error);
 	if (!file->registration)
 		goto refuse;
-	if (!file->file)
-		weft_engine_attach(data->engine, file->volume);
 	/* Without verify, only avoid zeros, which a target may treat in another way. */
 	if (!data->filled && td->orig_buffer != weft_memory_data(data->memory) &&
 	    weft_memory_copy_in(data->memory, 0, td->orig_buffer, weft_memory_size(data->memory))) {
@@ -380,6 +378,9 @@ static int engine_open_file(struct thread_data *td, struct fio_file *f)
 		goto refuse;
 	}
 	data->filled = true;
+	/* Last: a target is detached before it is closed, which forget() does not. */
+	if (!file->file)
+		weft_engine_attach(data->engine, file->volume);
 	tell_route(td, f);
 	return 0;
 
