@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -111,9 +112,15 @@ result<bool> add_fio(const std::filesystem::path& path, count members,
             return false;
         for (const auto& use : uses) {
             double all = 0;
-            for (const auto& job : document->at("jobs"))
-                if (job.at("jobname").get<std::string>() == use.job)
-                    all += job.at(use.side).at(use.figure).get<double>();
+            for (const auto& job : document->at("jobs")) {
+                if (job.at("jobname").get<std::string>() != use.job)
+                    continue;
+                // Its figures are those of the time before the error.
+                if (const int wrong = job.value("error", 0))
+                    return fail(exit_code::failure, "{}: the job {} has failed ({}); run it again",
+                                path.string(), use.job, std::strerror(wrong));
+                all += job.at(use.side).at(use.figure).get<double>();
+            }
             if (all <= 0)
                 continue;
             any = true;

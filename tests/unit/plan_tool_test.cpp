@@ -355,6 +355,18 @@ TEST(PlanMeasured, FioGivesWhatAMemberDoes)
     EXPECT_FALSE(fio_settings("/no/such", 3));
 }
 
+TEST(PlanMeasured, AJobThatHasFailedIsNamed)
+{
+    const Folder folder;
+    const auto failed = folder.file(
+        "restore.json",
+        R"({"jobs":[{"jobname":"restore","error":5,"read":{"bw_bytes":15000000000,"iops":9},"write":{"bw_bytes":0,"iops":0}}]})");
+    const auto output = plan("--parameters 7e9 --targets 1 --ssds 3 --fio " + folder.path());
+    EXPECT_EQ(status_of(output), 1) << output.text;
+    EXPECT_EQ(output.text,
+              "weft-plan: " + failed + ": the job restore has failed (Input/output error); run it again\n");
+}
+
 TEST(PlanMeasured, TheToolAsksWeftctl)
 {
     const Folder folder;
