@@ -7,6 +7,7 @@
 #include <shim/library.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <memory>
 
@@ -115,8 +116,11 @@ Figures run_cufile(const Job& job, const weft::Memory& memory, const Progress& p
         const auto at = static_cast<off_t>(std::uint64_t{number} * job.piece);
         const auto moved = job.write ? api.write(handle.get(), pointer, length, offset, at)
                                      : api.read(handle.get(), pointer, length, offset, at);
-        if (moved <= 0)
+        // -1 stands for an errno, and what is below for an error of cuFile.
+        if (moved < -1)
             return std::unexpected("its I/O fails with " + std::to_string(moved));
+        if (moved <= 0)
+            return std::unexpected(path_of(job) + ": " + (moved ? std::strerror(errno) : "it ends early"));
         return static_cast<std::size_t>(moved);
     };
     move_pieces(figures, job, count, progress, move);

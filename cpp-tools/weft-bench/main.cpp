@@ -79,17 +79,19 @@ weft::Result<void> settle(bench::Job& job)
         size = file->size();
         geometry = file->geometry();
     }
+    const auto& name = job.file.empty() ? job.source : job.file;
     const auto block = geometry.block_size;
     if (job.offset % block || job.piece % block || !job.piece || !job.depth)
         return std::unexpected(weft::Error{
-            EINVAL, fmt::format("offset and block are multiples of {} bytes on {}", block, job.source)});
+            EINVAL, fmt::format("--offset and --block must be multiples of {} bytes on {}, and --block not 0",
+                                block, name)});
     if (job.offset >= size)
-        return std::unexpected(weft::Error{EINVAL, fmt::format("{} ends at byte {}", job.source, size)});
+        return std::unexpected(weft::Error{EINVAL, fmt::format("{} ends at byte {}", name, size)});
     // Whole blocks, so that a file may end within a block.
     const auto rest = (size - job.offset) / block * block;
     job.length = job.length ? std::min<std::uint64_t>(job.length / block * block, rest) : rest;
     if (!job.length)
-        return std::unexpected(weft::Error{EINVAL, fmt::format("{} has no whole block there", job.source)});
+        return std::unexpected(weft::Error{EINVAL, fmt::format("{} has no whole block there", name)});
     return {};
 }
 

@@ -94,7 +94,9 @@ Figures run_engine(const Job& job, const weft::Memory& memory, const std::string
         }
         const auto count = engine->wait(done);
         for (std::size_t i = 0; i < count; i++) {
-            if (done[i].result <= 0)
+            if (!done[i].result)
+                return refused(name, path_of(job) + ": it ends early");
+            if (done[i].result < 0)
                 return refused(name, std::string("an I/O failed: ") +
                                          std::strerror(static_cast<int>(-done[i].result)));
             const auto slot = static_cast<std::uint32_t>(done[i].token);

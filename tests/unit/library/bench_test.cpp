@@ -136,6 +136,7 @@ TEST(Bench, WhatCannotBe)
     fails(file.path() + " --offset 2M", "ends at byte");
     fails(file.path() + " --routes nonsense", "nonsense");
     fails(file.path() + " --block 2G", "1 GiB at most");
+    fails(file.path() + " --block 0", "and --block not 0");
     if (run("ldconfig -p | grep -q libcuda.so.1").status)
         fails(file.path() + " --gpu 0", "there is no libcuda.so.1 here");
     fails("/dev/null", "neither a block device nor a file");
