@@ -97,7 +97,7 @@ result<block_device> block_device::open(const std::string& path, access access)
     int block_size = 0;
     if (ioctl(device.fd_.get(), BLKGETSIZE64, &device.size_) ||
         ioctl(device.fd_.get(), BLKSSZGET, &block_size) || ioctl(device.fd_.get(), BLKROGET, &read_only))
-        return fail(exit_code::failure, "{} does not tell its size: {}", path, std::strerror(errno));
+        return fail(exit_code::failure, "the size of {} cannot be read: {}", path, std::strerror(errno));
     if (write && read_only)
         return fail(exit_code::permission, "{} cannot be opened for writing: it is read-only", path);
     device.block_size_ = static_cast<unsigned int>(block_size);
@@ -204,7 +204,7 @@ result<std::optional<std::string>> block_device::content() const
         return std::nullopt;
     // Ambivalent results (several kinds of contents) also count as contents.
     if (found == -2)
-        return "several things that contradict each other";
+        return "several signatures that contradict each other";
     if (found < 0)
         return fail(exit_code::failure, "{} cannot be probed for what is on it: {}", path_,
                     std::strerror(errno));

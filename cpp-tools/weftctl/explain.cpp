@@ -88,8 +88,8 @@ void no_load(const facts& known, reasons& found)
     if (known.counted)
         return;
     if (!known.after.volume.iostats)
-        found.push_back({"load", fmt::format("nothing is counted (--no-iostats): 'echo 1 "
-                                             ">/sys/block/weft!{}/queue/iostats' counts from now on",
+        found.push_back({"load", fmt::format("I/O is not counted (--no-iostats); 'echo 1 "
+                                             ">/sys/block/weft!{}/queue/iostats' starts the counters",
                                              known.after.volume.name)});
     else if (waiting != known.host_after.waiting.end() && waiting->second)
         found.push_back({"load", fmt::format("{} commands wait, and none completed in {:.0f} s",

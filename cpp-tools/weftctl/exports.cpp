@@ -124,11 +124,11 @@ result<void> check(const export_spec& spec)
     if (good && (!spec.dhchap_ctrl_secret_file.empty() || !spec.dhchap_secret_file.empty()) &&
         (spec.any_host || spec.dhchap_secret_file.empty()))
         return fail(exit_code::usage,
-                    "a secret is that of the hosts in \"hosts\": it goes without \"any_host\", and "
-                    "the target's own with theirs alone");
+                    "a secret belongs to the hosts in \"hosts\": it excludes \"any_host\", and the "
+                    "target's own secret needs one of theirs");
     if (good && !spec.tls_key_file.empty() && (spec.any_host || spec.transport() != "tcp"))
         return fail(exit_code::usage,
-                    "a TLS key is that of the hosts in \"hosts\", by tcp: it goes without \"any_host\"");
+                    "a TLS key belongs to the hosts in \"hosts\": it needs tcp and excludes \"any_host\"");
     if (good && !spec.tls_key_file.empty() && !spec.dhchap_secret_file.empty())
         return fail(exit_code::usage, "{}", tls_without_dhchap);
     if (good && spec.transport() != "rdma" && spec.transport() != "tcp")
@@ -318,9 +318,8 @@ result<std::string> named_uuid(const std::string& name)
 {
     const auto machine = machine_uuid();
     if (!machine)
-        return fail(
-            exit_code::missing,
-            "/etc/machine-id names this machine and is not there; 'systemd-machine-id-setup' makes it");
+        return fail(exit_code::missing,
+                    "/etc/machine-id is missing; run 'systemd-machine-id-setup' to create it");
     uuid_t space;
     if (uuid_parse(machine->c_str(), space))
         return fail(exit_code::damaged, "/etc/machine-id holds '{}', which is not a machine id", *machine);

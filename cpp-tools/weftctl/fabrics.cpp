@@ -59,10 +59,10 @@ public:
         case ENVME_CONNECT_CONNREFUSED:
             return "connection refused: no listener at that address, or the target rejects this host";
         case ECONNRESET:
-            return "the target ended the connection: it is not that transport's, wants TLS "
+            return "the target ended the connection: it uses another transport, requires TLS "
                    "(--tls-key-file), or is overloaded";
         case ETIMEDOUT:
-            return "no answer in time; is the address right, and is a firewall between?";
+            return "no answer in time; check the address, and firewalls on the path";
         case EHOSTUNREACH:
         case ENETUNREACH:
         case EADDRNOTAVAIL:
@@ -180,7 +180,7 @@ result<std::string> create_own(const nvme_address& at, const std::string& subnqn
     if (!identity)
         return std::unexpected(identity.error());
     if (!options.host_interface.empty())
-        return fail(exit_code::usage, "an interface cannot be chosen for rdma, --host-address can");
+        return fail(exit_code::usage, "--host-interface is for tcp; use --host-address for rdma");
     controller_request request;
     uuid_t id;
     if (uuid_parse(identity->id.c_str(), id))
@@ -404,7 +404,7 @@ result<void> renew_secrets(const connection& link, const connect_options& option
     if (link.initiator != "weft")
         return fail(
             exit_code::usage,
-            "{} is connected by the stock host, which takes secrets at a connect alone: disconnect it first",
+            "{} is connected by the stock host, which accepts a secret only at connect: disconnect it first",
             link.controller);
     // What is not named stays as the kernel has it.
     const auto secrets = read_dhchap_secrets(options.dhchap_secret_file, options.dhchap_ctrl_secret_file);
@@ -481,7 +481,7 @@ result<std::vector<discovered>> discovery_service::ask(unsigned int& left_out) c
     const int errnum = errno;
     const std::unique_ptr<nvmf_discovery_log, decltype(&std::free)> log(raw, &std::free);
     if (failed || !log)
-        return fail(exit_code::failure, "{} does not tell what it offers: {}", state_->at.text(),
+        return fail(exit_code::failure, "{} does not return its discovery log: {}", state_->at.text(),
                     state_->tree.why(errnum));
 
     std::vector<discovered> found;
@@ -517,8 +517,8 @@ result<connection> connect(const nvme_address& at, const std::string& subnqn, co
         return fail(exit_code::usage, "weft's own initiator is for rdma; {} is connected by the stock host",
                     at.transport);
     if (initiator != "weft" && options.background_tos)
-        return fail(exit_code::usage,
-                    "--background-tos needs weft's own initiator, which does not connect {}", at.text());
+        return fail(exit_code::usage, "--background-tos needs weft's own initiator, and {} uses another one",
+                    at.text());
     if (auto good = check_tls(at, options); !good)
         return std::unexpected(good.error());
     const connection_search search{at, subnqn, initiator, options, match};

@@ -31,10 +31,9 @@ result<std::string> host_nqn()
     }
     const auto uuid = machine_uuid();
     if (!uuid)
-        return fail(
-            exit_code::missing,
-            "this host has no name for the owner record: neither /etc/nvme/hostnqn nor /etc/machine-id; "
-            "'nvme gen-hostnqn >/etc/nvme/hostnqn' makes one");
+        return fail(exit_code::missing,
+                    "this host has no name for the owner record: /etc/nvme/hostnqn and /etc/machine-id are "
+                    "missing; run 'nvme gen-hostnqn >/etc/nvme/hostnqn'");
     return "nqn.2014-08.org.nvmexpress:uuid:" + *uuid;
 }
 

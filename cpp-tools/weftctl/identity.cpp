@@ -10,7 +10,7 @@ namespace weft
 {
 
 const char* const made_up_why =
-    "if the target makes it up when it starts, it changes then, and weft refuses the disk as another one";
+    "if the target generates it at each start, it changes then, and weft refuses the disk as another one";
 const char* const made_up_fix =
     "give it a fixed identifier at the target: device_uuid of the namespace in configfs (Linux), "
     "nvmf_subsystem_add_ns --uuid and --nguid (SPDK); 'weftctl export' does so";

@@ -67,8 +67,8 @@ std::string standby_wwid(dev_t number)
 error unreadable_error(unsigned int count)
 {
     return {exit_code::permission,
-            fmt::format("this user may not read {} of this host's block devices, and members on them are not "
-                        "seen; run weftctl as root",
+            fmt::format("this user may not read {} of this host's block devices, so it cannot find members "
+                        "on them; run weftctl as root",
                         count)};
 }
 
@@ -164,7 +164,7 @@ result<std::vector<std::string>> member_set::complete() const
             known = member.path;
             held[member.sb.member_index] = member.held;
         } else if (!member.held && !is_path(member, known)) {
-            return fail(exit_code::damaged, "volume {}: {} and {} both say to be member {}", name, known,
+            return fail(exit_code::damaged, "volume {}: {} and {} both claim to be member {}", name, known,
                         member.path, member.sb.member_index);
         }
     }
@@ -188,7 +188,7 @@ result<member_set> pick_volume(const std::vector<member_set>& sets, const std::s
         if (set.uuid != name && !is_called(set, name))
             continue;
         if (picked)
-            return fail(exit_code::busy, "two volumes are called {}: {} and {}; name the one by its UUID",
+            return fail(exit_code::busy, "two volumes are called {}: {} and {}; give one of them by its UUID",
                         name, picked->uuid, set.uuid);
         picked = &set;
     }

@@ -324,7 +324,7 @@ result<void> netlink::transact(std::uint16_t type, std::uint8_t command, std::ui
     genl->version = 1;
     put(header);
     if (mnl_socket_sendto(socket_.get(), header, header->nlmsg_len) < 0)
-        return fail(exit_code::failure, "the kernel cannot be asked: {}", std::strerror(errno));
+        return fail(exit_code::failure, "the request to the kernel failed: {}", std::strerror(errno));
 
     exchange exchange;
     exchange.reply = &reply;
@@ -401,8 +401,8 @@ result<netlink> netlink::open()
         return std::unexpected(loaded.error());
     if (auto resolved = connection.resolve(); !resolved)
         return fail(exit_code::missing,
-                    "the kernel module weft does not answer here; it serves the initial network "
-                    "namespace alone");
+                    "the kernel module weft does not answer here; it serves only the initial network "
+                    "namespace");
     return connection;
 }
 
@@ -642,7 +642,7 @@ result<void> netlink::receive_events(const std::function<bool(const event_report
             event_report lost;
             lost.time = time_now();
             lost.type = "overrun";
-            lost.text = "events came faster than they were read, some are lost";
+            lost.text = "events came faster than they were read; some are lost";
             if (!handler(lost))
                 return {};
             continue;

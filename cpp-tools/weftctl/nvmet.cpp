@@ -114,11 +114,10 @@ result<void> set_p2pmem(const fs::path& ns, const export_spec& spec)
     if (!is_there(attribute)) {
         if (spec.p2pmem == "off")
             return {};
-        return fail(
-            exit_code::usage,
-            "{}: this kernel cannot put data into a controller's memory buffer (it lacks CONFIG_PCI_P2PDMA); "
-            "--p2pmem off does without",
-            spec.device);
+        return fail(exit_code::usage,
+                    "{}: this kernel cannot put data into a controller's memory buffer (it lacks "
+                    "CONFIG_PCI_P2PDMA); use --p2pmem off",
+                    spec.device);
     }
     const std::string value = spec.p2pmem == "off" ? "0" : spec.p2pmem == "auto" ? "1" : spec.p2pmem;
     if (const int err = write_attribute(attribute, value)) {
@@ -163,7 +162,7 @@ result<void> make_namespace(const export_spec& spec, undo_stack& undo)
         return fail(
             exit_code_of(-err),
             "the target cannot use {} with --p2pmem {}: the disk's driver cannot do peer-to-peer DMA, or "
-            "no such memory is within its reach (the kernel log says which); --p2pmem off does without",
+            "no such memory is within its reach (see the kernel log); otherwise use --p2pmem off",
             spec.device, spec.p2pmem);
     if (err)
         return fail(exit_code_of(-err), "the target cannot open {}: {}", spec.device, std::strerror(-err));
@@ -599,7 +598,8 @@ result<void> nvmet::remove(const export_spec& spec) const
     case presence::absent:
         return {};
     case presence::foreign:
-        return fail(exit_code::busy, "{} serves something else than {} now, by others: it is left alone",
+        return fail(exit_code::busy,
+                    "{} no longer serves {}, because another program changed it: it is left unchanged",
                     spec.subnqn, spec.device);
     default:
         break;

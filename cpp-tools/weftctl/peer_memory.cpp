@@ -109,7 +109,7 @@ private:
             return failed("cuMemAlloc", e);
         int fd = -1;
         if (const auto e = cuda_.handle(&fd, pointer_, bytes, shim::cu_handle_dma_buf, 0))
-            return "its driver hands out no dma-buf, the open kernel modules do: " +
+            return "its driver exports no dma-buf; use NVIDIA's open kernel modules: " +
                    failed("cuMemGetHandleForAddressRange", e);
         fd_ = OwnedFd(fd);
         return {};

@@ -29,7 +29,7 @@ result<std::uint32_t> parse_percent(std::string_view text)
         text.remove_suffix(1);
     auto percent = parse_number(text, "a percentage; write it as 5%");
     if (percent && *percent > 100)
-        return fail(exit_code::usage, "{} % is more than all", *percent);
+        return fail(exit_code::usage, "{} % is more than 100 %", *percent);
     return percent;
 }
 
@@ -57,7 +57,7 @@ result<std::uint32_t> parse_class(std::string_view text)
     for (std::uint32_t i = 0; i < io_classes.size(); i++)
         if (text == io_classes[i])
             return i;
-    return fail(exit_code::usage, "'{}' is not a class; feed and background are", text);
+    return fail(exit_code::usage, "'{}' is not a class; use feed or background", text);
 }
 
 /// Parses what was given; "off" is 0.

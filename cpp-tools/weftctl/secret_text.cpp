@@ -33,7 +33,8 @@ result<void> check_owner(const std::string& name, uid_t owner)
 {
     if (owner == 0 || owner == ::geteuid())
         return {};
-    return fail(exit_code::permission, "the secret {} belongs to user {}, who may change it", name, owner);
+    return fail(exit_code::permission, "the secret {} belongs to user {}, and that user can change it", name,
+                owner);
 }
 
 /// Bits of a key's permissions (keyctl_setperm(3)).
@@ -72,8 +73,8 @@ result<std::string> text_of_key(const std::string& name)
     if (permissions & others_may_read)
         return fail(
             exit_code::permission,
-            "others than its owner may read the secret {}: 'keyctl setperm {} 0x3f3f0000', and make a "
-            "new one if they have",
+            "users other than its owner may read the secret {}: run 'keyctl setperm {} 0x3f3f0000', and "
+            "make a new secret if they read it",
             name, key);
     std::string text(text_most, '\0');
     const auto size = keyctl(KEYCTL_READ, key, text.data(), text.size());
@@ -98,7 +99,8 @@ result<std::string> text_of_file(const std::string& path)
     if (st.st_mode & (S_IRWXG | S_IRWXO))
         return fail(
             exit_code::permission,
-            "others than its owner may read the secret {}: 'chmod 600 {}', and make a new one if they have",
+            "users other than its owner may read the secret {}: run 'chmod 600 {}', and make a new secret "
+            "if they read it",
             path, path);
     std::string text(text_most, '\0');
     const auto size = ::read(fd.get(), text.data(), text.size());
@@ -169,13 +171,13 @@ std::string secret_bytes::text(std::string_view prefix) const
 result<secret_bytes> parse_secret(const secret_form& form, std::string_view text, const std::string& where)
 {
     const auto bad = [&](const std::string& why) {
-        return fail(exit_code::usage, "{} is no {}: {}", where, form.what, why);
+        return fail(exit_code::usage, "{} is not a {}: {}", where, form.what, why);
     };
     if (!text.starts_with(form.prefix) || !text.ends_with(':') || text.size() < form.prefix.size() + 4)
         return bad(fmt::format("it is not of the form {}NN:BASE64:", form.prefix));
     text.remove_prefix(form.prefix.size());
     if (text[0] != '0' || text[1] < '0' || text[1] > static_cast<char>('0' + form.hashes) || text[2] != ':')
-        return bad(fmt::format("the two digits behind {} are 00 to 0{}", form.prefix, form.hashes));
+        return bad(fmt::format("the two digits after {} must be 00 to 0{}", form.prefix, form.hashes));
     secret_bytes secret;
     secret.hash = static_cast<unsigned int>(text[1] - '0');
     auto bytes = from_base64(text.substr(3, text.size() - 4));
@@ -183,13 +185,13 @@ result<secret_bytes> parse_secret(const secret_form& form, std::string_view text
         return bad("its third field is not base64");
     if (bytes->size() < check_size ||
         std::ranges::find(form.sizes, bytes->size() - check_size) == form.sizes.end())
-        return bad(fmt::format("its key has not {} bytes", form.sizes_text));
+        return bad(fmt::format("its key must have {} bytes", form.sizes_text));
     secret.key.assign(bytes->begin(), bytes->end() - check_size);
     if (!std::equal(bytes->end() - check_size, bytes->end(), check_of(secret.key).begin()))
         return bad("its checksum is wrong");
     // A hash of that length, or none.
     if (secret.hash && secret.key.size() != hash_size(secret.hash))
-        return bad("its key has not the length of its hash");
+        return bad("its key must be as long as its hash");
     return secret;
 }
 

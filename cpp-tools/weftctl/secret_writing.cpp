@@ -18,8 +18,8 @@ result<exit_code> write_secret(const secret_file_options& options, const char* v
     std::error_code ignored;
     if (!options.force && std::filesystem::exists(options.file, ignored))
         return fail(exit_code::busy,
-                    "{} is there already; --force replaces it, and hosts with the old {} cannot connect any "
-                    "more",
+                    "{} is there already; --force replaces it, and then hosts with the old {} can no "
+                    "longer connect",
                     options.file, noun);
     if (!options.dry_run) {
         const auto text = make();

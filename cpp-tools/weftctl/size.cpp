@@ -43,7 +43,7 @@ result<std::uint64_t> parse_size(std::string_view text)
     const auto bytes = unit_bytes(unit);
     if (!bytes)
         return fail(exit_code::usage,
-                    "'{}' in the size '{}' is not a unit; K, M, G, T with or without iB are", unit, text);
+                    "'{}' in the size '{}' is not a unit; use K, M, G or T, with or without iB", unit, text);
     std::uint64_t product = 0;
     if (__builtin_mul_overflow(number, bytes, &product))
         return fail(exit_code::usage, "the size '{}' is too large", text);

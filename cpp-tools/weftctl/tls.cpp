@@ -78,8 +78,8 @@ result<void> check_prefix(const std::vector<found_key>& known, const tls_pair& p
     for (const auto& key : known)
         if (key.pair.subnqn != pair.subnqn && key.pair.subnqn.starts_with(pair.subnqn))
             return fail(exit_code::busy,
-                        "the kernel would take the key of {}, whose name begins with {}: give one of the two "
-                        "another name",
+                        "the kernel would use the key of {}, because that name begins with {}: give one of "
+                        "the two another name",
                         key.pair.subnqn, pair.subnqn);
     return {};
 }
@@ -217,7 +217,8 @@ void remove_tls_keys(const tls_pair& pair)
 
 result<tls_change> tls_change::insert(const tls_key&, const tls_pair&)
 {
-    return fail(exit_code::usage, "this weftctl was built with a libnvme that makes no TLS keys (1.9 does)");
+    return fail(exit_code::usage, "this weftctl was built with a libnvme that cannot make TLS keys; "
+                                  "libnvme 1.9 or newer can");
 }
 
 tls_change::~tls_change() = default;

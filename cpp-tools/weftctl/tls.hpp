@@ -57,8 +57,7 @@ inline constexpr auto discovery_nqn = "nqn.2014-08.org.nvmexpress.discovery";
 
 /// The two together are refused.
 inline constexpr auto tls_without_dhchap = "a TLS key and a secret for DH-HMAC-CHAP contradict each other: "
-                                           "where there is TLS, newer kernels' targets "
-                                           "ask for no secret";
+                                           "with TLS, targets of newer kernels do not request the secret";
 
 /// What a failed connection with TLS may lack.
 inline constexpr auto tls_needs =

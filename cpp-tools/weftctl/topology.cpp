@@ -99,7 +99,7 @@ public:
     {
         weft_p2p_route route{};
         if (!fd_) {
-            pair.why = errnum_ == ENOENT ? "weft_p2p is not loaded, which would tell (modprobe weft_p2p)"
+            pair.why = errnum_ == ENOENT ? "weft_p2p is not loaded and has to answer this (modprobe weft_p2p)"
                                          : fmt::format("/dev/weft-p2p: {}", std::strerror(errnum_));
             return;
         }

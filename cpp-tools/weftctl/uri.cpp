@@ -52,7 +52,7 @@ result<void> check_nqn(std::string_view nqn)
     if (nqn.substr(0, 4) != "nqn.")
         return fail(exit_code::usage, "'{}' is not an NQN: it starts with 'nqn.'", nqn);
     if (nqn.size() >= WEFT_NQN_SIZE)
-        return fail(exit_code::usage, "the NQN '{}...' has {} characters, at most {} are possible",
+        return fail(exit_code::usage, "the NQN '{}...' has {} characters; the maximum is {}",
                     nqn.substr(0, 32), nqn.size(), WEFT_NQN_SIZE - 1);
     // Characters that end an option of the kernel's connect string, or a name in configfs.
     if (std::any_of(nqn.begin(), nqn.end(),
@@ -78,10 +78,10 @@ result<nvme_address> take_service(std::string_view& text, nvme_address at = {})
     const auto whole = text;
     const auto scheme = text.find("://");
     if (scheme == std::string_view::npos)
-        return fail(exit_code::usage, "'{}' is not a URI: rdma://ADDRESS or tcp://ADDRESS is", whole);
+        return fail(exit_code::usage, "'{}' is not a URI; write rdma://ADDRESS or tcp://ADDRESS", whole);
     at.transport = text.substr(0, scheme);
     if (at.transport != "rdma" && at.transport != "tcp")
-        return fail(exit_code::usage, "'{}': no transport is called '{}', rdma and tcp are", whole,
+        return fail(exit_code::usage, "'{}': no transport is called '{}'; use rdma or tcp", whole,
                     at.transport);
     text.remove_prefix(scheme + 3);
 
@@ -99,10 +99,10 @@ result<nvme_address> take_service(std::string_view& text, nvme_address at = {})
         at.address = authority.substr(0, end);
         authority.remove_prefix(at.address.size());
         if (authority.find(':', 1) != std::string_view::npos)
-            return fail(exit_code::usage, "'{}': an IPv6 address is written in brackets, [fd00::1]", whole);
+            return fail(exit_code::usage, "'{}': write an IPv6 address in brackets, as [fd00::1]", whole);
     }
     if (!authority.empty() && (authority.front() != ':' || !parse_number(authority.substr(1), at.port)))
-        return fail(exit_code::usage, "'{}': '{}' is not a port, 1 to 65535 is", whole,
+        return fail(exit_code::usage, "'{}': '{}' is not a port; a port is 1 to 65535", whole,
                     authority.substr(authority.front() == ':'));
     if (auto good = check_address(at.address); !good)
         return fail(exit_code::usage, "'{}': {}", whole, good.error().text);
@@ -121,14 +121,15 @@ result<member_uri> parse_member_uri(std::string_view text)
     member_uri uri;
     uri.at = std::move(*at);
     if (text.size() < 2)
-        return fail(exit_code::usage, "'{}' names no subsystem: ADDRESS is followed by /SUBNQN", whole);
+        return fail(exit_code::usage, "'{}' names no subsystem: write /SUBNQN after ADDRESS", whole);
     text.remove_prefix(1);
     const auto query = text.find('?');
     uri.subnqn = text.substr(0, query);
     if (query != std::string_view::npos) {
         const auto option = text.substr(query + 1);
         if (option.substr(0, 3) != "ns=" || !parse_number(option.substr(3), uri.nsid))
-            return fail(exit_code::usage, "'{}': '{}' is not known, ns=NUMBER (1 or more) is", whole, option);
+            return fail(exit_code::usage, "'{}': '{}' is not known; use ns=NUMBER (1 or more)", whole,
+                        option);
     }
     if (auto good = check_nqn(uri.subnqn); !good)
         return fail(exit_code::usage, "'{}': {}", whole, good.error().text);
@@ -140,7 +141,7 @@ result<nvme_address> parse_service_uri(std::string_view text)
     const auto whole = text;
     auto at = take_service(text);
     if (at && !text.empty() && text != "/")
-        return fail(exit_code::usage, "'{}': nothing follows the address, here '{}' does", whole, text);
+        return fail(exit_code::usage, "'{}': remove what follows the address: '{}'", whole, text);
     return at;
 }
 

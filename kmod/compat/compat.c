@@ -180,20 +180,20 @@ const char *weft_disk_misses(struct gendisk *disk, struct block_device *bdev)
 	if (wants.write_zeroes && !has.write_zeroes)
 		return "write zeroes";
 	if (wants.nowait && !has.nowait)
-		return "requests that may not wait";
+		return "NOWAIT requests";
 #ifdef BLK_FEAT_POLL
 	/* A polled bio fails there. Older kernels take the flag away from it. */
 	if (wants.poll && !has.poll)
 		return "polled I/O";
 #endif
 	if (wants.p2pdma && !has.p2pdma)
-		return "memory of PCI devices";
+		return "memory of PCI devices (P2PDMA)";
 	if (has.stable_writes && !wants.stable_writes)
-		return "data that changes while it is written";
+		return "data that changes during a write";
 	if (has.write_cache && !wants.write_cache)
-		return "writes that are never flushed";
+		return "writes that are not followed by a flush";
 	if (queue_dma_alignment(bdev_get_queue(bdev)) > queue_dma_alignment(disk->queue))
-		return "memory that is aligned as little";
+		return "memory at so small an alignment";
 	if (!weft_disk_atomic_fits(disk, bdev))
 		return "atomic writes of that size";
 	return NULL;

@@ -201,9 +201,10 @@ static int weft_bar_check(struct weft_bar *bar, const struct weft_bar_export *re
 			  struct weft_why *why)
 {
 	if (req->pad)
-		return weft_refuse(why, -EINVAL, "what is reserved is not 0");
+		return weft_refuse(why, -EINVAL, "the reserved field must be 0");
 	if (!req->length || !PAGE_ALIGNED(req->start) || !PAGE_ALIGNED(req->length))
-		return weft_refuse(why, -EINVAL, "%llu bytes from byte %llu are not whole pages",
+		return weft_refuse(why, -EINVAL,
+				   "%llu bytes from byte %llu: both must be multiples of the page size",
 				   req->length, req->start);
 	if (req->start > bar->size || req->length > bar->size - req->start)
 		return weft_refuse(why, -ERANGE, "the device has %llu bytes of memory",
@@ -335,19 +336,19 @@ static int weft_bar_publish(struct weft_bar *bar, int index)
 	if (!bytes)
 		return 0;
 	if (bytes >= bar->size) {
-		pci_err(bar->pdev, "BAR %d has %llu MiB, of which pages_mib=%u leaves nothing for dma-bufs\n",
+		pci_err(bar->pdev, "BAR %d has %llu MiB: pages_mib=%u leaves no memory for dma-bufs\n",
 			index, (u64)bar->size >> 20, pages_mib);
 		return -EINVAL;
 	}
 	if (!IS_ALIGNED(bar->start + bar->size - bytes, memremap_compat_align()) ||
 	    !IS_ALIGNED(bytes, memremap_compat_align())) {
-		pci_err(bar->pdev, "pages_mib=%u: the kernel makes pages of multiples of %lu MiB\n",
+		pci_err(bar->pdev, "pages_mib=%u and its place in the BAR must be multiples of %lu MiB\n",
 			pages_mib, memremap_compat_align() >> 20);
 		return -EINVAL;
 	}
 	ret = pci_p2pdma_add_resource(bar->pdev, index, bytes, bar->size - bytes);
 	if (ret) {
-		pci_err(bar->pdev, "the kernel makes no P2PDMA pages of BAR %d (error %d)\n", index, -ret);
+		pci_err(bar->pdev, "the kernel cannot create P2PDMA pages for BAR %d (error %d)\n", index, -ret);
 		return ret;
 	}
 	pci_p2pmem_publish(bar->pdev, true);
@@ -395,7 +396,7 @@ static int weft_bar_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (ret)
 		goto out_free;
 	pci_set_drvdata(pdev, bar);
-	pci_info(pdev, "%llu MiB of BAR %d can be had as dma-bufs\n", (u64)bar->size >> 20, index);
+	pci_info(pdev, "%llu MiB of BAR %d are available as dma-bufs\n", (u64)bar->size >> 20, index);
 	return 0;
 
 out_free:

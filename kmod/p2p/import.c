@@ -102,13 +102,13 @@ struct weft_import *weft_import_attach(const struct weft_import_request *req,
 		if (ret == -ENOTSUPP)
 			ret = -EOPNOTSUPP;
 		weft_refuse(why, ret,
-			    "no direct route: the exporter (%s) does not let %s attach (error %d): no peer-to-peer path between the two, or it has none",
+			    "no direct route: the exporter (%s) refuses to attach %s (error %d): it has no peer-to-peer path to the device, or does not support peer-to-peer",
 			    req->dmabuf->exp_name, dev_name(req->device), -ret);
 		goto out_free;
 	}
 	if (!import->attach->peer2peer) {
 		ret = weft_refuse(why, -EOPNOTSUPP,
-				  "no direct route: the exporter (%s) knows no peer-to-peer path to %s, and would move the memory to the host",
+				  "no direct route: the exporter (%s) has no peer-to-peer path to %s and would move the memory to the host",
 				  req->dmabuf->exp_name, dev_name(req->device));
 		goto out_detach;
 	}
@@ -183,7 +183,7 @@ int weft_import_map(struct weft_import *import, struct weft_why *why)
 	/* Without pin, kernels before 7.0 keep the first mapping: the new place is unknown. */
 	if (import->invalidated && weft_attach_is_cached(import->attach))
 		return weft_refuse(why, -ENODEV,
-				   "the exporter (%s) moved the memory, which this kernel does not let one follow",
+				   "the exporter (%s) moved the memory; this kernel cannot map it at its new place",
 				   import->req.dmabuf->exp_name);
 	sgt = dma_buf_map_attachment(import->attach, import->req.direction);
 	if (IS_ERR_OR_NULL(sgt)) {
@@ -198,7 +198,7 @@ int weft_import_map(struct weft_import *import, struct weft_why *why)
 				  WEFT_IMPORT_FENCES) <= 0) {
 		weft_import_unmap(import);
 		return weft_refuse(why, -ETIMEDOUT,
-				   "the exporter (%s) does not come to an end with moving the memory",
+				   "the exporter (%s) did not finish moving the memory in time",
 				   import->req.dmabuf->exp_name);
 	}
 	ret = weft_segments_make(&import->segments, sgt, import->req.start, import->req.length,

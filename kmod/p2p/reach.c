@@ -21,7 +21,7 @@ static struct pci_dev *weft_reach_device(char *name, size_t size, struct weft_wh
 	    domain <= INT_MAX && bus <= 0xff && slot <= 0x1f && func <= 7)
 		pdev = pci_get_domain_bus_and_slot(domain, bus, PCI_DEVFN(slot, func));
 	if (!pdev)
-		weft_refuse(why, -ENODEV, "there is no PCI device %s", name);
+		weft_refuse(why, -ENODEV, "PCI device %s does not exist", name);
 	return pdev;
 }
 

@@ -62,12 +62,12 @@ static int weft_walk(struct pci_dev *memory, struct pci_dev *device, struct weft
 
 	if (!common)
 		return weft_refuse(why, -EOPNOTSUPP,
-				   "%s and %s are below different root ports, and whether the root complex lets one reach the other is not known",
+				   "%s and %s are below different root ports; weft does not know whether the root complex connects them",
 				   pci_name(memory), pci_name(device));
 	bridge = weft_redirecting(memory, common) ?: weft_redirecting(device, common);
 	if (bridge)
 		return weft_refuse(why, -EOPNOTSUPP,
-				   "ACS of %s sends what goes between %s and %s up to the root complex",
+				   "ACS of %s redirects requests between %s and %s to the root complex",
 				   pci_name(bridge), pci_name(memory), pci_name(device));
 	return 0;
 }

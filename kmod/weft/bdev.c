@@ -57,7 +57,7 @@ int weft_path_open(struct weft_bdev *wb, const struct weft_path_request *req,
 		ret = weft_bdev_explain(req, -EROFS, why);
 	else if (bdev_is_zoned(wb->bdev))
 		ret = weft_refuse(why, -EOPNOTSUPP,
-				  "member %s is a zoned device, which weft does not stripe over",
+				  "member %s is a zoned device; weft does not support zoned devices",
 				  req->address);
 	if (ret)
 		weft_bdev_close(wb);

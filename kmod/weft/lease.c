@@ -10,8 +10,9 @@
 static const char * const weft_ownership_text[] = {
 	[WEFT_OWNERSHIP_NONE]		= "the volume is released",
 	[WEFT_OWNERSHIP_HELD]		= "the heartbeat succeeds",
-	[WEFT_OWNERSHIP_SUSPENDED]	= "no heartbeat succeeded in time, writes wait until two in a row do",
-	[WEFT_OWNERSHIP_FAILED]		= "heartbeats fail, writes fail until two in a row succeed",
+	[WEFT_OWNERSHIP_SUSPENDED]	=
+		"no heartbeat succeeded in time; writes wait until two in a row succeed",
+	[WEFT_OWNERSHIP_FAILED]		= "heartbeats fail; writes fail until two in a row succeed",
 };
 
 /*

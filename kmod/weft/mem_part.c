@@ -288,7 +288,7 @@ static int weft_mem_part_gives_up(const struct weft_mem_part *part)
 		return -EREMOTEIO;
 	if (part->losses >= WEFT_MEM_LOSSES &&
 	    time_after(jiffies, part->lost_at + WEFT_MEM_LOSING)) {
-		pr_warn_ratelimited("%s: I/O on registered memory failed: %u associations ended with it in flight, as where an adapter does not reach the memory\n",
+		pr_warn_ratelimited("%s: I/O on registered memory failed: %u associations ended while it was in flight; the adapter may not reach the memory\n",
 				    part->member->volume->name, part->losses);
 		return -EIO;
 	}

@@ -133,9 +133,9 @@ static int weft_member_find_copies(struct weft_member *member, struct weft_path 
 				     &second);
 	if (!copy && ret == -ENODATA)
 		return weft_refuse(why, -EBADMSG,
-				   "no weft superblock at its start, but a copy of one at its end; 'weftctl check --repair' if it is a member still");
+				   "no weft superblock at its start, but a copy at its end; if it is still a member, run 'weftctl check --repair'");
 	if (!copy) {
-		pr_warn("member %s: %s; its copy serves. 'weftctl check --repair' fixes it\n",
+		pr_warn("member %s: %s; its copy is used. 'weftctl check --repair' fixes it\n",
 			path ? path->address : member->address, first.text);
 		return 0;
 	}

@@ -41,7 +41,7 @@ static int weft_memory_charge(struct weft_memory *mem, struct weft_why *why)
 		atomic_long_sub(mem->page_count, &user->locked_vm);
 		free_uid(user);
 		return weft_refuse(why, -ENOMEM,
-				   "%lu pages more than the user's limit of locked memory (RLIMIT_MEMLOCK, %lu KiB) allows",
+				   "the memory exceeds the user's limit of locked memory by %lu pages (RLIMIT_MEMLOCK, %lu KiB)",
 				   now - limit, limit << (PAGE_SHIFT - 10));
 	}
 	mem->user = user;
@@ -64,7 +64,7 @@ static int weft_memory_aligned(const struct weft_memory *mem, const struct weft_
 
 	if (mem->first & (alignment - 1))
 		return weft_refuse(why, -EINVAL,
-				   "the memory begins at %llu, which is not a multiple of %u bytes, as the members of %s need it",
+				   "the memory begins at %llu; it must begin at a multiple of %u bytes for the members of %s",
 				   mem->first, alignment, vol->name);
 	return 0;
 }
@@ -134,7 +134,7 @@ static int weft_memory_find_pages(struct weft_memory *mem, struct weft_why *why)
 
 	if (mem->map.is_iomem)
 		return weft_refuse(why, -EOPNOTSUPP,
-				   "the dma-buf's memory is a device's, which software RDMA cannot reach: allow bounce");
+				   "the dma-buf is memory of a device, and software RDMA cannot reach it: allow bounce");
 	at += mem->first & PAGE_MASK;
 	mem->page_count = PAGE_ALIGN(first + mem->length) >> PAGE_SHIFT;
 	mem->pages = kvcalloc(mem->page_count, sizeof(*mem->pages),
@@ -148,7 +148,7 @@ static int weft_memory_find_pages(struct weft_memory *mem, struct weft_why *why)
 			kvfree(mem->pages);
 			mem->pages = NULL;
 			return weft_refuse(why, -EOPNOTSUPP,
-					   "the dma-buf's memory has no pages, as where it is a device's, which software RDMA cannot reach: allow bounce");
+					   "the dma-buf has no pages (it may be memory of a device), and software RDMA needs pages: allow bounce");
 		}
 		mem->pages[i] = page;
 	}
@@ -167,7 +167,7 @@ static int weft_memory_refuse(struct weft_volume *vol, u32 flags, struct weft_wh
 		switch (weft_mpath_mem(member)) {
 		case WEFT_PATH_MEM_NONE:
 			return weft_refuse(why, -EOPNOTSUPP,
-					   "no direct route: member %u of %s (%s) is a block device, to which a dma-buf cannot be given; allow bounce, or reach it by rdma://",
+					   "no direct route: member %u of %s (%s) is a block device, and block devices take no dma-buf; allow bounce, or connect it by rdma://",
 					   i, vol->name, member->address);
 		case WEFT_PATH_MEM_SOFTWARE:
 			if (flags & WEFT_MEM_ALLOW_VMAP)
@@ -210,7 +210,7 @@ static int weft_memory_map(struct weft_memory *mem, struct weft_why *why)
 
 	if (!weft_vmap_pins(mem->dmabuf))
 		return weft_refuse(why, -EOPNOTSUPP,
-				   "no route: on this kernel, a CPU mapping does not keep the memory of the exporter (%s) in its place; a program can copy it (staged)",
+				   "no route: on this kernel, the exporter (%s) may move memory that the CPU has mapped; the program can use the staged route",
 				   mem->dmabuf->exp_name);
 	/*
 	 * Lasts until weft_memory_free(): each command may access it by CPU. Before the
@@ -224,7 +224,7 @@ static int weft_memory_map(struct weft_memory *mem, struct weft_why *why)
 		return 0;
 	dma_buf_end_cpu_access(mem->dmabuf, DMA_BIDIRECTIONAL);
 	return weft_refuse(why, ret,
-			   "no route: the exporter of the dma-buf (%s) maps it for no CPU (error %d)",
+			   "no route: the exporter of the dma-buf (%s) cannot map it for the CPU (error %d)",
 			   mem->dmabuf->exp_name, -ret);
 }
 
@@ -241,7 +241,7 @@ static int weft_memory_import(struct weft_memory *mem, struct weft_volume *vol,
 	}
 	if (!mem->read_only && !(mem->dmabuf->file->f_mode & FMODE_WRITE))
 		return weft_refuse(why, -EACCES,
-				   "descriptor %d is a dma-buf for reading alone, and the memory is to be written to",
+				   "descriptor %d is a read-only dma-buf, and the registration needs write access",
 				   req->fd);
 	if (req->start > mem->dmabuf->size || req->length > mem->dmabuf->size - req->start)
 		return weft_refuse(why, -EINVAL,
@@ -286,7 +286,7 @@ static int weft_memory_pages(struct weft_memory *mem, struct weft_volume *vol,
 		ret = weft_peers_add(mem, vol, why);
 	else
 		ret = weft_refuse(why, -EOPNOTSUPP,
-				  "a member of %s is a block device, where nothing is registered for good",
+				  "a member of %s is a block device, and memory cannot be registered for good with a block device",
 				  vol->name);
 	/* A persistent registration has no fallback to bios. */
 	if (!ret || ret == -EINTR || mem->persistent)
@@ -318,14 +318,17 @@ static void weft_memory_free(struct weft_memory *mem, struct weft_mem_file *mf)
 static int weft_memory_check(const struct weft_mem_register *req, struct weft_why *why)
 {
 	if (req->kind > WEFT_MEM_KIND_DMABUF)
-		return weft_refuse(why, -EINVAL, "memory of kind %u is not known", req->kind);
+		return weft_refuse(why, -EINVAL, "memory of kind %u is unknown", req->kind);
 	if (req->flags & ~WEFT_MEM_FLAGS || req->pad)
-		return weft_refuse(why, -EINVAL, "a flag is not known (0x%x)", req->flags);
+		return weft_refuse(why, -EINVAL,
+				   "the flags 0x%x have an unknown bit, or the reserved field is not 0",
+				   req->flags);
 	if (!req->length || req->length > S64_MAX || req->start > S64_MAX - req->length)
 		return weft_refuse(why, -EINVAL, "%llu bytes from byte %llu are not a valid range of memory",
 				   req->length, req->start);
 	if (req->kind == WEFT_MEM_KIND_PAGES && req->fd != -1)
-		return weft_refuse(why, -EINVAL, "memory of the caller's own has no descriptor");
+		return weft_refuse(why, -EINVAL,
+				   "memory of the calling process takes no descriptor; fd must be -1");
 	return 0;
 }
 
@@ -351,7 +354,7 @@ int weft_memory_register(struct weft_mem_file *mf, struct weft_mem_register *req
 	/* Require a target first: pinned memory is a shared cost. */
 	if (xa_empty(&mf->targets.all))
 		return weft_refuse(why, -EACCES,
-				   "no target was handed in yet that this memory could be used with");
+				   "this file has no target yet: add a target, then register memory");
 	ret = weft_mem_use(mf);
 	if (ret)
 		return ret;

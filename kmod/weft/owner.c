@@ -391,7 +391,7 @@ weft_owner_may_claim(struct weft_volume *vol, bool take_over, struct weft_why *w
 	vol->owner.info.generation = vol->owner.claim.generation;
 	if (ret == -EBADMSG && !take_over)
 		return weft_refuse(why, -EBUSY,
-				   "volume %s: %s, so it is unknown whether a host owns it; --take-over if none does",
+				   "volume %s: %s, so its owner is unknown; use --take-over if no host uses it",
 				   vol->name, damage.text);
 	if (ret == -ENODATA || ret == -EBADMSG) {
 		/* The record is lost. A claim that was not released still counts. */
@@ -416,7 +416,7 @@ weft_owner_may_claim(struct weft_volume *vol, bool take_over, struct weft_why *w
 		return ret;
 	age = ktime_get_real_seconds() - (s64)holder->beat_time;
 	return weft_refuse(why, -EBUSY,
-			   "volume %s is owned by %s %s, whose heartbeat stopped %lld seconds ago by the two clocks; --take-over if that host is down",
+			   "volume %s is owned by %s %s, whose heartbeat stopped %lld seconds ago by the two clocks; use --take-over if that host is down",
 			   vol->name, weft_owner_kind(vol, holder), holder->host_nqn, age);
 }
 

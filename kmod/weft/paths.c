@@ -89,15 +89,15 @@ static int weft_path_check(struct weft_member *member, struct weft_path *path,
 		return weft_refuse(why, -ENOTCONN, "%s is not connected now", path->address);
 	if (READ_ONCE(member->gone))
 		return weft_refuse(why, -ENODEV,
-				   "member %u is gone, which is final: stop volume %s and assemble it again",
+				   "member %u is gone permanently: stop volume %s and assemble it again",
 				   member->index, member->volume->name);
 	if (!weft_path_fits(member, path))
-		return weft_refuse(why, -EINVAL, "%s is not of the size of member %u",
+		return weft_refuse(why, -EINVAL, "%s has another size than member %u",
 				   path->address, member->index);
 	/* The volume's limits are fixed, and the new device must fit them. */
 	misses = weft_disk_misses(member->volume->disk, path->bdev);
 	if (misses)
-		return weft_refuse(why, -EOPNOTSUPP, "%s does not take %s, as volume %s does",
+		return weft_refuse(why, -EOPNOTSUPP, "%s does not support %s, and volume %s does",
 				   path->address, misses, member->volume->name);
 	if (!usable)
 		return 0;
@@ -152,7 +152,7 @@ static int weft_path_attach(struct weft_member *member, struct weft_path *path,
 	if (!ret)
 		return 0;
 	bd_unlink_disk_holder(path->bdev, vol->disk);
-	return weft_refuse(why, ret, "member %u has %d paths, more are not possible",
+	return weft_refuse(why, ret, "member %u has %d paths already, which is the maximum",
 			   member->index, WEFT_PATHS_MAX);
 }
 

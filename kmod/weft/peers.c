@@ -34,7 +34,7 @@ static int weft_peers_prepare(struct weft_memory *mem, struct weft_path *path,
 {
 	if (!path->ops->peer_prepare || path->ops != mem->transport)
 		return weft_refuse(why, -EOPNOTSUPP,
-				   "no direct route: path %s does no I/O on peer memory",
+				   "no direct route: path %s cannot do I/O on peer memory",
 				   path->bdev->bd_disk->disk_name);
 	return path->ops->peer_prepare(mem->peer, path, why);
 }
@@ -223,7 +223,7 @@ static int weft_peers_begin(struct weft_memory *mem, struct weft_volume *vol,
 	mutex_unlock(&weft_volumes_lock);
 	if (!mem->transport)
 		return weft_refuse(why, -EOPNOTSUPP,
-				   "no direct route: no path of %s does I/O on registered memory",
+				   "no direct route: no path of %s can do I/O on registered memory",
 				   vol->name);
 	/* Without weft_volumes_lock: the transport may wait for an exporter. */
 	peer = mem->transport->peer_add(&req);
@@ -337,7 +337,7 @@ void weft_peers_path_added(struct weft_member *member, struct weft_path *path)
 		mutex_unlock(&weft_volumes_lock);
 		mutex_lock(&member->mpath.prepare_lock);
 		if (weft_peers_prepare(mem, path, &why))
-			pr_warn_ratelimited("%s: path %s carries no I/O on registered memory: %s\n",
+			pr_warn_ratelimited("%s: path %s cannot do I/O on registered memory: %s\n",
 					    vol->name, path->bdev->bd_disk->disk_name, why.text);
 		mutex_unlock(&member->mpath.prepare_lock);
 		mutex_lock(&weft_volumes_lock);

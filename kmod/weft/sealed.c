@@ -97,10 +97,10 @@ static int weft_sealed_check(struct weft_volume *vol, struct file *file, struct 
 
 	if (!IS_ENABLED(CONFIG_SWAP))
 		return weft_refuse(why, -EOPNOTSUPP,
-				   "this kernel is built without swap, and cannot hold a file's blocks still");
+				   "this kernel is built without CONFIG_SWAP, which weft needs to pin a file's blocks");
 	if (vol->read_only)
 		return weft_refuse(why, -EROFS,
-				   "volume %s is assembled read-only: another host may write to it, and file %pD would not be held still there",
+				   "volume %s is assembled read-only: another host can move the blocks of file %pD",
 				   vol->name, file);
 	if (!sb->s_bdev || sb->s_bdev->bd_disk != vol->disk)
 		return weft_refuse(why, -EXDEV,
@@ -108,7 +108,7 @@ static int weft_sealed_check(struct weft_volume *vol, struct file *file, struct 
 				   file, sb->s_type->name, sb->s_id, vol->name);
 	if (!weft_sealed_filesystem(sb))
 		return weft_refuse(why, -EOPNOTSUPP,
-				   "file %pD is on %s, which may move the blocks of a file: it can be ext4 or xfs",
+				   "file %pD is on %s, which may move a file's blocks: use ext4 or xfs",
 				   file, sb->s_type->name);
 	if (!(file->f_mode & FMODE_READ))
 		return weft_refuse(why, -EACCES, "file %pD was not opened for reading", file);
@@ -117,7 +117,7 @@ static int weft_sealed_check(struct weft_volume *vol, struct file *file, struct 
 				   "file %pD is encrypted: its blocks are not its contents", file);
 	if (IS_VERITY(inode))
 		return weft_refuse(why, -EOPNOTSUPP,
-				   "file %pD is verified where it is read (fs-verity), and would not be here",
+				   "file %pD has fs-verity, and reads of its blocks would skip the verification",
 				   file);
 	if (IS_DAX(inode))
 		return weft_refuse(why, -EOPNOTSUPP, "file %pD is accessed by DAX", file);
@@ -137,7 +137,8 @@ static int weft_sealed_hold(struct file *file, struct weft_why *why)
 		ret = weft_refuse(why, -EPERM,
 				  "file %pD is not sealed: make it immutable first (chattr +i)", file);
 	else if (IS_SWAPFILE(inode))
-		ret = weft_refuse(why, -EBUSY, "the blocks of file %pD are held by something else",
+		ret = weft_refuse(why, -EBUSY,
+				  "the blocks of file %pD are pinned already, as a swap file or by another program",
 				  file);
 	else if (deny_write_access(file))
 		ret = weft_refuse(why, -ETXTBSY,
@@ -209,7 +210,7 @@ static int weft_sealed_refuse(struct file *file, u64 offset, struct weft_why *wh
 				   "file %pD has a hole at byte %llu: it has fewer blocks than bytes",
 				   file, offset);
 	return weft_refuse(why, -EOPNOTSUPP,
-			   "file %pD has no block of its own at byte %llu: it was preallocated and never written, its contents are inline, or its blocks are shared with another file (reflink); a plain copy of it has them, if it is large enough",
+			   "file %pD has no block of its own at byte %llu: it was preallocated and never written, its contents are inline, or its blocks are shared with another file (reflink); make a plain copy of the file and use that",
 			   file, offset);
 }
 
@@ -244,7 +245,7 @@ static int weft_sealed_take(struct weft_sealed *sealed, struct weft_why *why)
 					   file, inode->i_sb->s_id);
 		ret = weft_sealed_append(sealed, start + ((u64)block << shift), 1U << shift);
 		if (ret)
-			return weft_refuse(why, ret, "file %pD is in too many pieces for this (error %d)",
+			return weft_refuse(why, ret, "file %pD has too many extents (error %d)",
 					   file, -ret);
 		if (i % WEFT_SEALED_BREATH)
 			continue;

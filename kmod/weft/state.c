@@ -106,7 +106,7 @@ struct weft_volume *weft_volume_begin(const char *name, struct weft_why *why)
 				  "volume %s is being stopped by another command", name);
 	else if (vol->busy)
 		ret = weft_refuse(why, -EBUSY,
-				  "volume %s is being worked on by another command", name);
+				  "volume %s is being changed by another command", name);
 	else
 		vol->busy = true;
 	mutex_unlock(&weft_volumes_lock);

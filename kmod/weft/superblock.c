@@ -190,7 +190,7 @@ int weft_sb_decode(const struct weft_superblock *sb, struct weft_sb_info *info,
 				   "the superblock's checksum is wrong");
 	if (major != WEFT_SB_MAJOR)
 		return weft_refuse(why, -EOPNOTSUPP,
-				   "the superblock has format version %u, this version knows %u",
+				   "the superblock has format version %u; this weft supports version %u",
 				   major, WEFT_SB_MAJOR);
 	if (sb->volume_name[WEFT_NAME_SIZE - 1])
 		return weft_refuse(why, -EINVAL,
@@ -296,7 +296,7 @@ int weft_sb_same_volume(const struct weft_sb_info *a,
 	    a->feature_incompat != b->feature_incompat ||
 	    a->feature_compat != b->feature_compat)
 		return weft_refuse(why, -EINVAL,
-				   "its superblock disagrees with the others on the volume's shape");
+				   "its superblock disagrees with the others on the volume's geometry");
 	return 0;
 }
 

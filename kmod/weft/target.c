@@ -29,7 +29,7 @@ static int weft_target_claim(struct weft_mem_node *node, struct weft_why *why)
 	mutex_unlock(&node->lock);
 	if (ret == -EBUSY)
 		return weft_refuse(why, ret,
-				   "volume %s is in use (mounted, part of something else, or open exclusively): it cannot be written past that",
+				   "volume %s is in use (mounted, part of another device, or open exclusively): stop that use before you open it for writing",
 				   node->vol->name);
 	if (ret)
 		return weft_refuse(why, ret, "volume %s cannot be claimed for writing (error %d)",
@@ -79,7 +79,7 @@ static int weft_target_sealed(struct weft_mem_target_ref *target, struct weft_me
 	struct weft_sealed *sealed;
 
 	if (target->access != WEFT_MEM_MAY_READ)
-		return weft_refuse(why, -EACCES, "file %pD can only be read: that is what it is sealed for",
+		return weft_refuse(why, -EACCES, "file %pD is sealed: it can only be read",
 				   file);
 	sealed = weft_sealed_get(node, file, why);
 	if (IS_ERR(sealed))

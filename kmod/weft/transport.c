@@ -131,7 +131,7 @@ static struct weft_transport_ops *weft_controller_transport(const char *transpor
 	}
 	if (!ops)
 		weft_refuse(why, -EPROTONOSUPPORT,
-			    "no transport that connects controllers is called '%s'; is its module installed?",
+			    "transport '%s' is unknown or does not connect controllers; is its module installed?",
 			    transport);
 	return ops;
 }

@@ -243,7 +243,7 @@ static int weft_volume_sort_members(struct weft_volume *vol, struct weft_why *wh
 			    !memcmp(vol->members[j]->sb.member_uuid,
 				    member->sb.member_uuid, WEFT_UUID_SIZE))
 				return weft_refuse(why, -EEXIST,
-						   "members %s and %s say both to be member %u",
+						   "members %s and %s both claim to be member %u",
 						   vol->members[j]->address,
 						   member->address, member->index);
 		__set_bit(member->index, seen);
@@ -465,7 +465,7 @@ int weft_volume_assemble(const struct weft_assemble_request *req,
 		return ret;
 	if (!req->read_only && (!req->host_nqn || !req->host_nqn[0]))
 		return weft_refuse(why, -EINVAL,
-				   "volume %s: the host's NQN is needed to own a volume, and is missing",
+				   "volume %s: the host's NQN is missing; a host needs one to own a volume",
 				   req->name);
 	vol = weft_volume_alloc(req);
 	if (IS_ERR(vol))

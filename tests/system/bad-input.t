@@ -92,7 +92,7 @@ refused "a device that is no member" 4 "no weft superblock" weftctl assemble v /
 # A clone of a member: two devices that say the same of themselves.
 make_null clone 32
 dd if=/dev/r1 of=/dev/clone bs=1M status=none oflag=direct
-refused "two devices that say to be the same member" 5 "both say to be member 1" weftctl assemble v
+refused "two devices that say to be the same member" 5 "both claim to be member 1" weftctl assemble v
 remove_null clone
 # Two volumes with one name, and with one UUID.
 make_null other 32

@@ -74,7 +74,7 @@ is_limited "bytes through host memory" route "100 % of the bytes on registered m
 is "in words" "$(weftctl explain f --seconds 1 | sed 's/ in . s.*//')" "f: 0 reads/s, 0 B/s; 0 writes/s, 0 B/s
 -> load       no command was sent"
 echo 0 >'/sys/block/weft!f/queue/iostats'
-is_limited "without iostats" load "nothing is counted" while_reading f 1 1 explains f
+is_limited "without iostats" load "I/O is not counted" while_reading f 1 1 explains f
 refused "a volume that is not there" 4 "no volume is called nix" weftctl explain nix
 ok "stopped" weftctl stop f
 for n in m0 m1 m2 m3 fast0 fast1; do remove_null $n; done

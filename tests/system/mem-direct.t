@@ -74,7 +74,7 @@ direct "memory that moves all the time" exporter --move=30
 direct "also in a BAR" exporter,bar --size=8388608 --move=30
 direct "and slowly" exporter,slow=200 --move=30 --count=16
 no_strays "moved"
-refused "an exporter that refuses" 1 "does not let 0000:" weft-memtest v register exporter,refuse
+refused "an exporter that refuses" 1 "refuses to attach 0000:" weft-memtest v register exporter,refuse
 out=$(weft-memtest v verify exporter,refuse --bounce)
 is "bounces where that is allowed" "${out%% direct*}" "route 2"
 
@@ -199,7 +199,7 @@ refused "what lies below another root port is refused" 1 "attach" weft-memtest v
 ok "and the log says why" sh -c "dmesg | grep -q 'below different root ports'"
 out=$(weft-memtest v verify "bar=$far" --bounce 2>&1)
 is "it is mapped for no CPU, so it cannot bounce" "${out#*no route: }" \
-	"the exporter of the dma-buf (weft_p2p) maps it for no CPU (error 22)"
+	"the exporter of the dma-buf (weft_p2p) cannot map it for the CPU (error 22)"
 # shellcheck disable=SC2086
 ok "the driver is taken from it under I/O: EFAULT" weft-memtest v load "bar=$near" $revoked
 ok "and given back" bind weft_p2p "$near"

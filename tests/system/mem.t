@@ -49,8 +49,8 @@ fi
 if modprobe -q weft_test_exporter; then
 	verified "an exporter's that moves would like to" 2 exporter --bounce --move=20
 	verified "one that pins" 2 exporter,pin --bounce
-	refused "one that the CPU cannot map" 1 "maps it for no CPU" weft-memtest v register exporter,novmap --bounce
-	refused "one that is for reading alone" 1 "for reading alone" weft-memtest v register exporter,ro --bounce
+	refused "one that the CPU cannot map" 1 "map it for the CPU" weft-memtest v register exporter,novmap --bounce
+	refused "one that is for reading alone" 1 "is a read-only dma-buf" weft-memtest v register exporter,ro --bounce
 	ok "nothing strayed, and it unloads" rmmod weft_test_exporter
 fi
 tap "wrong input" weft-memtest v bad

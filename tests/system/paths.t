@@ -28,14 +28,14 @@ python3 /weft/tests/system/weft_netlink.py path-add v 1 /dev/mapper/b1 >/tmp/add
 claimed() { dmsetup info -c --noheadings -o open b1 | grep -q 1; }
 ok "a path is added that does not answer" until_true 10 claimed
 ok "status answers meanwhile, of all volumes and of this one" timeout "$(slow 10)" weftctl status
-refused "other commands on the volume are refused" 3 "worked on by another command" timeout "$(slow 10)" weftctl stop v
+refused "other commands on the volume are refused" 3 "changed by another command" timeout "$(slow 10)" weftctl stop v
 dmsetup resume b1
 wait $adder
 is "it answers, and is added" "$(cat /tmp/added)" "done"
 ok "each other member has two paths" weftctl path add v /dev/mapper/b2 /dev/mapper/b3 /dev/mapper/b4
 out=$(python3 /weft/tests/system/weft_netlink.py path-add v 4 /dev/mapper/lesser)
 case $out in
-"refused: "*"requests that may not wait"*) result 0 "a path that does less than the volume promises is refused" ;;
+"refused: "*"NOWAIT requests"*) result 0 "a path that does less than the volume promises is refused" ;;
 *) note "$out"; result 1 "a path that does less than the volume promises is refused" ;;
 esac
 dmsetup remove lesser

@@ -40,7 +40,7 @@ is "it is there" "$(settings '\(.feed_latency_us) \(.classes.background.max_byte
 ok "and taken back" weftctl qos v --background-max off
 refused "no such volume" 4 "no volume is called nix" weftctl qos nix --off
 refused "a time without a unit" 2 "is not a time" weftctl qos v --feed-latency 500
-refused "more than all" 2 "more than all" weftctl qos v --background-floor 101%
+refused "more than all" 2 "more than 100 %" weftctl qos v --background-floor 101%
 refused "too little for a single command" 2 "a limit is 1048576 to" weftctl qos v --background-max 1K/s
 refused "another user may not" 7 "CAP_SYS_ADMIN" setpriv --reuid 1 --clear-groups weftctl qos v --off
 

@@ -77,9 +77,9 @@ refused "another secret of the controller" 7 "has not proven" \
 refused "the controller's alone" 2 "needs this host's own secret" connects --dhchap-ctrl-secret-file /tmp/ctrl
 cp /tmp/host /tmp/open
 chmod 644 /tmp/open
-refused "one that others may read" 7 "others than its owner may read" connects --dhchap-secret-file /tmp/open
+refused "one that others may read" 7 "users other than its owner may read" connects --dhchap-secret-file /tmp/open
 sed 's/^\(DHHC-1:00:\).\(.*\)/\1_\2/' /tmp/host >/tmp/bad && chmod 600 /tmp/bad
-refused "one that is no base64" 2 "is no secret: its third field is not base64" \
+refused "one that is no base64" 2 "is not a secret: its third field is not base64" \
 	connects --dhchap-secret-file /tmp/bad
 printf 'DHHC-1:00:%s:\n' "$(head -c 36 /dev/zero | base64)" >/tmp/bad
 refused "one with a wrong checksum" 2 "its checksum is wrong" connects --dhchap-secret-file /tmp/bad

@@ -33,7 +33,7 @@ get_block b1 0 >/tmp/b1.sb
 for at in 0 $copy_at; do head -c 4096 /dev/zero | put_block b1 "$at"; done
 refused "one without all members" 4 "member 1 of 2 is missing" weftctl rename v w
 for at in 0 $copy_at; do get_block b0 0 | put_block b1 "$at"; done
-refused "one with a member twice" 5 "both say to be member 0" weftctl rename v w
+refused "one with a member twice" 5 "both claim to be member 0" weftctl rename v w
 for at in 0 $copy_at; do put_block b1 "$at" </tmp/b1.sb; done
 refused "no root" 7 "may not read" setpriv --reuid 1 --clear-groups weftctl rename v w
 names() { weftctl list --json | json '[.volumes[].name] | sort | join(" ")'; }

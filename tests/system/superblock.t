@@ -67,7 +67,7 @@ kernel_refuses() {
 }
 # What wrote over the start of a former member may have left its end alone.
 flip b1 0
-kernel_refuses "no superblock at its start: its copy alone is not enough" "a copy of one at its end" /dev/b0 /dev/b1
+kernel_refuses "no superblock at its start: its copy alone is not enough" "but a copy at its end" /dev/b0 /dev/b1
 dd if=/dev/b1 of=/tmp/front bs=4096 count=1 iflag=direct status=none
 mkswap -q /dev/b1
 refused "--repair does not write over what somebody put there" 6 "it holds swap" weftctl check /dev/b1 --repair
@@ -120,7 +120,7 @@ is "check sees a torn first superblock" $? 5
 ok "and says so" grep -q 'b1: .*first superblock is damaged.*copy is good' /tmp/check.out
 log_mark
 assemble_says() { weftctl assemble v && weftctl stop v && log_says "$1"; }
-ok "the kernel log does, too" assemble_says "b1: the superblock.s checksum is wrong; its copy serves"
+ok "the kernel log does, too" assemble_says "b1: the superblock.s checksum is wrong; its copy is used"
 ok "repair with a dry run writes nothing" sh -c 'weftctl check v --repair --dry-run; ! weftctl check v'
 ok "repair mends it" weftctl check v --repair
 ok "and then all is good" weftctl check v
@@ -151,8 +151,8 @@ done <<-'EDITS'
 	b[56]=0x2f other than letters
 	b[56:88]=b"a"*32 has no end
 	b[56]=0x77 calls the volume w
-	b[88:104]=open("/tmp/b0.sb","rb").read()[88:104] say both to be member
-	b[104]=0 say both to be member
+	b[88:104]=open("/tmp/b0.sb","rb").read()[88:104] both claim to be member
+	b[104]=0 both claim to be member
 	b[104]=7 member 7 of 2
 	b[106]=0 0 members
 	b[106]=3 disagrees

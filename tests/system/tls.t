@@ -47,11 +47,11 @@ refused "rdma has none" 2 "there is no TLS for rdma" \
 	on_target "weftctl export /dev/a --address $target --host $host --tls-key-file $key"
 refused "a key of everybody" 2 "contradict each other" \
 	on_target "weftctl export /dev/a --transport tcp --address $target --any-host --tls-key-file $key"
-refused "a key and a secret" 2 "ask for no secret" on_target "$export_tls /dev/a --dhchap-secret-file $key"
-refused "a key that others read" 7 "others than its owner may read" \
+refused "a key and a secret" 2 "do not request the secret" on_target "$export_tls /dev/a --dhchap-secret-file $key"
+refused "a key that others read" 7 "users other than its owner may read" \
 	on_target "chmod 644 $key; $export_tls /dev/a"
 ok "hidden again" on_target "chmod 600 $key"
-refused "no key in it" 2 "/tmp/none is no TLS key" \
+refused "no key in it" 2 "/tmp/none is not a TLS key" \
 	on_target "umask 077; echo x >/tmp/none; weftctl export --transport tcp --address $target --host $host \
 		--tls-key-file /tmp/none /dev/a"
 is "nothing is served" "$(served)" 0

@@ -108,7 +108,7 @@ is "the service starts, and nothing is mounted" "$(systemctl is-active $unit) $(
 which="awaited since .*: member 0 of 4 is missing; /dev/late is not there"
 ok "so does the status, and since when" sh -c "weftctl status | grep -q '^data: $which'"
 ok "also of this volume alone" sh -c "weftctl status data | grep -q '^data: $which'"
-ok "and the doctor" sh -c "weftctl doctor | grep -q 'volume data is $which'"
+ok "and the doctor" sh -c "weftctl doctor | grep -q 'volume data is ${which/since/for}'"
 ok "and the metrics" sh -c "weftctl metrics | grep -q '^weft_volume_awaited_since_seconds{volume=\"data\"} [0-9]'"
 ln -s "$member" /dev/late
 ok "when the member comes, the volume is mounted" until_true 60 mountpoint -q /mnt

@@ -54,20 +54,20 @@ TEST(Dhchap, NewOnesAreReadAgainAndDiffer)
 
 TEST(Dhchap, OthersAreRefusedWithTheReasonAndWithoutTheSecret)
 {
-    EXPECT_EQ(why(""), "x is no secret: it is not of the form DHHC-1:NN:BASE64:");
-    EXPECT_EQ(why("DHHC-1:00:"), "x is no secret: it is not of the form DHHC-1:NN:BASE64:");
-    EXPECT_EQ(why("DHHC-1:04:AAAA:"), "x is no secret: the two digits behind DHHC-1: are 00 to 03");
-    EXPECT_EQ(why("DHHC-1:00:A_AA:"), "x is no secret: its third field is not base64");
-    EXPECT_EQ(why("DHHC-1:00:AAA:"), "x is no secret: its third field is not base64");
-    EXPECT_EQ(why("DHHC-1:00:A===:"), "x is no secret: its third field is not base64");
-    EXPECT_EQ(why("DHHC-1:00:AA=A:"), "x is no secret: its third field is not base64");
-    EXPECT_EQ(why("DHHC-1:00:AAAA:"), "x is no secret: its key has not 32, 48 or 64 bytes");
+    EXPECT_EQ(why(""), "x is not a secret: it is not of the form DHHC-1:NN:BASE64:");
+    EXPECT_EQ(why("DHHC-1:00:"), "x is not a secret: it is not of the form DHHC-1:NN:BASE64:");
+    EXPECT_EQ(why("DHHC-1:04:AAAA:"), "x is not a secret: the two digits after DHHC-1: must be 00 to 03");
+    EXPECT_EQ(why("DHHC-1:00:A_AA:"), "x is not a secret: its third field is not base64");
+    EXPECT_EQ(why("DHHC-1:00:AAA:"), "x is not a secret: its third field is not base64");
+    EXPECT_EQ(why("DHHC-1:00:A===:"), "x is not a secret: its third field is not base64");
+    EXPECT_EQ(why("DHHC-1:00:AA=A:"), "x is not a secret: its third field is not base64");
+    EXPECT_EQ(why("DHHC-1:00:AAAA:"), "x is not a secret: its key must have 32, 48 or 64 bytes");
     std::string wrong = counting;
     wrong[12] = 'B';
-    EXPECT_EQ(why(wrong), "x is no secret: its checksum is wrong");
+    EXPECT_EQ(why(wrong), "x is not a secret: its checksum is wrong");
     wrong = counting;
     wrong[8] = '2';
-    EXPECT_EQ(why(wrong), "x is no secret: its key has not the length of its hash");
+    EXPECT_EQ(why(wrong), "x is not a secret: its key must be as long as its hash");
 }
 
 TEST(Dhchap, AFileThatOthersMayReadIsRefused)

@@ -88,7 +88,7 @@ TEST(Explain, NothingIsCounted)
     moment of;
     of.after.volume.iostats = false;
     EXPECT_EQ("load", of.subjects());
-    EXPECT_TRUE(of.first().starts_with("nothing is counted (--no-iostats)")) << of.first();
+    EXPECT_TRUE(of.first().starts_with("I/O is not counted (--no-iostats)")) << of.first();
     // Of QoS's classes it is.
     of.reads(8, 100);
     EXPECT_EQ("members", of.subjects());

@@ -42,16 +42,16 @@ TEST(Tls, NewOnesHaveTheHashOfTheirLength)
 
 TEST(Tls, OthersAreRefusedWithTheReasonAndWithoutTheKey)
 {
-    EXPECT_EQ(why("DHHC-1:00:AAAA:"), "x is no TLS key: it is not of the form NVMeTLSkey-1:NN:BASE64:");
+    EXPECT_EQ(why("DHHC-1:00:AAAA:"), "x is not a TLS key: it is not of the form NVMeTLSkey-1:NN:BASE64:");
     EXPECT_EQ(why("NVMeTLSkey-1:03:AAAA:"),
-              "x is no TLS key: the two digits behind NVMeTLSkey-1: are 00 to 02");
-    EXPECT_EQ(why("NVMeTLSkey-1:00:AAAA:"), "x is no TLS key: its key has not 32 or 48 bytes");
+              "x is not a TLS key: the two digits after NVMeTLSkey-1: must be 00 to 02");
+    EXPECT_EQ(why("NVMeTLSkey-1:00:AAAA:"), "x is not a TLS key: its key must have 32 or 48 bytes");
     std::string wrong = example;
     wrong[20] = 'B';
-    EXPECT_EQ(why(wrong), "x is no TLS key: its checksum is wrong");
+    EXPECT_EQ(why(wrong), "x is not a TLS key: its checksum is wrong");
     wrong = example;
     wrong[14] = '2';
-    EXPECT_EQ(why(wrong), "x is no TLS key: its key has not the length of its hash");
+    EXPECT_EQ(why(wrong), "x is not a TLS key: its key must be as long as its hash");
 }
 
 } // namespace

@@ -136,7 +136,7 @@ TEST(volume_file, is_refused_with_line_and_column)
     EXPECT_EQ(refusal("members = [ \"/dev/a\" ]\n[qos]\nfeed_latency = 500\n"),
               "data.toml:2:1: '500' is not a time; write it as 500us, 2ms or 1s");
     EXPECT_EQ(refusal("members = [ \"/dev/a\" ]\n[qos]\nreads = \"fast\"\n"),
-              "data.toml:2:1: 'fast' is not a class; feed and background are");
+              "data.toml:2:1: 'fast' is not a class; use feed or background");
     EXPECT_EQ(refusal("members = [ { at = \"/dev/a\", tos = 300 } ]\n"),
               "data.toml:1:36: tos is a whole number from 0 to 255");
     EXPECT_EQ(refusal("members = [ \"/dev/a\" ]\n[connect]\ndhchap_secret_file = \"secret\"\n"),

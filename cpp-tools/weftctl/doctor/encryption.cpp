@@ -32,20 +32,21 @@ void diagnose_encryption(diagnoses& found)
     std::size_t clear_rdma = 0, clear_tcp = 0, encrypted = 0;
     for (const auto& link : connections())
         (link.at.transport == "rdma" ? clear_rdma : is_encrypted(link) ? encrypted : clear_tcp)++;
-    constexpr auto effect = "who can read or change packets of that network can read or change the data";
+    constexpr auto effect =
+        "any host that can read or change packets of that network can read or change the data";
     if (clear_rdma)
         found.push_back(
             {severity::note, "encryption",
              fmt::format("controllers connected by rdma, which has no encryption: {}", clear_rdma), effect,
-             "a network of its own for the cluster, or tcp:// with --tls-key-file"});
+             "use a separate network for the cluster, or tcp:// with --tls-key-file"});
     if (clear_tcp)
         found.push_back({severity::note, "encryption",
                          fmt::format("controllers connected by tcp without TLS: {}", clear_tcp), effect,
-                         "weftctl export and connect, each with --tls-key-file"});
+                         "run weftctl export and weftctl connect, both with --tls-key-file"});
     if (encrypted && !is_running("tlshd"))
         found.push_back({severity::problem, "encryption",
                          fmt::format("controllers connected by TLS: {}, and tlshd does not run", encrypted),
-                         "they cannot be connected again after the network was away", tls_needs});
+                         "they cannot reconnect after a loss of the network", tls_needs});
     else if (encrypted)
         found.push_back({severity::good, "encryption",
                          fmt::format("controllers connected by TLS: {}", encrypted), "", ""});

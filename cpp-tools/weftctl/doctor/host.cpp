@@ -48,7 +48,7 @@ void diagnose_io_uring(diagnoses& found)
                          why.empty() ? "see io_uring_setup(2)" : why});
     else if (disabled == "1")
         found.push_back(
-            {severity::warning, "io_uring", "io_uring is for the group in kernel.io_uring_group only",
+            {severity::warning, "io_uring", "only the group in kernel.io_uring_group can use io_uring",
              "fio jobs and programs of other users fail with EPERM", "sysctl kernel.io_uring_disabled=0"});
     else
         found.push_back({severity::good, "io_uring", "io_uring is allowed", "", ""});
@@ -58,12 +58,13 @@ void diagnose_names(diagnoses& found)
 {
     const auto nqn = host_nqn();
     if (!nqn)
-        found.push_back({severity::problem, "host-nqn", nqn.error().text, "a volume needs to know its owner",
-                         "nvme gen-hostnqn >/etc/nvme/hostnqn"});
+        found.push_back({severity::problem, "host-nqn", nqn.error().text,
+                         "a volume records its owner by this name", "nvme gen-hostnqn >/etc/nvme/hostnqn"});
     else if (!std::filesystem::exists("/etc/nvme/hostnqn"))
         found.push_back(
             {severity::note, "host-nqn", fmt::format("this host is {}", *nqn),
-             "made of /etc/machine-id, as /etc/nvme/hostnqn is not there: nvme-cli would use another name",
+             "made from /etc/machine-id, because /etc/nvme/hostnqn is missing; nvme-cli would use another "
+             "name",
              fmt::format("echo {} >/etc/nvme/hostnqn", *nqn)});
     else
         found.push_back({severity::good, "host-nqn", fmt::format("this host is {}", *nqn), "", ""});
@@ -77,11 +78,11 @@ void diagnose_clock(diagnoses& found)
 {
     timex state{};
     if (::adjtimex(&state) == TIME_ERROR && state.status & STA_UNSYNC)
-        found.push_back({severity::note, "clock", "nothing keeps this host's clock right",
-                         "ages of other hosts' heartbeats are told by two clocks; nothing else depends on it",
+        found.push_back({severity::note, "clock", "this host's clock is not synchronized",
+                         "weft compares clocks only to print the age of another host's heartbeat",
                          "apt-get install chrony"});
     else
-        found.push_back({severity::good, "clock", "this host's clock is kept right", "", ""});
+        found.push_back({severity::good, "clock", "this host's clock is synchronized", "", ""});
 }
 
 } // namespace

@@ -30,7 +30,7 @@ void diagnose_kernel(diagnoses& found)
     int minor = 0;
     if (std::sscanf(release.c_str(), "%d.%d", &major, &minor) != 2 || major < 6 || (major == 6 && minor < 1))
         found.push_back({severity::problem, "kernel", fmt::format("Linux {} is older than 6.1", release),
-                         "weft is written for 6.1 and newer", "boot a newer kernel of the distribution"});
+                         "weft needs Linux 6.1 or newer", "boot a newer kernel of the distribution"});
     else
         found.push_back({severity::good, "kernel", fmt::format("Linux {}", release), "", ""});
 
@@ -38,12 +38,12 @@ void diagnose_kernel(diagnoses& found)
     if (config.find("CONFIG_BLK_DEV_NVME") == std::string::npos &&
         config.find("CONFIG_MODULES") == std::string::npos)
         found.push_back({severity::note, "kernel", "the kernel's configuration cannot be read",
-                         "what this kernel can do is not known", "modprobe configs"});
+                         "the features of this kernel are unknown", "modprobe configs"});
     else if (config.find("CONFIG_PCI_P2PDMA=y") == std::string::npos)
         found.push_back({severity::note, "kernel", "CONFIG_PCI_P2PDMA is off",
                          "block I/O cannot target the memory of PCI devices, and exports cannot use a "
                          "controller's memory",
-                         "Debian has it on from 7.2 on (trixie-backports); nothing is wrong without"});
+                         "Debian enables it from 7.2 (trixie-backports); all other I/O works without it"});
 
     if (std::filesystem::exists("/lib/modules/" + release + "/build/Makefile"))
         found.push_back(

@@ -49,12 +49,11 @@ void diagnose_dkms(diagnoses& found, const std::string& release)
         }
     }
     if (any)
-        found.push_back(
-            {severity::problem, "dkms", fmt::format("weft is not built for {}", release),
-             "it cannot be loaded on this kernel",
-             fmt::format(
-                 "dkms install weft/{} -k {}; a failure is told in /var/lib/dkms/weft/{}/build/make.log",
-                 WEFT_VERSION, release, WEFT_VERSION)});
+        found.push_back({severity::problem, "dkms", fmt::format("weft is not built for {}", release),
+                         "it cannot be loaded on this kernel",
+                         fmt::format("dkms install weft/{} -k {}; the log of a failed build is "
+                                     "/var/lib/dkms/weft/{}/build/make.log",
+                                     WEFT_VERSION, release, WEFT_VERSION)});
     else
         found.push_back({severity::warning, "dkms", "DKMS does not know weft",
                          "after a kernel upgrade weft is missing until it is built by hand",
@@ -166,7 +165,7 @@ void diagnose_rdma_stack(diagnoses& found)
     for (const auto* module : {"nvme-rdma", "nvme-tcp", "nvmet-rdma", "nvmet-tcp"})
         if (!module_exists(module))
             found.push_back({severity::note, "rdma-stack", fmt::format("this kernel has no {}", module),
-                             "its transport is not possible on this side", ""});
+                             "this host cannot use its transport", ""});
 }
 
 } // namespace

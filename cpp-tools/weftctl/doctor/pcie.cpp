@@ -38,9 +38,9 @@ void diagnose_link(diagnoses& found, const pci_endpoint& endpoint)
     // An idle GPU lowers its link speed.
     if (narrow || (slow && kind != "GPU"))
         found.push_back({severity::warning, "pcie",
-                         fmt::format("{} {} runs at x{} {}, and could at x{} {}", kind, address, width, speed,
+                         fmt::format("{} {} runs at x{} {}, and supports x{} {}", kind, address, width, speed,
                                      width_max, speed_max),
-                         "it moves less data than it could",
+                         "its bandwidth is reduced",
                          "check slot, riser and the firmware's settings for the slot"});
 }
 

@@ -77,8 +77,8 @@ void diagnose_port(diagnoses& found, const rdma_port& port)
     const auto rate = read_text(port.folder() / "rate").value_or("?");
     if (!port.active) {
         found.push_back({severity::warning, "rdma", fmt::format("{} is not active ({})", name, state),
-                         "no volume can be reached by it",
-                         "'rdma link' and 'ip link' tell more; is the cable in?"});
+                         "no volume can be reached through it",
+                         "check the cable; 'rdma link' and 'ip link' show details"});
         return;
     }
     found.push_back({severity::good, "rdma",
@@ -106,7 +106,7 @@ void diagnose_peer_pages(diagnoses& found)
                          read_text(link.path() / "rail").value_or("?")),
              "the kernel has no P2PDMA, or the RDMA device moves data by the processor (rxe, siw): block I/O "
              "on pages of PCI memory fails there",
-             "nothing is wrong for I/O on host memory; otherwise an RDMA adapter, and a kernel with "
+             "I/O on host memory works; peer memory needs an RDMA adapter and a kernel with "
              "CONFIG_PCI_P2PDMA"});
     }
 }
@@ -132,7 +132,7 @@ void diagnose_rdma(diagnoses& found)
         diagnose_port(found, port);
     if (ports.empty())
         found.push_back(
-            {severity::note, "rdma", "this host has no RDMA device", "NVMe over TCP is what is left",
+            {severity::note, "rdma", "this host has no RDMA device", "only NVMe over TCP is possible",
              "software RDMA on a network interface: rdma link add rxe0 type rxe netdev INTERFACE"});
 }
 

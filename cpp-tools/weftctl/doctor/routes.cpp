@@ -31,8 +31,8 @@ std::string fix_of(const peer_pair& pair)
         return "boot with pci=disable_acs_redir=BRIDGE, or switch ACS redirection off in the firmware; the "
                "devices below that bridge then reach each other without the IOMMU";
     if (!pair.bridges)
-        return "put both below one PCIe switch; some root complexes can, and a kernel with "
-               "CONFIG_PCI_P2PDMA knows them";
+        return "put both below one PCIe switch; a kernel with CONFIG_PCI_P2PDMA knows the root complexes "
+               "that also connect them";
     return "";
 }
 
@@ -66,7 +66,7 @@ std::vector<std::string> rdma_devices(const topology& all)
 void tell_refusals(diagnoses& found, const peer_memories& sources)
 {
     for (const auto& refusal : sources.refusals)
-        found.push_back({severity::note, check, refusal, "this memory can be tried with nothing", ""});
+        found.push_back({severity::note, check, refusal, "doctor cannot test a route to this memory", ""});
 }
 
 void prove_pairs(diagnoses& found, const topology& all, const peer_memories& sources)
@@ -98,8 +98,8 @@ bool diagnose_path(diagnoses& found, const std::string& name, const member_statu
     const auto whose = fmt::format("volume {}: member {} ({})", name, member.index, path.address);
     if (path.transport != "rdma") {
         found.push_back({severity::note, check, fmt::format("{} is a block device", whose),
-                         "a dma-buf can be given to none: it bounces where that is allowed",
-                         "make the member one of rdma://ADDRESS/SUBNQN"});
+                         "a block device takes no dma-buf: the data bounces, where that is allowed",
+                         "connect the member by rdma://ADDRESS/SUBNQN"});
         return false;
     }
     const auto device = device_of(path.rail);
@@ -107,9 +107,9 @@ bool diagnose_path(diagnoses& found, const std::string& name, const member_statu
     if (address.empty()) {
         found.push_back({severity::note, check,
                          fmt::format("{} is reached by {}, which is software", whose, device),
-                         "it moves data by the processor: a dma-buf goes by vmap, or bounces, where that is "
-                         "allowed",
-                         "an RDMA adapter"});
+                         "the processor moves its data: a dma-buf takes the route vmap or bounce, where "
+                         "that is allowed",
+                         "use an RDMA adapter"});
         return false;
     }
     found.push_back(
@@ -143,7 +143,8 @@ void diagnose_routes(diagnoses& found)
             diagnose_pair(found, pair);
     if (std::none_of(all.endpoints.begin(), all.endpoints.end(),
                      [](const auto& endpoint) { return endpoint.has_memory; }))
-        found.push_back({severity::good, check, "no device here has memory for others", "", ""});
+        found.push_back(
+            {severity::good, check, "no device on this host offers memory to other devices", "", ""});
     prove_pairs(found, all, find_peer_memories());
 }
 
@@ -165,7 +166,7 @@ result<void> diagnose_volume_routes(diagnoses& found, const std::string& name)
     prove_volume(found, name, sources);
     if (sources.memories.empty())
         found.push_back({severity::good, check,
-                         fmt::format("volume {}: no device's memory is here to be tried", name), "", ""});
+                         fmt::format("volume {}: this host has no device memory to test", name), "", ""});
     return {};
 }
 

@@ -49,7 +49,7 @@ void diagnose_assembled(diagnoses& found, std::vector<volume_status>& volumes)
     auto all = connection ? connection->volumes() : std::unexpected(connection.error());
     if (!all) {
         found.push_back({severity::problem, "volumes", "weft.ko does not answer: " + all.error().text,
-                         "its volumes cannot be seen", "run this as root"});
+                         "weftctl cannot see its volumes", "run this as root"});
         return;
     }
     volumes = *all;
@@ -75,7 +75,7 @@ void diagnose_assembled(diagnoses& found, std::vector<volume_status>& volumes)
                 found.push_back({severity::warning, "volumes",
                                  fmt::format("volume {}: member {} ({}) failed {} times", volume.name,
                                              member.index, member.address, member.errors),
-                                 "its device or the path to it is not well", "dmesg; weftctl events"});
+                                 "its device or the path to it has a fault", "dmesg; weftctl events"});
         }
     }
 }
@@ -99,13 +99,13 @@ void diagnose_owner(diagnoses& found, const member_set& set)
             {severity::warning, "clock",
              fmt::format("the clock of {}, owner of volume {}, is {} seconds ahead of this host's",
                          owner.host_nqn, set.name, ahead),
-             "times in owner records and logs of the two do not fit together",
-             "keep both clocks right: apt-get install chrony"});
+             "times in owner records and logs of the two hosts cannot be compared",
+             "synchronize both clocks: apt-get install chrony"});
     else
         found.push_back(
             {severity::note, "volumes",
-             fmt::format("volume {} is owned by {}, last heard of {} seconds ago by the two clocks", set.name,
-                         owner.host_nqn, -ahead),
+             fmt::format("volume {} is owned by {}; its last heartbeat was {} seconds ago by the two clocks",
+                         set.name, owner.host_nqn, -ahead),
              "only its owner writes to a volume", ""});
 }
 
@@ -138,14 +138,15 @@ void diagnose_saved(diagnoses& found, const std::vector<volume_status>& assemble
             continue;
         else if (missed != awaited.end())
             found.push_back({severity::warning, "volumes",
-                             fmt::format("volume {} is awaited since {} seconds: {}", name,
+                             fmt::format("volume {} is awaited for {} seconds: {}", name,
                                          std::time(nullptr) - missed->since, missed->reason),
-                             "it is assembled when its members are there", "see to that member"});
+                             "it is assembled when its members are there", "make that member available"});
         else
             // Jobs and containers have theirs assembled when they begin.
             found.push_back(
                 {is_wanted_at_boot(name) ? severity::warning : severity::note, "volumes",
-                 fmt::format("volume {} is saved and not assembled", name), "nothing waits for it here",
+                 fmt::format("volume {} is saved and not assembled", name),
+                 "no service on this host waits for its members",
                  fmt::format("weftctl assemble {0} --saved; journalctl -u weft-assemble@{0}", name)});
     }
 }
@@ -163,7 +164,7 @@ void diagnose_export(diagnoses& found, const export_spec& spec, nvmet::presence 
     else if (!silent.empty())
         found.push_back({severity::warning, "exports",
                          fmt::format("{} is not served at {}", spec.device, fmt::join(silent, ", ")),
-                         "hosts have one path less to it", "weftctl export --saved tells the reason"});
+                         "hosts have one path less to it", "weftctl export --saved prints the reason"});
     else
         found.push_back({severity::good, "exports",
                          fmt::format("{} is served at {}", spec.device, fmt::join(addresses, ", ")), "", ""});
