@@ -152,7 +152,7 @@ result<void> saved_assembly::apply_settings(netlink& kernel) const
     const auto request = parse_qos(*file_.qos, file_.name);
     done = request ? kernel.set_qos(*request) : result<void>(std::unexpected(request.error()));
     if (!done)
-        return fail(done.error().code, "volume {} is assembled, but has no QoS: {}", file_.name,
+        return fail(done.error().code, "volume {} is assembled, but its QoS is not set: {}", file_.name,
                     done.error().text);
     return {};
 }

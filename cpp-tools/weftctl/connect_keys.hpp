@@ -20,21 +20,20 @@ inline constexpr std::array connect_text_keys{
     connect_text_key{"host_nqn", &connect_options::host_nqn,
                      "this host's NVMe name, instead of /etc/nvme/hostnqn"},
     connect_text_key{"host_id", &connect_options::host_id, "its UUID, instead of /etc/nvme/hostid"},
-    connect_text_key{"host_address", &connect_options::host_address, "of this host, to connect from"},
+    connect_text_key{"host_address", &connect_options::host_address, "address of this host to connect from"},
     connect_text_key{"host_interface", &connect_options::host_interface,
-                     "of this host, to connect from (tcp)"},
+                     "network interface of this host to connect from (tcp)"},
     connect_text_key{"dhchap_secret_file", &connect_options::dhchap_secret_file,
-                     "with this host's secret for DH-HMAC-CHAP, or keyring:DESCRIPTION, instead of "
+                     "file with this host's secret for DH-HMAC-CHAP, or keyring:DESCRIPTION, instead of "
                      "/etc/weft/dhchap-secret"},
+    connect_text_key{"dhchap_ctrl_secret_file", &connect_options::dhchap_ctrl_secret_file,
+                     "file with the target's own secret, by which it authenticates, or keyring:DESCRIPTION, "
+                     "instead of /etc/weft/dhchap-ctrl-secret"},
     connect_text_key{
-        "dhchap_ctrl_secret_file", &connect_options::dhchap_ctrl_secret_file,
-        "with the secret that the target has to prove to know, or keyring:DESCRIPTION, instead of "
-        "/etc/weft/dhchap-ctrl-secret"},
-    connect_text_key{"tls_key_file", &connect_options::tls_key_file,
-                     "with the key for TLS 1.3 of this host and the target, or keyring:DESCRIPTION; for tcp"},
-    connect_text_key{
-        "transport", &connect_options::initiator,
-        "who connects: weft's own initiator (for rdma, the default there) or the stock nvme host"},
+        "tls_key_file", &connect_options::tls_key_file,
+        "file with the TLS 1.3 key of this host and the target, or keyring:DESCRIPTION; for tcp"},
+    connect_text_key{"transport", &connect_options::initiator,
+                     "initiator: weft (weft's own, the default for rdma) or nvme (the stock host)"},
 };
 
 /// In seconds.
@@ -53,7 +52,7 @@ inline constexpr std::array connect_number_keys{
         "I/O queues of each controller; otherwise 64 divided by the number of members, at least 2, and at "
         "most one per processor ('weftctl connect': one per processor)"},
     connect_number_key{"poll_queues", &connect_options::poll_queues, 1, 65535,
-                       "queues without interrupts beside them, for io_uring's IOPOLL (weft's own initiator)"},
+                       "additional queues without interrupts, for io_uring's IOPOLL (weft's own initiator)"},
     connect_number_key{"queue_depth", &connect_options::queue_depth, 16, 1024,
                        "entries of each queue (weft's own initiator: at most 256)"},
     connect_number_key{"keep_alive", &connect_options::keep_alive, 1, 86400,
@@ -63,7 +62,7 @@ inline constexpr std::array connect_number_keys{
         "seconds between attempts to reconnect (weft's own initiator: the first comes after 0.25 s, "
         "then the time doubles up to 8 times this one; at most 3600)"},
     connect_number_key{"ctrl_loss_timeout", &connect_options::ctrl_loss_timeout, -1, ctrl_loss_timeout_most,
-                       "seconds after which a lost controller is given up, -1 for never"},
+                       "seconds after which a lost controller is removed, -1 for never"},
     connect_number_key{"fast_io_fail_timeout", &connect_options::fast_io_fail_timeout, 0, 86400,
                        "seconds after which I/O to a lost controller fails"},
     connect_number_key{

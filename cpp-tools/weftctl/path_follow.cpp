@@ -122,10 +122,9 @@ result<void> follower::look_at(service& one, netlink& kernel, const volume_statu
         return std::unexpected(offers.error());
     const auto places = places_of(volume);
     if (places.empty())
-        return fail(
-            exit_code::usage,
-            "volume {} has no path by weft's own initiator, so nothing that a target announces can be one",
-            volume.name);
+        return fail(exit_code::usage,
+                    "volume {} has no path by weft's own initiator, and 'follow' adds only such paths",
+                    volume.name);
     std::set<std::string> paths, announced;
     for (const auto& place : places)
         paths.insert(place.text());

@@ -8,7 +8,7 @@ namespace weft
 
 void add_secret_file_options(CLI::App& command, secret_file_options& options)
 {
-    command.add_flag("--force", options.force, "replace a file that is there");
+    command.add_flag("--force", options.force, "replace an existing file");
     command.add_flag("--dry-run", options.dry_run, "write nothing");
 }
 

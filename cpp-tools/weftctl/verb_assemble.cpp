@@ -259,21 +259,22 @@ verb add_assemble(CLI::App& app)
     auto options = std::make_shared<verb_options>();
     auto* command =
         app.add_subcommand("assemble", "assemble a volume from its members, or all that can be found");
-    command->add_option("NAME", options->name, "of the volume, or its UUID");
+    command->add_option("NAME", options->name, "name of the volume, or its UUID");
     command->add_option(
         "MEMBER", options->devices,
         "block devices, or rdma://ADDRESS[:PORT]/SUBNQN[?ns=1] and tcp://..., in any order; all block "
         "devices are searched otherwise");
-    command->add_flag("--all", options->all, "every volume that is complete");
+    command->add_flag("--all", options->all, "assemble every complete volume");
     command->add_flag("--saved", options->saved,
-                      "as weftctl save has written it; with --all every volume that is saved");
+                      "use the file that 'weftctl save' wrote; with --all: every saved volume");
     command->add_option("--wait", options->wait, "seconds to wait for members that are not there yet")
         ->check(CLI::Range(0, 86400));
-    command->add_flag("--read-only", options->assembly.read_only, "claim and write nothing");
+    command->add_flag("--read-only", options->assembly.read_only,
+                      "assemble read-only: do not claim the volume");
     command->add_flag("--take-over", options->assembly.take_over,
                       "claim the volume from a host whose heartbeat stopped; make sure that it is down");
     command->add_flag("--no-iostats", options->assembly.no_iostats,
-                      "count nothing, for the least cost per I/O");
+                      "do not count I/O, for the least cost per I/O");
     command->add_flag("--dry-run", options->dry_run,
                       "connect, find the members, say what would be assembled, and disconnect again");
     add_connect_options(*command, options->connecting);

@@ -35,7 +35,7 @@ result<exit_code> run_cdi(const cdi_options& options, renderer& out)
         return std::unexpected(names.error());
     if (names->empty())
         return fail(exit_code::missing,
-                    "no volume is assembled, and a specification without devices is refused");
+                    "no volume is assembled, and a specification needs at least one device");
     std::vector<volume_status> volumes;
     for (const auto& name : *names) {
         auto volume = kernel->volume(name);
@@ -43,9 +43,8 @@ result<exit_code> run_cdi(const cdi_options& options, renderer& out)
             return std::unexpected(volume.error());
         if (!is_device_name(name))
             return fail(exit_code::usage,
-                        "a container runtime takes no device called {}: its name has to begin and end with a "
-                        "letter or "
-                        "a digit; 'weftctl rename' gives the stopped volume another name",
+                        "a container runtime does not take a device called {}: the name must begin and end "
+                        "with a letter or a digit; stop the volume and use 'weftctl rename'",
                         name);
         volume->read_only |= options.read_only;
         volumes.push_back(std::move(*volume));

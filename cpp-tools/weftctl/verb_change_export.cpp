@@ -33,9 +33,8 @@ result<void> check_options(const change_options& options)
         return fail(exit_code::usage, "name devices or subsystems, or give --all");
     if (options.add_hosts.empty() && options.remove_hosts.empty() && options.add_addresses.empty() &&
         options.remove_addresses.empty())
-        return fail(
-            exit_code::usage,
-            "what is to change? --add-host, --remove-host, --add-address and --remove-address say it");
+        return fail(exit_code::usage,
+                    "give at least one of --add-host, --remove-host, --add-address and --remove-address");
     for (const auto* hosts : {&options.add_hosts, &options.remove_hosts})
         for (const auto& host : *hosts)
             if (auto good = check_nqn(host); !good)
@@ -95,8 +94,8 @@ result<void> plan_addresses(export_change& change, export_spec& spec, const chan
         return !std::ranges::count(*removed, address.at) && nvmet::listens(spec, address.at);
     });
     if (change.live && !removed->empty() && change.add_addresses.empty() && !stays_heard)
-        return fail(exit_code::usage,
-                    "{} is not served at its other addresses now: it would be served nowhere", spec.device);
+        return fail(exit_code::usage, "{} is not served at its other addresses now: this is its last address",
+                    spec.device);
     change.remove_addresses = std::move(*removed);
     return {};
 }
@@ -109,11 +108,10 @@ result<export_change> plan(export_book& book, const nvmet& target, std::size_t i
     if (presence == nvmet::presence::foreign)
         return fail(exit_code::busy, "a subsystem called {} serves something else", spec.subnqn);
     if (presence == nvmet::presence::broken)
-        return fail(
-            exit_code::busy,
-            "the subsystem of {} is disabled or not listened for: 'weftctl export --saved' serves it again, "
-            "then change it",
-            spec.device);
+        return fail(exit_code::busy,
+                    "the subsystem of {} is disabled or has no listener: run 'weftctl export --saved', then "
+                    "change it",
+                    spec.device);
     export_change change{
         index, presence == nvmet::presence::serving || presence == nvmet::presence::incomplete, {}, {}, {},
         {}};
@@ -248,7 +246,8 @@ result<exit_code> run_change(const change_options& options, renderer& out)
             break;
     }
     if (done && actions.empty())
-        actions.push_back({"change-export", "", "it is so already", options.dry_run, false});
+        actions.push_back({"change-export", "", "the export has these hosts and addresses already",
+                           options.dry_run, false});
     out.actions(actions);
     if (!done)
         return std::unexpected(done.error());
@@ -265,10 +264,11 @@ verb add_change_export(CLI::App& app)
     command->add_option("NAME", options->names, "devices or NQNs, as 'weftctl exports' shows them");
     command->add_flag("--all", options->all, "everything that weftctl exports");
     command->add_option("--add-host", options->add_hosts, "NQN of one more host that may connect");
-    command->add_option("--remove-host", options->remove_hosts, "NQN of a host that may connect no more");
-    command->add_option("--add-address", options->add_addresses,
-                        "ADDRESS[:PORT] of this host, to listen on, too; the port is the export's first one");
-    command->add_option("--remove-address", options->remove_addresses, "ADDRESS[:PORT] to listen on no more");
+    command->add_option("--remove-host", options->remove_hosts, "NQN of a host that may no longer connect");
+    command->add_option(
+        "--add-address", options->add_addresses,
+        "one more ADDRESS[:PORT] of this host to listen on; without a port, the export's first port");
+    command->add_option("--remove-address", options->remove_addresses, "ADDRESS[:PORT] to stop listening on");
     command->add_flag("--dry-run", options->dry_run, "check, say what would be done, change nothing");
     for (const auto* name : {"--add-host", "--remove-host", "--add-address", "--remove-address"})
         command->get_option(name)->allow_extra_args(false);

@@ -66,7 +66,7 @@ void describe(const sb_pair& copies, checked& result)
                                    member, copies.second.why);
     } else {
         finding.state = "copy-differs";
-        finding.text = member + ": the copy of the superblock says something else than the first";
+        finding.text = member + ": the copy of the superblock differs from the first";
     }
 }
 
@@ -79,8 +79,8 @@ result<void> check_unused(const block_device& device)
     if (!*content)
         return {};
     return fail(exit_code::occupied,
-                "{}: its first superblock is damaged, and it holds {}; if it is the member all the same, "
-                "'wipefs --all {}' removes that signature",
+                "{}: its first superblock is damaged, and it holds {}; if it is still the member, remove "
+                "that signature: 'wipefs --all {}'",
                 device.path(), **content, device.path());
 }
 
@@ -127,7 +127,7 @@ void compare(std::vector<checked>& results)
             weft_why why{};
             if (weft_sb_same_volume(&*results[j].sb, &*results[i].sb, &why)) {
                 results[i].finding.text +=
-                    fmt::format("; held against {}, {}", results[j].finding.device, why.text);
+                    fmt::format("; compared with {}, {}", results[j].finding.device, why.text);
                 results[i].finding.healthy = false;
                 results[i].code = exit_code::damaged;
                 break;
@@ -198,7 +198,7 @@ verb add_check(CLI::App& app)
     auto* command =
         app.add_subcommand("check", "compare the superblocks of members; repair the one damaged copy");
     command->add_option("DEVICE", options->devices,
-                        "members, or names of volumes; all that are found otherwise");
+                        "members, or names of volumes; default: all that weftctl finds");
     command->add_flag("--repair", options->repair,
                       "write the good superblock over the damaged one; the member must not be in use");
     command->add_flag("--dry-run", options->dry_run,

@@ -32,7 +32,7 @@ result<std::uint32_t> parse_chunk(const std::string& text)
     if (!chunk)
         return std::unexpected(chunk.error());
     if (*chunk < WEFT_CHUNK_MIN || *chunk > WEFT_CHUNK_MAX || (*chunk & (*chunk - 1)))
-        return fail(exit_code::usage, "a chunk of {} is not possible: a power of two from {} to {} is", text,
+        return fail(exit_code::usage, "--chunk {} must be a power of two from {} to {}", text,
                     format_size(WEFT_CHUNK_MIN), format_size(WEFT_CHUNK_MAX));
     return static_cast<std::uint32_t>(*chunk);
 }
@@ -93,20 +93,23 @@ result<weft_sb_info> plan(const std::vector<block_device>& devices, const std::s
     info.created = static_cast<std::uint64_t>(std::time(nullptr));
 
     if (info.block_size != 512 && info.block_size != 4096)
-        return fail(exit_code::usage, "{} has blocks of {} bytes, 512 and 4096 are possible",
+        return fail(exit_code::usage,
+                    "{} has blocks of {} bytes; a member must have blocks of 512 or 4096 bytes",
                     devices.front().path(), info.block_size);
     const block_device* smallest = &devices.front();
     for (const auto& device : devices) {
         if (device.block_size() != info.block_size)
             return fail(exit_code::usage,
-                        "{} has blocks of {} bytes and {} of {}: the members of a volume have the same",
+                        "{} has blocks of {} bytes and {} of {}: all members of a volume must have the same "
+                        "block size",
                         devices.front().path(), info.block_size, device.path(), device.block_size());
         if (device.size() < smallest->size())
             smallest = &device;
     }
     info.data_size = weft_sb_data_size(smallest->size(), chunk);
     if (!info.data_size)
-        return fail(exit_code::usage, "{} is too small: {} do not hold the superblocks and a chunk of {}",
+        return fail(exit_code::usage,
+                    "{} is too small: it has {}, and must hold the superblocks and a chunk of {}",
                     smallest->path(), format_size(smallest->size()), format_size(chunk));
     weft_map map{};
     if (weft_map_init(&map, info.member_count, chunk, info.data_offset, info.data_size))
@@ -143,7 +146,7 @@ result<exit_code> run_create(const create_options& options, renderer& out)
     if (!chunk)
         return std::unexpected(chunk.error());
     if (options.devices.size() > WEFT_MEMBERS_MAX)
-        return fail(exit_code::usage, "{} members given, at most {} are possible", options.devices.size(),
+        return fail(exit_code::usage, "{} members given; a volume has at most {}", options.devices.size(),
                     WEFT_MEMBERS_MAX);
     if (std::filesystem::exists("/sys/block/weft!" + options.name))
         return fail(exit_code::busy, "a volume called {} is assembled already", options.name);
@@ -171,7 +174,8 @@ result<exit_code> run_create(const create_options& options, renderer& out)
              options.dry_run});
         for (std::size_t i = 0; i < devices->size() && !options.dry_run; i++)
             if (auto done = write_member((*devices)[i], *info, static_cast<std::uint32_t>(i)); !done)
-                return fail(done.error().code, "{}; members before it are written: create again with --force",
+                return fail(done.error().code,
+                            "{}; the members before it are written: run 'weftctl create' again with --force",
                             done.error().text);
     }
     // The members are closed now, because the kernel opens them exclusively.
@@ -194,7 +198,7 @@ result<exit_code> run_create(const create_options& options, renderer& out)
 verb add_create(CLI::App& app)
 {
     auto options = std::make_shared<create_options>();
-    auto* command = app.add_subcommand("create", "make a striped volume of its members and assemble it");
+    auto* command = app.add_subcommand("create", "create a striped volume from members and assemble it");
     command->add_option("NAME", options->name, "letters, digits, '-' and '_', at most 26")->required();
     command
         ->add_option(
@@ -202,15 +206,14 @@ verb add_create(CLI::App& app)
             "block devices, or rdma://ADDRESS[:PORT]/SUBNQN[?ns=1] and tcp://..., in the order of the stripe")
         ->required();
     command
-        ->add_option("--chunk", options->chunk,
-                     "bytes that stay together on one member: a power of two, 4K to 16M")
+        ->add_option("--chunk", options->chunk, "consecutive bytes on one member: a power of two, 4K to 16M")
         ->capture_default_str();
     command->add_flag("--force", options->force, "overwrite what is on the devices");
     command->add_flag("--dry-run", options->dry_run,
                       "check everything, say what would be done, write nothing");
     command->add_flag("--no-assemble", options->no_assemble, "only write the superblocks");
     command->add_flag("--no-iostats", options->assembly.no_iostats,
-                      "count nothing, for the least cost per I/O");
+                      "do not count I/O, for the least cost per I/O");
     add_connect_options(*command, options->connecting);
     command->footer(R"(Everything is checked before anything is written. A device that holds something is
 refused and what it holds is said.

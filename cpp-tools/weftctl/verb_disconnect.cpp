@@ -86,7 +86,7 @@ verb add_disconnect(CLI::App& app)
     command->add_flag(
         "--all", options->all,
         "all NVMe over Fabrics controllers of this host, also those that other programs connected");
-    command->add_flag("--force", options->force, "also where its disks are in use: I/O on them fails");
+    command->add_flag("--force", options->force, "also disconnect disks that are in use: I/O on them fails");
     command->add_flag("--dry-run", options->dry_run, "say what would be done, change nothing");
     command->footer(
         R"(A controller whose disks are mounted, members of a volume or otherwise claimed is refused. The I/O of programs

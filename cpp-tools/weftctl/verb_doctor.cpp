@@ -40,11 +40,10 @@ result<exit_code> run_doctor(const doctor_options& options, renderer& out)
 verb add_doctor(CLI::App& app)
 {
     auto options = std::make_shared<doctor_options>();
-    auto* command =
-        app.add_subcommand("doctor", "look for what is wrong with this node, and say how to fix it");
+    auto* command = app.add_subcommand("doctor", "find faults of this node, and say how to fix them");
     command->add_option("NAME", options->volume,
-                        "of a volume: only its routes to other devices' memory, each tried");
-    command->add_flag("--quiet", options->quiet, "only warnings and problems");
+                        "name of a volume: test only its routes to other devices' memory");
+    command->add_flag("--quiet", options->quiet, "print only warnings and problems");
     command->footer(
         R"(Changes nothing. The exit status is 0 if there is nothing to fix (a note is not a fault), 8
 when there are warnings, 9 when something does not work.

@@ -101,9 +101,9 @@ result<exit_code> run_events(const events_options& options, renderer& out)
 verb add_events(CLI::App& app)
 {
     auto options = std::make_shared<events_options>();
-    auto* command = app.add_subcommand("events", "print what happens to volumes, as it happens");
+    auto* command = app.add_subcommand("events", "print events of volumes as they occur");
     command->add_option("VOLUME", options->volumes, "only these volumes; they need not be assembled yet");
-    command->add_option("--count", options->count, "end after that many");
+    command->add_option("--count", options->count, "exit after this number of events");
     command->add_option("--exec", options->command, "shell command to run for each event, one after another");
     command->footer(R"(With --json each event is one line. Ends at a signal.
 

@@ -42,9 +42,9 @@ result<exit_code> run_explain(const explain_options& options, renderer& out)
 verb add_explain(CLI::App& app)
 {
     auto options = std::make_shared<explain_options>();
-    auto* command = app.add_subcommand("explain", "say what limits volumes now");
+    auto* command = app.add_subcommand("explain", "report what limits volumes now");
     command->add_option("VOLUME", options->volumes, "names of assembled volumes; all otherwise");
-    command->add_option("--seconds", options->seconds, "for how long to look; default 5")
+    command->add_option("--seconds", options->seconds, "seconds to watch the counters; default 5")
         ->check(CLI::Range(1, 3600));
     command->footer(
         R"(It looks at the counters for some seconds, while the load runs, and prints for each volume what it did and what limits

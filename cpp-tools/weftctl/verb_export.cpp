@@ -47,7 +47,7 @@ result<std::string> parse_p2pmem(const std::string& text)
         std::error_code problem;
         device = std::filesystem::canonical("/sys/class/nvme/" + controller + "/device", problem);
         if (problem)
-            return fail(exit_code::usage, "{} is not an NVMe device with memory of its own", text);
+            return fail(exit_code::usage, "{} is not an NVMe device that has memory (CMB)", text);
     }
     const auto name = device.filename().string();
     if (!std::filesystem::exists("/sys/bus/pci/devices/" + name))
@@ -109,9 +109,8 @@ result<void> check_tls(const export_options& options)
         return fail(exit_code::usage, "--tls-key-file needs --transport tcp: there is no TLS for {}",
                     options.at.transport);
     if (options.any_host)
-        return fail(exit_code::usage,
-                    "--any-host and --tls-key-file contradict each other: a key is that of a "
-                    "host, which --host names");
+        return fail(exit_code::usage, "--any-host and --tls-key-file contradict each other: a key belongs to "
+                                      "a host; name it with --host");
     if (!options.dhchap_secret_file.empty())
         return fail(exit_code::usage, "{}", tls_without_dhchap);
     if (const auto key = read_tls_key(options.tls_key_file); !key)
@@ -124,22 +123,20 @@ result<void> check_options(const export_options& options)
     if (options.devices.empty())
         return fail(exit_code::usage, "name the devices to export");
     if (options.addresses.empty())
-        return fail(exit_code::usage, "--address says where to listen, and is missing");
+        return fail(exit_code::usage, "--address is missing: give the address to listen on");
     if (auto good = parse_addresses(options.addresses, options.at); !good)
         return std::unexpected(good.error());
     if (options.any_host && !options.hosts.empty())
         return fail(exit_code::usage, "--host and --any-host contradict each other");
     if (!options.any_host && options.hosts.empty())
-        return fail(exit_code::usage,
-                    "who may connect? --host NQN names a host ('weftctl host-nqn' there), --any-host lets "
-                    "everybody in");
+        return fail(exit_code::usage, "who may connect? Give --host NQN for each host ('weftctl host-nqn' "
+                                      "prints it there), or --any-host for all hosts");
     for (const auto& host : options.hosts)
         if (auto good = check_nqn(host); !good)
             return good;
     if (options.any_host && !options.dhchap_secret_file.empty())
-        return fail(exit_code::usage,
-                    "--any-host and --dhchap-secret-file contradict each other: a secret is "
-                    "that of a host, which --host names");
+        return fail(exit_code::usage, "--any-host and --dhchap-secret-file contradict each other: a secret "
+                                      "belongs to a host; name it with --host");
     if (options.dhchap_secret_file.empty() && !options.dhchap_ctrl_secret_file.empty())
         return fail(exit_code::usage, "--dhchap-ctrl-secret-file needs --dhchap-secret-file, too");
     if (auto good = check_tls(options); !good)
@@ -254,7 +251,7 @@ result<block_device> claim_saved(const export_spec& spec)
     if (device && device->size() < spec.size)
         return fail(
             exit_code::busy,
-            "the device there has {} and had {} when it was exported: it is another one, or it has shrunk",
+            "the device there has {} and had {} when it was exported: it is another device, or it has shrunk",
             format_size(device->size()), format_size(spec.size));
     return device;
 }
@@ -389,19 +386,19 @@ verb add_export(CLI::App& app)
         ->capture_default_str();
     command
         ->add_option("--address", options->addresses,
-                     "ADDRESS[:PORT] of this host, to listen on; may be given again, for another rail")
+                     "ADDRESS[:PORT] of this host to listen on; repeat it for another rail")
         ->allow_extra_args(false);
-    command->add_option("--port", options->at.port, "to listen on, where --address names none")
+    command->add_option("--port", options->at.port, "port to listen on, if --address has none")
         ->check(CLI::Range(1, 65535))
         ->capture_default_str();
-    command->add_option("--host", options->hosts, "NQN of a host that may connect; may be given again")
+    command
+        ->add_option("--host", options->hosts, "NQN of a host that may connect; repeat it for another host")
         ->allow_extra_args(false);
     command->add_flag("--any-host", options->any_host, "every host that reaches the address may connect");
     command->add_option("--dhchap-secret-file", options->dhchap_secret_file,
-                        "file with the secret of these hosts: they have to authenticate by DH-HMAC-CHAP");
-    command->add_option(
-        "--dhchap-ctrl-secret-file", options->dhchap_ctrl_secret_file,
-        "file with the secret by which this target proves who it is, where a host asks for that");
+                        "file with the secret of these hosts: they must authenticate by DH-HMAC-CHAP");
+    command->add_option("--dhchap-ctrl-secret-file", options->dhchap_ctrl_secret_file,
+                        "file with this target's own secret, for hosts that authenticate the target");
     command->add_option("--dhchap-hash", options->dhchap_hash, "hash of the authentication")
         ->check(CLI::IsMember({"sha256", "sha384", "sha512"}))
         ->capture_default_str();
@@ -411,13 +408,13 @@ verb add_export(CLI::App& app)
         ->check(CLI::IsMember({"null", "ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192"}))
         ->capture_default_str();
     command->add_option("--tls-key-file", options->tls_key_file,
-                        "file with the TLS key of these hosts: they have to connect by TLS 1.3 (tcp)");
+                        "file with the TLS key of these hosts: they must connect by TLS 1.3 (tcp)");
     command->add_option("--subnqn", options->subnqn, "name of the subsystem, for one device");
     command
         ->add_option("--p2pmem", options->p2pmem,
                      "move data through memory of an NVMe controller (CMB): auto, its device, or off")
         ->capture_default_str();
-    command->add_flag("--saved", options->saved, "serve what was exported before, as after a boot")
+    command->add_flag("--saved", options->saved, "serve the saved exports again, as at boot")
         ->excludes(devices);
     command->add_option("--wait", options->wait, "with --saved: seconds to wait for devices and addresses")
         ->check(CLI::Range(0, 3600));

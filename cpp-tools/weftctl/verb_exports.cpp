@@ -25,15 +25,14 @@ export_status status_of(const export_spec& spec, const nvmet* target)
         status.serving = true;
         break;
     case nvmet::presence::foreign:
-        status.why = "a subsystem of that name serves something else, by others";
+        status.why = "another program created a subsystem of that name";
         break;
     case nvmet::presence::incomplete:
         status.serving = true;
-        status.why = "not served at all of its addresses; 'weftctl export --saved' tries these again";
+        status.why = "served at some of its addresses only; 'weftctl export --saved' tries the others again";
         break;
     case nvmet::presence::broken:
-        status.why =
-            "its subsystem is disabled or not listened for; 'weftctl export --saved' serves it again";
+        status.why = "its subsystem is disabled or has no listener; 'weftctl export --saved' serves it again";
         break;
     case nvmet::presence::absent:
         status.why = std::filesystem::exists(spec.device, ignored)
@@ -72,7 +71,7 @@ result<exit_code> run_exports(bool all, renderer& out)
             row.spec.addresses.emplace_back();
         row.serving = subsystem.enabled && !subsystem.ports.empty();
         row.heard = subsystem.ports;
-        row.why = "configured by others";
+        row.why = "configured by other programs";
         rows.push_back(std::move(row));
     }
     out.exports(rows);
@@ -84,8 +83,8 @@ result<exit_code> run_exports(bool all, renderer& out)
 verb add_exports(CLI::App& app)
 {
     auto all = std::make_shared<bool>(false);
-    auto* command = app.add_subcommand("exports", "list what this host serves to others");
-    command->add_flag("--all", *all, "also what others configured in the kernel's target");
+    auto* command = app.add_subcommand("exports", "list the devices that this host serves to other hosts");
+    command->add_flag("--all", *all, "also list what other programs configured in the kernel's target");
     command->footer(R"(Examples:
   weftctl exports
   weftctl exports --all --json)");

@@ -21,7 +21,7 @@ result<exit_code> run_gen_dhchap_key(const key_options& options, renderer& out)
 {
     const auto hash = static_cast<unsigned int>(std::ranges::find(hashes, options.hash) - hashes.begin());
     if (hash && options.length != hash_size(hash))
-        return fail(exit_code::usage, "a secret that {} transforms has {} bytes, not {}", options.hash,
+        return fail(exit_code::usage, "a secret for {} must have {} bytes, not {}", options.hash,
                     hash_size(hash), options.length);
     const auto make = [&]() -> result<std::string> {
         const auto secret = new_dhchap_secret(options.length, hash);
@@ -38,11 +38,11 @@ verb add_gen_dhchap_key(CLI::App& app)
 {
     auto options = std::make_shared<key_options>();
     auto* command = app.add_subcommand("gen-dhchap-key", "make a secret for DH-HMAC-CHAP");
-    command->add_option("FILE", options->file, "to write it to; only root may read it")->required();
+    command->add_option("FILE", options->file, "file to write it to; only root may read it")->required();
     command->add_option("--length", options->length, "bytes of the secret")
         ->check(CLI::IsMember({32, 48, 64}))
         ->capture_default_str();
-    command->add_option("--hash", options->hash, "that transforms it with its owner's NQN")
+    command->add_option("--hash", options->hash, "hash that transforms it with its owner's NQN")
         ->check(CLI::IsMember(hashes))
         ->capture_default_str();
     add_secret_file_options(*command, *options);

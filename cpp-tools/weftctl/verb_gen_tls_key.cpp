@@ -25,7 +25,7 @@ verb add_gen_tls_key(CLI::App& app)
 {
     auto options = std::make_shared<secret_file_options>();
     auto* command = app.add_subcommand("gen-tls-key", "make a key for TLS of NVMe/TCP");
-    command->add_option("FILE", options->file, "to write it to; only root may read it")->required();
+    command->add_option("FILE", options->file, "file to write it to; only root may read it")->required();
     command->add_option("--length", options->length, "bytes of the key: 32 for SHA-256, 48 for SHA-384")
         ->check(CLI::IsMember({32, 48}))
         ->capture_default_str();

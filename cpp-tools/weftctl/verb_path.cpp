@@ -95,7 +95,8 @@ result<void> add_named(netlink& kernel, const volume_status& volume, const path_
 result<exit_code> run_follow(follow_options& options, renderer& out)
 {
     if (options.saved != options.services.empty())
-        return fail(exit_code::usage, "what does volume {} follow? Name discovery services, or use --saved",
+        return fail(exit_code::usage,
+                    "volume {} needs a discovery service to follow: name one, or use --saved",
                     options.volume);
     if (options.saved) {
         if (auto none = refuse_with_saved(options.connecting); !none)
@@ -105,7 +106,7 @@ result<exit_code> run_follow(follow_options& options, renderer& out)
             return std::unexpected(file.error());
         if (file->follow.empty())
             return fail(exit_code::usage,
-                        "{} names no discovery service: follow = [ \"rdma://ADDRESS:PORT\", ... ] does",
+                        "{} names no discovery service: add follow = [ \"rdma://ADDRESS:PORT\", ... ]",
                         volume_file_path(options.volume).string());
         options.services = std::move(file->follow);
         options.connecting = std::move(file->connect);
@@ -154,7 +155,7 @@ verb add_path(CLI::App& app)
     add_connect_options(*add, options->connecting);
     auto* remove = command->add_subcommand("remove", "remove a path from a member");
     add_arguments(*remove, *options, "URIs, or disks as 'weftctl status' shows them");
-    auto* iopolicy = command->add_subcommand("iopolicy", "say which of several paths I/O takes");
+    auto* iopolicy = command->add_subcommand("iopolicy", "set which of several paths I/O takes");
     iopolicy->add_option("VOLUME", options->volume, "name of an assembled volume")->required();
     iopolicy
         ->add_option("POLICY", options->policy,
@@ -167,9 +168,12 @@ verb add_path(CLI::App& app)
     follow->add_option("SERVICE", following->services,
                        "rdma://ADDRESS[:PORT] of a discovery service; each port of a target has one");
     follow->add_flag("--saved", following->saved,
-                     "the services, and the options of connections, that /etc/weft/volumes/VOLUME.toml has");
-    auto* once = follow->add_flag("--once", following->once, "add those that are announced now, and end");
-    follow->add_flag("--dry-run", following->dry_run, "with --once: say which would be added, add none")
+                     "use the services and connect options in /etc/weft/volumes/VOLUME.toml");
+    auto* once =
+        follow->add_flag("--once", following->once, "add the paths that are announced now, and exit");
+    follow
+        ->add_flag("--dry-run", following->dry_run,
+                   "with --once: print the paths that it would add, and add none")
         ->needs(once);
     add_connect_options(*follow, following->connecting);
     for (auto* one : {add, remove, iopolicy})

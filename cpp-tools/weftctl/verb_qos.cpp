@@ -62,13 +62,13 @@ verb add_qos(CLI::App& app)
         "--feed-latency", options->words.feed_latency,
         "time that small feed commands may take on a member, as 500us or 2ms; off: no target");
     command->add_option("--background-floor", options->words.floor,
-                        "percent of a member's best rate that background I/O always gets; 5 at first");
+                        "percent of a member's best rate that background I/O always gets; default 5");
     command->add_option("--background-latency", options->words.background_latency,
                         "time that background commands may take on average, for members that several hosts "
                         "use, as 10ms; off: no target");
     command
         ->add_option("--background-weight", options->words.weight,
-                     "what background I/O of this host gets there against other hosts, 1 to 100; 10 at first")
+                     "weight of this host's background I/O against that of other hosts, 1 to 100; default 10")
         ->check(CLI::Range(1, 100));
     for (std::size_t i = 0; i < io_classes.size(); i++) {
         const std::string name = io_classes[i];
@@ -83,9 +83,10 @@ verb add_qos(CLI::App& app)
                         "I/O of at least this size is background; off: none");
     for (auto [name, option] :
          {std::pair{"--reads", &options->words.reads}, {"--writes", &options->words.writes}})
-        command->add_option(name, *option, "class of those that nothing else gives one: feed or background")
+        command
+            ->add_option(name, *option, "class of these commands if nothing else sets it: feed or background")
             ->check(CLI::IsMember({"feed", "background"}));
-    command->add_flag("--off", options->off, "forget all settings; classes are not told apart");
+    command->add_flag("--off", options->off, "remove all settings; all I/O is treated alike");
     command->add_flag("--dry-run", options->dry_run, "say what would be done, and change nothing");
     command->footer(R"(Without options, shows the settings and what was measured on each member.
 

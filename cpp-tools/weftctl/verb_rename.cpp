@@ -72,8 +72,10 @@ result<std::vector<opened_member>> open_members(member_set set, const std::strin
                         "{}: a superblock is damaged; 'weftctl check --repair {}' repairs it", path, path);
         auto sb = *copies->first.info;
         if (std::memcmp(sb.volume_uuid, set.sb.volume_uuid, WEFT_UUID_SIZE) || sb.member_index != i)
-            return fail(exit_code::busy, "{} was member {} of volume {} a moment ago, and is not any more",
-                        path, i, set.uuid);
+            return fail(
+                exit_code::busy,
+                "{} was member {} of volume {} a moment ago, and has changed since; run the command again",
+                path, i, set.uuid);
         members.push_back({std::move(*device), sb});
     }
     return members;
@@ -164,8 +166,8 @@ result<exit_code> run_rename(const rename_options& options, renderer& out)
     for (const auto& member : *members)
         if (!options.dry_run)
             if (auto done = write_name(member, options.name); !done)
-                return fail(done.error().code, "{}; 'weftctl rename {} {}' goes on", done.error().text,
-                            set->uuid, options.name);
+                return fail(done.error().code, "{}; run 'weftctl rename {} {}' to continue",
+                            done.error().text, set->uuid, options.name);
     for (const auto& file : *files) {
         if (!options.dry_run)
             if (auto done = move_file(file, options.name); !done)

@@ -140,7 +140,8 @@ result<exit_code> run_report(const report_options& options, renderer& out)
         {"report", output,
          fmt::format("wrote {}; secrets are blanked, names and addresses are in it", output)}};
     if (!missing.empty())
-        actions.push_back({"report", output, fmt::format("not there to ask: {}", missing), false, false});
+        actions.push_back({"report", output, fmt::format("not included, because not installed: {}", missing),
+                           false, false});
     out.actions(actions);
     return exit_code::ok;
 }
@@ -151,7 +152,7 @@ verb add_report(CLI::App& app)
 {
     auto options = std::make_shared<report_options>();
     auto* command =
-        app.add_subcommand("report", "collect what a person who helps needs to know into one archive");
+        app.add_subcommand("report", "collect the state of this node in one archive, for support");
     command->add_option("--output", options->output,
                         "archive to write; weft-report-TIME.tar.gz here otherwise");
     command->footer(

@@ -87,11 +87,10 @@ result<std::vector<member_path>> paths_of(const path_status& path, const std::ve
 {
     std::error_code ignored;
     if (!fs::exists(fs::path("/sys/class/block") / path.disk, ignored))
-        return fail(
-            exit_code::missing,
-            "its path {} is gone, and where it led is not known any more; add it again by its URI, or "
-            "remove it by 'weftctl path remove'",
-            path.disk);
+        return fail(exit_code::missing,
+                    "its path {} is gone, and its address is no longer known; add it again by its URI, or "
+                    "remove it by 'weftctl path remove'",
+                    path.disk);
     std::vector<member_path> found;
     const auto device = device_of(path);
     if (fs::exists(fs::path("/sys/class/block") / fs::canonical(device, ignored).filename() / "partition",
@@ -241,9 +240,10 @@ result<exit_code> run_save(save_options options, renderer& out)
         const auto text = format_volume_file(*file);
         // A boot must not be the first to find out.
         if (auto good = parse_volume_file(text, name, path.string()); !good)
-            return fail(good.error().code,
-                        "volume {} cannot be saved, because it has what a file may not say: {}", name,
-                        good.error().text);
+            return fail(
+                good.error().code,
+                "volume {} cannot be saved, because a volume file cannot hold one of its settings: {}", name,
+                good.error().text);
         if (!options.dry_run)
             if (auto done = replace_file(path, text); !done)
                 return std::unexpected(done.error());
@@ -262,19 +262,18 @@ result<exit_code> run_save(save_options options, renderer& out)
 verb add_save(CLI::App& app)
 {
     auto options = std::make_shared<save_options>();
-    auto* command =
-        app.add_subcommand("save", "write how an assembled volume is made up to a file, for the next boot");
+    auto* command = app.add_subcommand(
+        "save", "write the configuration of an assembled volume to a file, for the next boot");
     command->add_option("NAME", options->names, "of assembled volumes")->required();
+    command->add_option("--dhchap-secret-file", options->dhchap_secret_file,
+                        "file with this host's secret for members that authenticate; default: the file that "
+                        "the volume's file names, or else /etc/weft/dhchap-secret");
     command->add_option(
-        "--dhchap-secret-file", options->dhchap_secret_file,
-        "with this host's secret for members that authenticate; the file of the volume keeps what "
-        "it has, or a boot takes /etc/weft/dhchap-secret");
-    command->add_option("--dhchap-ctrl-secret-file", options->dhchap_ctrl_secret_file,
-                        "with the secret that the targets have to prove to know, likewise");
-    command->add_option(
-        "--tls-key-file", options->tls_key_file,
-        "file with the key of members that are connected by TLS; the file of the volume keeps "
-        "what it has");
+        "--dhchap-ctrl-secret-file", options->dhchap_ctrl_secret_file,
+        "file with the targets' secret, for a host that authenticates its targets; default likewise");
+    command->add_option("--tls-key-file", options->tls_key_file,
+                        "file with the key of members that are connected by TLS; default: the file that the "
+                        "volume's file names");
     command->add_flag("--dry-run", options->dry_run, "say what would be written, and write nothing");
     command->footer(
         R"(Writes /etc/weft/volumes/NAME.toml: all paths to all members with their connect options, whether the

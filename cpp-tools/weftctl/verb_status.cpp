@@ -79,7 +79,9 @@ verb add_status(CLI::App& app)
     auto options = std::make_shared<status_options>();
     auto* command = app.add_subcommand("status", "show assembled volumes with their members and counters");
     command->add_option("NAME", options->names, "of the volumes; all otherwise");
-    command->add_option("--watch", options->interval, "show them again each so many seconds, until a signal")
+    command
+        ->add_option("--watch", options->interval,
+                     "seconds from one output to the next; repeats until a signal")
         ->check(CLI::Range(1, 3600));
     command->footer(
         R"(Counters are of this assembly, and zero with --no-iostats. With --watch and --json each sample is one line.

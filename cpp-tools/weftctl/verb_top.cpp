@@ -51,11 +51,11 @@ result<exit_code> run_top(const top_options& options, renderer& out)
 verb add_top(CLI::App& app)
 {
     auto options = std::make_shared<top_options>();
-    auto* command = app.add_subcommand("top", "show what volumes and their members do now");
+    auto* command = app.add_subcommand("top", "show the current I/O of volumes and their members");
     command->add_option("VOLUME", options->volumes, "names of assembled volumes; all otherwise");
-    command->add_option("--interval", options->interval, "seconds from one table to the next; 1 at first")
+    command->add_option("--interval", options->interval, "seconds from one table to the next; default 1")
         ->check(CLI::Range(1, 3600));
-    command->add_option("--count", options->count, "end after that many tables; otherwise at a signal");
+    command->add_option("--count", options->count, "exit after this number of tables; default: at a signal");
     command->footer(
         R"(If QoS is on (weftctl-qos(8)), each member has a row for feed and one for background commands:
 

@@ -75,7 +75,7 @@ private:
             }
         if (seen)
             return std::nullopt;
-        return "whose member 0 is not on this host; only that one says whether a host uses the volume";
+        return "whose member 0 is not on this host; only member 0 says whether a host uses the volume";
     }
 
     std::optional<std::vector<member_set>> sets_;
@@ -148,9 +148,10 @@ result<exit_code> run_wipe(const wipe_options& options, renderer& out)
 verb add_wipe(CLI::App& app)
 {
     auto options = std::make_shared<wipe_options>();
-    auto* command = app.add_subcommand("wipe", "remove the superblocks from members: the volume is lost");
+    auto* command =
+        app.add_subcommand("wipe", "remove the superblocks from members: this destroys the volume");
     command->add_option("DEVICE", options->devices, "members")->required();
-    command->add_flag("--force", options->force, "also when a host uses the volume, or that is not known");
+    command->add_flag("--force", options->force, "also if a host uses the volume, or its owner is unknown");
     command->add_flag("--dry-run", options->dry_run, "say what would be wiped, write nothing");
     command->footer(
         R"(Name all members of a volume at once. A member of a volume that a host owns is refused. Only member 0

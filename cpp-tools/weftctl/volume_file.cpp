@@ -65,7 +65,7 @@ public:
             if (const auto value = node->value_exact<std::string>(); value && !value->empty())
                 to = *value;
             else
-                refuse(*node, fmt::format("{} is a text in quotes", key));
+                refuse(*node, fmt::format("{} must be a text in quotes", key));
         }
     }
 
@@ -75,7 +75,7 @@ public:
             if (const auto value = node->value_exact<bool>())
                 to = *value;
             else
-                refuse(*node, fmt::format("{} is true or false", key));
+                refuse(*node, fmt::format("{} must be true or false", key));
         }
     }
 
@@ -86,7 +86,7 @@ public:
                 value && *value >= least && *value <= most)
                 to = static_cast<int>(*value);
             else
-                refuse(*node, fmt::format("{} is a whole number from {} to {}", key, least, most));
+                refuse(*node, fmt::format("{} must be a whole number from {} to {}", key, least, most));
         }
     }
 
@@ -111,7 +111,7 @@ public:
     {
         for (const auto& [key, node] : table_)
             if (!known_.contains(std::string(key.str())))
-                refuse(key.source(), fmt::format("{} is not a key here; these are: {}", key.str(),
+                refuse(key.source(), fmt::format("{} is not a key here; valid keys are: {}", key.str(),
                                                  fmt::join(known_, ", ")));
         return problem_ ? result<void>(std::unexpected(*problem_)) : result<void>();
     }
@@ -134,10 +134,10 @@ void read_options(table_reader& in, connect_options& options)
                                     std::pair{"dhchap_ctrl_secret_file", &options.dhchap_ctrl_secret_file},
                                     std::pair{"tls_key_file", &options.tls_key_file}})
         if (const auto* node = in.take(key); node && !is_full_name(*file))
-            in.refuse(*node, fmt::format("{} is the full name of a file, or keyring:DESCRIPTION", key));
+            in.refuse(*node, fmt::format("{} must be the full name of a file, or keyring:DESCRIPTION", key));
     if (!options.initiator.empty() &&
         std::ranges::find(connect_transports, options.initiator) == connect_transports.end())
-        in.refuse(*in.take("transport"), "transport is \"weft\" or \"nvme\"");
+        in.refuse(*in.take("transport"), "transport must be \"weft\" or \"nvme\"");
 }
 
 result<void> check_path(const member_path& path)
@@ -163,12 +163,13 @@ result<member_path> read_path(const toml::node& node, const connect_options& com
     if (const auto text = node.value_exact<std::string>())
         path.at = *text;
     else if (!table)
-        in.refuse(node, "a member is a text in quotes, or a table { at = \"...\" } with its own options");
+        in.refuse(node,
+                  "a member must be a text in quotes, or a table { at = \"...\" } with its own options");
     else {
         in.text("at", path.at);
         read_options(in, path.options);
         if (path.at.empty())
-            in.refuse(node, "the table of a member has at = \"URI or device\"");
+            in.refuse(node, "the table of a member must have at = \"URI or device\"");
     }
     if (!path.at.empty())
         if (const auto good = check_path(path); !good)
@@ -221,7 +222,7 @@ const toml::table* sub_table(table_reader& in, std::string_view key)
 {
     const auto* node = in.take(key);
     if (node && !node->is_table())
-        in.refuse(*node, fmt::format("{0} is a table, which begins with a line [{0}]", key));
+        in.refuse(*node, fmt::format("{0} must be a table, which begins with a line [{0}]", key));
     return node ? node->as_table() : nullptr;
 }
 
@@ -258,7 +259,7 @@ result<volume_file> read_file(const toml::table& table, const std::string& name,
     in.boolean("iostats", file.iostats);
     in.text("iopolicy", file.iopolicy);
     if (!file.iopolicy.empty() && file.iopolicy != "round-robin" && file.iopolicy != "numa")
-        in.refuse(*in.take("iopolicy"), "iopolicy is \"round-robin\" or \"numa\"");
+        in.refuse(*in.take("iopolicy"), "iopolicy must be \"round-robin\" or \"numa\"");
     in.number("no_path_timeout", file.no_path_timeout, -1, no_path_timeout_most);
 
     if (const auto* options = sub_table(in, "connect")) {
@@ -443,9 +444,8 @@ result<volume_file> load_volume_file(const std::string& name)
     const auto path = volume_file_path(name);
     std::error_code ignored;
     if (!std::filesystem::exists(path, ignored))
-        return fail(exit_code::missing,
-                    "volume {0} is not saved: {1} is not there; 'weftctl save {0}' makes it", name,
-                    path.string());
+        return fail(exit_code::missing, "volume {0} is not saved: {1} is missing; run 'weftctl save {0}'",
+                    name, path.string());
     const auto text = read_text(path);
     if (!text)
         return fail(exit_code::permission, "{} cannot be read", path.string());

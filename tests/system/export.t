@@ -60,7 +60,7 @@ bad() {
 }
 bad "no host named that may connect" 2 "who may connect?" /dev/a "${here[@]}"
 bad "both a host and any host" 2 "contradict each other" /dev/a "${any[@]}" --host "$host"
-bad "no address" 2 "--address says where to listen" /dev/a --any-host
+bad "no address" 2 "--address is missing" /dev/a --any-host
 bad "a host's name for an address" 2 "takes no host names" /dev/a --address node7 --any-host
 bad "an NQN that is none" 2 "starts with 'nqn.'" /dev/a "${here[@]}" --host iqn.2001-04.com.example
 bad "a path in an NQN" 2 "slash" /dev/a "${here[@]}" --host nqn.../../../x
@@ -166,7 +166,7 @@ bad_change() {
 	refused "$sentence" "$status" "$text" weftctl change-export "$@"
 }
 tree >/tmp/exported
-bad_change "no change" 2 "what is to change?" /dev/a
+bad_change "no change" 2 "give at least one of --add-host" /dev/a
 bad_change "no export" 4 "is not an export of weftctl" /dev/d --add-address 10.0.0.2
 bad_change "a second device that is not exported" 4 "is not an export of weftctl" /dev/a /dev/d --add-address 10.0.0.2
 bad_change "an address that is not here" 4 "no RDMA device of this host has the address 10.0.0.9" \
@@ -181,7 +181,8 @@ ok "a dry run" weftctl change-export /dev/a /dev/b --add-address 10.0.0.2 --add-
 tree >/tmp/after
 is "none of that changes anything" "$(diff /tmp/exported /tmp/after)" ""
 losses() { cat /sys/class/weft-rdma/*/errors | awk '{ sum += $1 } END { print sum }'; }
-is "an address that it has changes nothing" "$(weftctl change-export /dev/a --add-address 10.0.0.1)" "it is so already"
+is "an address that it has changes nothing" "$(weftctl change-export /dev/a --add-address 10.0.0.1)" \
+	"the export has these hosts and addresses already"
 add_both() { weftctl change-export /dev/a /dev/b --add-address 10.0.0.2 --add-host "$other"; }
 verify_while "an address and a host are added: no error" /dev/weft/v 4 1500 add_both
 is "no association has ended" "$(losses)" 0

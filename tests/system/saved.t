@@ -144,7 +144,7 @@ wrong() { # wrong SENTENCE SED WORDS: the file, changed by sed, is refused.
 	refused "$1: assemble says so, too" 2 "w.toml:$3" weftctl assemble w --saved
 }
 wrong "a key that is not known" "1i colour = 3" "1:1: colour is not a key here"
-wrong "a value of another kind" 's/^uuid.*/uuid = 12/' "2:8: uuid is a text in quotes"
+wrong "a value of another kind" 's/^uuid.*/uuid = 12/' "2:8: uuid must be a text in quotes"
 wrong "no TOML" "1i members" "1:"
 is "the other file is still good" "$(weftctl config check v)" "$file is good: 5 paths"
 ok "all are checked" grep -q "w.toml:1:" <<<"$(weftctl config check 2>&1)"

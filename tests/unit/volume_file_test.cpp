@@ -125,11 +125,11 @@ TEST(volume_file, keeps_a_name_with_quotes)
 TEST(volume_file, is_refused_with_line_and_column)
 {
     EXPECT_EQ(refusal("members = [ \"/dev/a\" ]\nread_only = \"yes\"\n"),
-              "data.toml:2:13: read_only is true or false");
+              "data.toml:2:13: read_only must be true or false");
     EXPECT_EQ(refusal("members = [ \"/dev/a\" ]\n[connect]\nkeep_alive = 0\n"),
-              "data.toml:3:14: keep_alive is a whole number from 1 to 86400");
+              "data.toml:3:14: keep_alive must be a whole number from 1 to 86400");
     EXPECT_EQ(refusal("members = [ \"/dev/a\" ]\n[connect]\nkeep_alive = 4294967301\n"),
-              "data.toml:3:14: keep_alive is a whole number from 1 to 86400");
+              "data.toml:3:14: keep_alive must be a whole number from 1 to 86400");
     EXPECT_EQ(refusal("members = [\n\"nvme1n1\" ]\n").substr(0, 35), "data.toml:2:1: 'nvme1n1' is neither");
     EXPECT_EQ(refusal("members = [ \"/dev/a\",\n\"/dev/a\" ]\n"), "data.toml:2:1: /dev/a is there twice");
     EXPECT_EQ(refusal("uuid = \"1\"\nmembers = [ \"/dev/a\" ]\n"), "data.toml:1:8: '1' is not a UUID");
@@ -138,23 +138,24 @@ TEST(volume_file, is_refused_with_line_and_column)
     EXPECT_EQ(refusal("members = [ \"/dev/a\" ]\n[qos]\nreads = \"fast\"\n"),
               "data.toml:2:1: 'fast' is not a class; use feed or background");
     EXPECT_EQ(refusal("members = [ { at = \"/dev/a\", tos = 300 } ]\n"),
-              "data.toml:1:36: tos is a whole number from 0 to 255");
+              "data.toml:1:36: tos must be a whole number from 0 to 255");
     EXPECT_EQ(refusal("members = [ \"/dev/a\" ]\n[connect]\ndhchap_secret_file = \"secret\"\n"),
-              "data.toml:3:22: dhchap_secret_file is the full name of a file, or keyring:DESCRIPTION");
+              "data.toml:3:22: dhchap_secret_file must be the full name of a file, or keyring:DESCRIPTION");
     EXPECT_EQ(refusal("members = [ \"/dev/a\" ]\nfollow = \"rdma://10.0.0.1\"\n"),
               "data.toml:2:10: follow = [ \"rdma://ADDRESS:PORT\", ... ] lists discovery services");
     EXPECT_TRUE(refusal("members = [ \"/dev/a\" ]\nfollow = [ 3 ]\n").starts_with("data.toml:2:12: "));
     EXPECT_EQ(refusal("members = [ { tos = 3 } ]\n"),
-              "data.toml:1:13: the table of a member has at = \"URI or device\"");
+              "data.toml:1:13: the table of a member must have at = \"URI or device\"");
     EXPECT_TRUE(refusal("members = [ \"/dev/a\" ]\nread-only = true\n")
-                    .starts_with("data.toml:2:1: read-only is not a key here; these are: connect, follow, "
-                                 "iopolicy, iostats, members"));
+                    .starts_with("data.toml:2:1: read-only is not a key here; valid keys are: connect, "
+                                 "follow, iopolicy, iostats, members"));
     EXPECT_TRUE(refusal("read_only = true\n").starts_with("data.toml: the file names no members"));
     EXPECT_TRUE(refusal("members = [ \"/dev/a\"\n").starts_with("data.toml:"));
     EXPECT_TRUE(refusal("members = \"/dev/a\"\n").starts_with("data.toml: the file names no members"));
-    EXPECT_TRUE(refusal("members = [ \"/dev/a\" ]\nqos = 3\n").starts_with("data.toml:2:7: qos is a table"));
     EXPECT_TRUE(
-        refusal("members = [ \"/dev/a\" ]\nconnect = 3\n").starts_with("data.toml:2:11: connect is a table"));
+        refusal("members = [ \"/dev/a\" ]\nqos = 3\n").starts_with("data.toml:2:7: qos must be a table"));
+    EXPECT_TRUE(refusal("members = [ \"/dev/a\" ]\nconnect = 3\n")
+                    .starts_with("data.toml:2:11: connect must be a table"));
 }
 
 } // namespace
