@@ -26,8 +26,7 @@ weft::Result<weft::Memory> bar_memory(const std::string& address, std::size_t by
     };
     const weft::OwnedFd device(::open(path.c_str(), O_RDWR | O_CLOEXEC));
     if (!device && errno == ENOENT)
-        return failed(ENOENT,
-                      fmt::format("{}: there is no such file; bind weft_p2p to the device first", path));
+        return failed(ENOENT, fmt::format("{} does not exist; bind weft_p2p to the device first", path));
     if (!device)
         return failed(errno, fmt::format("{}: {}", path, std::strerror(errno)));
     const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));

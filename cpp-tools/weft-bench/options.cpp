@@ -51,8 +51,8 @@ void add_options(CLI::App& app, Options& options)
     app.add_option("SOURCE", options.job.source, "a weft volume's name, or a path of a block device or file")
         ->required();
     app.add_option("--file", options.job.file, "a file on that volume, which is read instead");
-    app.add_option("--offset", options.job.offset, "where to begin")->transform(CLI::AsSizeValue(false));
-    app.add_option("--size", options.job.length, "how much; all otherwise")
+    app.add_option("--offset", options.job.offset, "first byte to move")->transform(CLI::AsSizeValue(false));
+    app.add_option("--size", options.job.length, "bytes to move; default: all")
         ->transform(CLI::AsSizeValue(false));
     app.add_option("--block", options.block, "bytes of an I/O")
         ->transform(CLI::AsSizeValue(false))
@@ -61,21 +61,22 @@ void add_options(CLI::App& app, Options& options)
         ->check(CLI::Range(1, 1024))
         ->capture_default_str();
     auto* gpu = app.add_option("--gpu", options.job.gpu,
-                               "memory of that GPU, by its number in CUDA, and not the host's");
-    app.add_option("--bar", options.job.bar,
-                   "memory of the PCI device at that address, which weft_p2p exports, and not the host's")
+                               "use memory of this GPU, by its number in CUDA, instead of host memory");
+    app.add_option(
+           "--bar", options.job.bar,
+           "use memory of the PCI device at this address, which weft_p2p exports, instead of host memory")
         ->check([](const std::string& address) {
             return is_pci_address(address) ? std::string()
                                            : address + " is not a PCI address of the form DDDD:BB:DD.F";
         })
         ->excludes(gpu);
-    app.add_flag("--write", options.job.write, "from memory to the source; needs --destroy");
+    app.add_flag("--write", options.job.write, "write from memory to the source; needs --destroy");
     app.add_flag("--destroy", options.job.destroy, "allow --write to overwrite what the source holds");
-    app.add_option("--routes", options.routes, "which, separated by commas")
+    app.add_option("--routes", options.routes, "routes to measure, separated by commas")
         ->delimiter(',')
         ->check(CLI::IsMember({"direct", "staged", "pread", "cufile"}));
     app.add_option("--json", options.json, "also write the figures to this file");
-    app.add_option("--svg", options.svg, "also draw them to this file");
+    app.add_option("--svg", options.svg, "also draw the figures to this file");
     app.footer(footer);
 }
 

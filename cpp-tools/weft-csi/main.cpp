@@ -28,7 +28,7 @@ result<std::string> node_name(const csi_options& options)
         return options.node_id;
     char name[256] = "";
     if (::gethostname(name, sizeof(name) - 1) || !*name)
-        return fail(exit_code::failure, "this host has no name; give one by --node-id");
+        return fail(exit_code::failure, "this host has no name; give one with --node-id");
     return name;
 }
 
@@ -90,7 +90,7 @@ result<void> serve(const csi_options& options)
     ::umask(0077);
     const auto server = builder.BuildAndStart();
     if (!server || !port || !registry)
-        return fail(exit_code::failure, "{} cannot be listened on; the lines above say why", *path);
+        return fail(exit_code::failure, "cannot listen on {}; the lines above say why", *path);
     // Every user may read the options of mounts, which libmount keeps in /run/mount.
     ::umask(0022);
     int signal = 0;

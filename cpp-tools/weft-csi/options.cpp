@@ -11,11 +11,11 @@ void add_options(CLI::App& app, csi_options& options)
     app.set_version_flag("--version", std::string("weft-csi ") + WEFT_VERSION);
     app.add_option("--kubelet", options.kubelet,
                    "folder of Kubernetes' kubelet; default /var/lib/kubelet. The sockets are "
-                   "plugins/weft.csi/csi.sock and "
-                   "plugins_registry/weft.csi-reg.sock below it, and root alone reaches them")
+                   "plugins/weft.csi/csi.sock and plugins_registry/weft.csi-reg.sock below it; only root can "
+                   "open them")
         ->type_name("FOLDER");
     app.add_option("--endpoint", options.endpoint,
-                   "one socket instead, for an orchestrator other than Kubernetes")
+                   "use this one socket, for an orchestrator other than Kubernetes")
         ->type_name("unix:///PATH");
     app.add_option("--node-id", options.node_id,
                    "name of this node for the orchestrator; default the host's name")

@@ -90,7 +90,7 @@ Status parse(const VolumeCapability& capability, volume_use& use)
         use.flags.assign(capability.mount().mount_flags().begin(), capability.mount().mount_flags().end());
         return Status::OK;
     default:
-        return invalid("volume_capability is neither 'block' nor 'mount'");
+        return invalid("volume_capability is neither 'block' nor 'mount'; use one of the two");
     }
 }
 
@@ -103,7 +103,7 @@ Status read_context(const Context& context, volume_use& use)
             use.members = value;
         // Kubernetes adds its own.
         else if (key.find('/') == key.npos)
-            return invalid("volumeAttributes have no '{}'; 'members' is possible", key);
+            return invalid("volumeAttributes have no '{}'; use 'members'", key);
     }
     return Status::OK;
 }
@@ -161,7 +161,8 @@ Status node_service::alone(const std::string& volume, const Call& call)
     {
         const std::lock_guard lock(mutex_);
         if (!busy_.insert(volume).second)
-            return {StatusCode::ABORTED, fmt::format("a call for volume {} is under way", volume)};
+            return {StatusCode::ABORTED,
+                    fmt::format("another call for volume {} is running; try again", volume)};
     }
     auto done = guarded(call);
     const std::lock_guard lock(mutex_);

@@ -195,16 +195,16 @@ Status check_members(const volume_use& use, const volume_status& volume)
         for (const auto number : numbers)
             if (std::ranges::find(paths, number) == paths.end())
                 return refuse(StatusCode::FAILED_PRECONDITION,
-                              "another volume called {} is assembled on this host: {} is not a member of it",
+                              "another volume called {} is assembled on this host, without the member {}; "
+                              "stop it, or correct the members",
                               use.name, member);
         any |= !numbers.empty();
     }
     return any ? Status::OK
-               : refuse(
-                     StatusCode::FAILED_PRECONDITION,
-                     "a volume called {} is assembled on this host, and none of the members {} is there, so "
-                     "it may be another one",
-                     use.name, use.members);
+               : refuse(StatusCode::FAILED_PRECONDITION,
+                        "a volume called {} is assembled on this host, and none of the members {} is "
+                        "available, so it may be another volume",
+                        use.name, use.members);
 }
 
 /// Whether an assembled volume can be used so.
@@ -213,16 +213,15 @@ Status check_volume(const volume_use& use, const volume_status& volume)
     if (volume.state != "live")
         return refuse(StatusCode::UNAVAILABLE, "volume {} is {}", use.name, volume.state);
     if (volume.read_only && !use.read_only)
-        return refuse(
-            StatusCode::FAILED_PRECONDITION,
-            "volume {} is assembled read-only on this host: stop it, see if its file says read_only, or use "
-            "MULTI_NODE_READER_ONLY",
-            use.name);
+        return refuse(StatusCode::FAILED_PRECONDITION,
+                      "volume {} is assembled read-only on this host: stop it and check read_only in its "
+                      "file, or use MULTI_NODE_READER_ONLY",
+                      use.name);
     // A filesystem can be mounted read-only.
     if (use.block && use.read_only && !volume.read_only)
         return refuse(
             StatusCode::FAILED_PRECONDITION,
-            "volume {} is assembled to write on this host, and its device cannot be published read-only",
+            "volume {} is assembled writable on this host, and its device cannot be published read-only",
             use.name);
     if (!use.members.empty())
         return check_members(use, volume);
@@ -231,8 +230,8 @@ Status check_volume(const volume_use& use, const volume_status& volume)
         return refuse(file.error());
     if (file && !file->uuid.empty() && file->uuid != volume.uuid)
         return refuse(StatusCode::FAILED_PRECONDITION,
-                      "the volume {} that is assembled on this host is {}, and its file has {}", use.name,
-                      volume.uuid, file->uuid);
+                      "volume {} on this host has the UUID {}, and its file has {}: correct one of the two",
+                      use.name, volume.uuid, file->uuid);
     return Status::OK;
 }
 
@@ -270,7 +269,7 @@ Status unmount(const std::string& name, const std::string& path)
         // The device may be gone, and its mount is still there.
         if (!is_of(*top, device) && !is_device(path, device) && (fs::exists(device) || !was_of(**top, name)))
             return refuse(StatusCode::FAILED_PRECONDITION,
-                          "what is mounted at {} is not volume {}, and is left", path, name);
+                          "the mount at {} is not of volume {}: it stays mounted", path, name);
         if (const auto done = unmount_top(path); !done)
             return {done.error().code == exit_code::busy ? StatusCode::FAILED_PRECONDITION
                                                          : StatusCode::INTERNAL,
@@ -298,9 +297,10 @@ Status filesystem_of(const volume_use& use, std::string& type)
         return refuse(content.error());
     constexpr std::string_view kind = " filesystem";
     if (!*content)
-        return refuse(StatusCode::FAILED_PRECONDITION,
-                      "volume {} has no filesystem; make one where it is assembled to write: mkfs.xfs {}",
-                      use.name, device_of(use.name));
+        return refuse(
+            StatusCode::FAILED_PRECONDITION,
+            "volume {} has no filesystem; make one on the host that has it assembled writable: mkfs.xfs {}",
+            use.name, device_of(use.name));
     type = content->value();
     if (!type.ends_with(kind))
         return refuse(StatusCode::FAILED_PRECONDITION, "volume {} has no filesystem, but {}", use.name, type);
@@ -329,7 +329,7 @@ Status mount_volume(const volume_use& use, const std::string& staging)
         return (*mounted)->read_only == read_only
                    ? Status::OK
                    : refuse(StatusCode::ALREADY_EXISTS, "{} is mounted {}", staging,
-                            read_only ? "to write, and should be read-only"
+                            read_only ? "writable, and should be read-only"
                                       : "read-only, and should be writable");
     std::string type;
     if (auto done = filesystem_of(use, type); !done.ok())
@@ -361,7 +361,7 @@ Status remove_target(const std::string& target)
     // Only what make_target() makes: no data is removed, whatever the path is.
     const bool ours = S_ISDIR(at.st_mode) || (S_ISREG(at.st_mode) && !at.st_size);
     if (!ours)
-        return refuse(StatusCode::INTERNAL, "{} is not what was published, and is left", target);
+        return refuse(StatusCode::INTERNAL, "{} is not what weft-csi published, and stays", target);
     if (S_ISDIR(at.st_mode) ? ::rmdir(target.c_str()) : ::unlink(target.c_str()))
         return refuse(StatusCode::INTERNAL, "{} cannot be removed: {}", target, std::strerror(errno));
     return Status::OK;
@@ -371,7 +371,7 @@ Status remove_target(const std::string& target)
 std::string problem_of(const volume_status& volume)
 {
     if (volume.state == "failed")
-        return fmt::format("volume {} has lost a member, and I/O to it fails", volume.name);
+        return fmt::format("volume {} has lost a member, and I/O to that member fails", volume.name);
     if (!volume.read_only && volume.ownership != "held")
         return fmt::format("volume {}: its writes wait or fail, because its ownership is {}", volume.name,
                            volume.ownership);
@@ -400,7 +400,8 @@ Status stage(const volume_use& use, const std::string& staging)
             return done;
         volume = find_volume(use.name);
         if (!volume || !*volume)
-            return refuse(StatusCode::UNAVAILABLE, "volume {} was assembled and is gone again", use.name);
+            return refuse(StatusCode::UNAVAILABLE,
+                          "volume {} was assembled, and then another command stopped it", use.name);
     }
     auto done = check_volume(use, **volume);
     if (done.ok() && !use.block)
@@ -442,7 +443,8 @@ Status publish(const volume_use& use, const std::string& staging, const std::str
                                     : is_of(*mounted, device) &&
                                           (*mounted)->read_only == (read_only || (*staged)->read_only);
         return same ? Status::OK
-                    : refuse(StatusCode::ALREADY_EXISTS, "something else is mounted at {}", target);
+                    : refuse(StatusCode::ALREADY_EXISTS, "another filesystem or device is mounted at {}",
+                             target);
     }
     if (auto done = make_target(target, use.block); !done.ok())
         return done;

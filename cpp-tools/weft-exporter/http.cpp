@@ -85,7 +85,7 @@ result<OwnedFd> listen_on(const std::string& text)
             return fd;
         problem = errno;
     }
-    return fail(exit_code_of(problem), "{} cannot be listened on: {}", text, std::strerror(problem));
+    return fail(exit_code_of(problem), "cannot listen on {}: {}", text, std::strerror(problem));
 }
 
 /// While it exists, threads that are started take no signal that ends the program: the main thread waits for
@@ -115,8 +115,7 @@ struct http_server::callbacks {
     static http_answer answer(const http_server& server, const std::string& method, const char* path)
     {
         if (method != MHD_HTTP_METHOD_GET && method != MHD_HTTP_METHOD_HEAD)
-            return {MHD_HTTP_METHOD_NOT_ALLOWED, "text/plain; charset=utf-8",
-                    "only GET and HEAD are answered\n"};
+            return {MHD_HTTP_METHOD_NOT_ALLOWED, "text/plain; charset=utf-8", "use GET or HEAD\n"};
         try {
             return server.answers_(path);
         } catch (const std::exception& problem) {

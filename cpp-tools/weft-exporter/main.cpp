@@ -30,7 +30,7 @@ http_answer answer(history& past, const std::string& path)
         if (path == file.path)
             return {200, std::string(file.type), std::string(file.text)};
     if (path != "/metrics" && path != "/data.json")
-        return {404, plain, "there is /, /metrics and /data.json\n"};
+        return {404, plain, "unknown path: use /, /metrics or /data.json\n"};
     const auto samples = watch_samples({});
     if (!samples)
         return failed(samples.error());

@@ -10,9 +10,8 @@ void add_options(CLI::App& app, exporter_options& options)
     app.description(exporter_description);
     app.set_version_flag("--version", std::string("weft-exporter ") + WEFT_VERSION);
     app.add_option("--listen", options.listen,
-                   "HOST:PORT, or [ADDRESS]:PORT for IPv6; default 127.0.0.1:9919. Everybody who reaches it "
-                   "reads the "
-                   "metrics, since there is no authentication")
+                   "HOST:PORT, or [ADDRESS]:PORT for IPv6; default 127.0.0.1:9919. Any host that can connect "
+                   "can read the metrics: there is no authentication")
         ->type_name("ADDRESS");
     app.footer(R"(It answers GET requests for three paths:
 

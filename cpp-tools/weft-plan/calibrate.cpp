@@ -189,8 +189,10 @@ result<measured> measure(const std::string& name, seconds watch, count gpus_per_
     const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     const double read = second->read_bytes - first->read_bytes;
     if (read < 0)
-        return fail(exit_code::failure, "--from {}: the volume was assembled anew while it was watched",
-                    name);
+        return fail(
+            exit_code::failure,
+            "--from {}: the volume was stopped and assembled again during the measurement; run it again",
+            name);
     second->values.emplace_back("feed",
                                 fmt::format("{:.0f}B/s", read / passed / static_cast<double>(gpus_per_node)));
     return second;

@@ -495,11 +495,11 @@ result<void> set_field(inputs& of, const field& which, std::string_view text)
     if (*value < which.least) {
         if (which.least > 0 && *value <= 0)
             return fail(exit_code::usage, "--{} {}: it must be more than 0", which.name, text);
-        return fail(exit_code::usage, "--{} {}: {} is the least{}", which.name, text,
+        return fail(exit_code::usage, "--{} {}: the minimum is {}{}", which.name, text,
                     show_value(which.what, which.least), hint(which.what));
     }
     if (*value > which.most)
-        return fail(exit_code::usage, "--{} {}: {} is the most{}", which.name, text,
+        return fail(exit_code::usage, "--{} {}: the maximum is {}{}", which.name, text,
                     show_value(which.what, which.most), hint(which.what));
     which.put(of, *value);
     return {};

@@ -114,7 +114,7 @@ result<void> apply_measured(inputs& to, const options& given)
         if (!found)
             return std::unexpected(found.error());
         if (auto done = set_all(to, found->values); !done)
-            return fail(exit_code::failure, "volume {} has something that no plan can have: {}", given.from,
+            return fail(exit_code::failure, "volume {} has a value that a plan cannot have: {}", given.from,
                         done.error().text);
         members = found->members;
     }

@@ -962,7 +962,7 @@ class Command(PackTest):
         for arguments, text in ((("info", "/no/where"), "it is gone: No such file"),
                                 (("pack", "/no/where", self.file), "No such file"),
                                 (("pack", self.folder, self.folder + ".weft", "--cell", "1K"), "power of two"),
-                                (("pack", self.folder, self.file), "would be packed itself")):
+                                (("pack", self.folder, self.file), "would contain itself")):
             status, out, error = self.command(*arguments)
             self.assertEqual((status, out), (1, ""))
             self.assertRegex(error, f"^weft-pack: .*{text}")

@@ -86,7 +86,7 @@ ok "published to another, to read" publish mount $writer b true
 is "which reads" "$(cat $work/pods/b/more)" more
 is "by a mount of the network" "$(is_netdev $work/pods/b)" 1
 refused "and does not write" 1 "Read-only file system" cp $work/pods/b/model $work/pods/b/copy
-refused "published at the same place, to write" 6 "something else is mounted" \
+refused "published at the same place, to write" 6 "another filesystem or device is mounted" \
 	publish block $writer a
 ok "statistics" stats a
 is "of bytes and inodes" "$(stats a | json '[.usage[].unit] | join(" ")')" "BYTES INODES"
@@ -145,7 +145,7 @@ is "the volume is stopped" "$(is_up)" down
 weftctl assemble data >/dev/null
 refused "a device that can be written is not for readers" 9 "cannot be published read-only" stage block $reader
 ok "a volume that is assembled already is staged" stage mount $writer
-refused "and not to read at the same place" 6 "is mounted to write, and should be read-only" stage mount $reader
+refused "and not to read at the same place" 6 "is mounted writable, and should be read-only" stage mount $reader
 ok "and unstaged" unstage
 ok "it is staged to read" stage mount $reader
 refused "and not to write at the same place" 6 "is mounted read-only, and should be writable" stage mount $writer
@@ -160,7 +160,7 @@ ok "staged by its members" stage mount $writer data "/dev/c1 /dev/c0"
 ok "unstaged" unstage
 mkdir $work/pods/other
 mount -t tmpfs none $work/pods/other
-refused "without the volume, a filesystem of others is left, too" 9 "is not volume data" unpublish other
+refused "without the volume, a filesystem of others is left, too" 9 "is not of volume data" unpublish other
 umount $work/pods/other
 rmdir $work/pods/other
 
@@ -181,7 +181,7 @@ is "nothing is left assembled" "$(is_up)" down
 refused "two hosts that write" 3 "one host writes" stage mount MULTI_NODE_MULTI_WRITER
 refused "a name with a path" 3 "not the name of a volume" stage mount $writer ../../etc
 echo '/dev/c0 is ours' >$work/pods/file
-refused "a file with data is left" 13 "is not what was published" unpublish file
+refused "a file with data is left" 13 "is not what weft-csi published" unpublish file
 rm $work/pods/file
 
 # --- Many at a time, and bytes that are no call
@@ -191,7 +191,7 @@ for n in 1 2 3 4 5 6; do stage mount $writer data "$members" >/dev/null 2>$work/
 good=0
 for one in "${many[@]}"; do wait "$one" && good=$((good + 1)); done
 is "of calls at the same time, each succeeds or is told to come again" \
-	$((good + $(cat $work/many.* | grep -c 'a call for volume data is under way'))) 6
+	$((good + $(cat $work/many.* | grep -c 'another call for volume data is running'))) 6
 is "the volume is there once" "$(findmnt -n -o TARGET -S /dev/weft/data)" $staging
 weftctl save data >/dev/null
 sed -i 's/^uuid = .*/uuid = "00000000-1111-2222-3333-444444444444"/' /etc/weft/volumes/data.toml

@@ -67,10 +67,10 @@ has_event() { page '.events[].type' | grep -qx "$1"; }
 ok "of a volume that was stopped and assembled" until_true 60 has_event assembled
 
 # --- What it does not answer
-is "another path" "$(get /etc/passwd; cat /tmp/head)" "there is /, /metrics and /data.json
+is "another path" "$(get /etc/passwd; cat /tmp/head)" "unknown path: use /, /metrics or /data.json
 404 text/plain; charset=utf-8"
 is "another method" "$(python3 /tmp/ask.py POST http://$at/metrics 2>&1)" "405 text/plain; charset=utf-8
-only GET and HEAD are answered"
+use GET or HEAD"
 python3 - <<'P'
 import socket
 get = b"GET %s HTTP/1.1\r\n"
@@ -91,7 +91,7 @@ ok "a client has a hundred connections" kill -0 $idle
 ok "and asks nothing, which keeps no other one waiting" get /metrics
 kill $idle
 wait $idle
-refused "a port that is taken" 1 "127.0.0.1:9919 cannot be listened on: Address already in use" weft-exporter
+refused "a port that is taken" 1 "cannot listen on 127.0.0.1:9919: Address already in use" weft-exporter
 refused "no address" 2 "'9919' is not of the form HOST:PORT" weft-exporter --listen 9919
 refused "no such address" 2 "'nowhere.invalid:1' is not an address of this host" \
 	weft-exporter --listen nowhere.invalid:1

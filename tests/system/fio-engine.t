@@ -52,12 +52,12 @@ new_file() {
 }
 ok "one that the job makes, read again while it grows" new_file
 ok "and not the volume of that name" test -s /tmp/new
-job_fails "synchronous writes" "sync= is not there" gpu-verify /dev/a host sync=1
+job_fails "synchronous writes" "sync= is not supported" gpu-verify /dev/a host sync=1
 job_fails "an unknown route" "weft_allow takes" gpu-feed /dev/a host weft_allow=staged,fast
 job_fails "a device that is not there" "allow_file_create=0" gpu-feed /dev/nothing host
-job_fails "odd blocks" "in multiples of 512 bytes" gpu-feed /dev/a host bssplit=1000/100
+job_fails "odd blocks" "a multiple of 512 bytes" gpu-feed /dev/a host bssplit=1000/100
 job_fails "a GPU where there is none" "there is no libcuda.so.1 here" gpu-verify /dev/a cuda
-job_fails "trim" "trim is not there" gpu-feed /dev/a host rw=randtrim bssplit=4k/100
+job_fails "trim" "trim is not supported" gpu-feed /dev/a host rw=randtrim bssplit=4k/100
 
 ok "a volume" weftctl create v /dev/a /dev/b --chunk 64K --force
 ok "verified, by registered pages" job gpu-verify /dev/weft/v host
@@ -81,7 +81,7 @@ job_fails "a file that is not sealed" "weft: /mnt/f/shard" gpu-feed /mnt/f/shard
 chattr +i /mnt/f/shard
 ok "a sealed one, past its filesystem" job gpu-feed /mnt/f/shard host weft_volume=v size=8m
 ok "says so" says "/mnt/f/shard: host memory, direct"
-job_fails "is not written" "are for reading" gpu-feed /mnt/f/shard host weft_volume=v size=8m rw=randwrite
+job_fails "is not written" "can only be read" gpu-feed /mnt/f/shard host weft_volume=v size=8m rw=randwrite
 chattr -i /mnt/f/shard
 ok "unmounted" umount /mnt/f
 mkdir -p /tmp/fio

@@ -93,7 +93,7 @@ is "reads fail if the flush fails" "$(grep -c 'an I/O failed: Input/output error
 # shellcheck disable=SC2086
 gpu WEFT_STANDIN_UNORDERED=1 WEFT_STANDIN_NO_HOST_FLUSH=1 $bench >/tmp/out 2>/tmp/err
 is "without a flush by the host there is no direct route" \
-	"$? $(grep -c 'visible to it only after a flush' /tmp/out)" "3 1"
+	"$? $(grep -c 'visible to this GPU only after a flush' /tmp/out)" "3 1"
 
 # --- cuFile: other programs, with weft's library
 log=/tmp/cufile.log

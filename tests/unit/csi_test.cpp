@@ -83,7 +83,7 @@ TEST(csi, attributes_are_known)
 {
     auto request = staging();
     (*request.mutable_volume_context())["member"] = "/dev/nvme1n1";
-    expect_invalid(request, "volumeAttributes have no 'member'; 'members' is possible");
+    expect_invalid(request, "volumeAttributes have no 'member'; use 'members'");
 }
 
 TEST(csi, other_calls_check_names_and_paths_too)

@@ -151,7 +151,7 @@ TEST(PlanTool, BadInputIsOneSentenceAndStatus2)
         {"--parameters nan", "write a finite number"},
         {"--parameters inf", "write a finite number"},
         {"--parameters 1e400", "too large"},
-        {"--parameters 1e30", "is the most"},
+        {"--parameters 1e30", "the maximum is"},
         {"--parameters 7e9 --feed 4GB", "--feed 4GB: write GB/s (bytes) or Gbit/s (bits)"},
         {"--parameters 7e9 --rail-rate 400GB/s", "is the unit right? GB/s are bytes, Gbit/s are bits"},
         {"--parameters 7e9 --gpu-memory 80", "write a unit"},

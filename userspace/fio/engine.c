@@ -79,7 +79,7 @@ static struct fio_option engine_option_list[] = {
 		.lname		= "weft GPU",
 		.type		= FIO_OPT_INT,
 		.off1		= offsetof(struct engine_options, gpu),
-		.help		= "GPU that weft_memory=cuda is of, by its number in CUDA",
+		.help		= "GPU of weft_memory=cuda, by its number in CUDA",
 		.def		= "0",
 		.category	= FIO_OPT_C_ENGINE,
 		.group		= FIO_OPT_G_INVALID,
@@ -89,7 +89,7 @@ static struct fio_option engine_option_list[] = {
 		.lname		= "weft routes",
 		.type		= FIO_OPT_STR_STORE,
 		.off1		= offsetof(struct engine_options, allow),
-		.help		= "Routes that are allowed beside the direct one, separated by commas: vmap, bounce, staged",
+		.help		= "Routes to allow besides the direct one, separated by commas: vmap, bounce, staged",
 		.category	= FIO_OPT_C_ENGINE,
 		.group		= FIO_OPT_G_INVALID,
 	},
@@ -113,7 +113,7 @@ static struct fio_option engine_option_list[] = {
 		.lname		= "weft volume",
 		.type		= FIO_OPT_STR_STORE,
 		.off1		= offsetof(struct engine_options, volume),
-		.help		= "Volume that the job's files are on, which are read past their filesystem where they are sealed",
+		.help		= "Volume of the job's files; sealed files are read without their filesystem",
 		.category	= FIO_OPT_C_ENGINE,
 		.group		= FIO_OPT_G_INVALID,
 	},
@@ -161,15 +161,15 @@ static const char *not_there(struct thread_data *td)
 	const struct engine_options *options = td->eo;
 
 	if (td->o.sync_io)
-		return "sync= is not there; fsync= and end_fsync= are";
+		return "sync= is not supported; use fsync= or end_fsync=";
 	if (td_trim(td))
-		return "trim is not there";
+		return "trim is not supported";
 	if (td->o.pre_read)
-		return "pre_read= is not there";
+		return "pre_read= is not supported";
 	if (td_max_bs(td) > INT32_MAX)
-		return "I/O is of less than 2 GiB (bs=)";
+		return "bs= must be below 2 GiB";
 	if (options->volume && td_write(td))
-		return "files on a volume (weft_volume=) are for reading";
+		return "files on a volume (weft_volume=) can only be read";
 	return NULL;
 }
 
@@ -201,7 +201,7 @@ static int engine_init(struct thread_data *td)
 		return give_up(td, EINVAL, td->o.name, wrong);
 	data = calloc(1, sizeof(*data));
 	if (!data)
-		return give_up(td, ENOMEM, td->o.name, "there is no memory");
+		return give_up(td, ENOMEM, td->o.name, "out of memory");
 	td->io_ops_data = data;
 	data->policy = policy | options->mr;
 	data->told = -1;
@@ -209,7 +209,7 @@ static int engine_init(struct thread_data *td)
 	data->queued = calloc(td->o.iodepth, sizeof(*data->queued));
 	if (!data->completions || !data->queued) {
 		engine_cleanup(td);
-		return give_up(td, ENOMEM, td->o.name, "there is no memory");
+		return give_up(td, ENOMEM, td->o.name, "out of memory");
 	}
 	data->engine = weft_engine_create(&engine, &error);
 	if (!data->engine) {
@@ -246,7 +246,7 @@ static int engine_iomem_alloc(struct thread_data *td, size_t bytes)
 		td->orig_buffer = NULL;
 		weft_memory_free(data->memory);
 		data->memory = NULL;
-		return give_up(td, ENOMEM, td->o.name, "there is no memory");
+		return give_up(td, ENOMEM, td->o.name, "out of memory");
 	}
 	data->copies = td->o.verify != VERIFY_NONE;
 	return 0;
@@ -343,14 +343,14 @@ static int engine_open_file(struct thread_data *td, struct fio_file *f)
 
 	/* fio continues for a while after the allocation failed, and allocates nothing for jobs without data. */
 	if (!data->memory)
-		return td->error ? 1 : give_up(td, EOPNOTSUPP, td->o.name, "libweft reads and writes, and does nothing else");
+		return td->error ? 1 : give_up(td, EOPNOTSUPP, td->o.name, "libweft supports only reads and writes");
 	if (!name_of(f, name))
 		return give_up(td, ENAMETOOLONG, f->file_name, "the name is too long");
 	if (td_write(td) && f->filetype == FIO_TYPE_FILE && grow(td, f, name))
 		return give_up(td, errno, f->file_name, strerror(errno));
 	file = calloc(1, sizeof(*file));
 	if (!file)
-		return give_up(td, ENOMEM, f->file_name, "there is no memory");
+		return give_up(td, ENOMEM, f->file_name, "out of memory");
 	FILE_SET_ENG_DATA(f, file);
 	file->volume = weft_volume_open(options->volume ? options->volume : name, access, &error);
 	if (!file->volume)
@@ -363,7 +363,7 @@ static int engine_open_file(struct thread_data *td, struct fio_file *f)
 	weft_target_geometry(target_of(file), &geometry);
 	if (td_min_bs(td) % geometry.block_size || td_max_bs(td) % geometry.block_size) {
 		error.code = EINVAL;
-		snprintf(error.text, sizeof(error.text), "I/O is in multiples of %u bytes there (bs=)",
+		snprintf(error.text, sizeof(error.text), "bs= must be a multiple of %u bytes there",
 			 geometry.block_size);
 		goto refuse;
 	}
@@ -594,10 +594,10 @@ void get_ioengine(struct ioengine_ops **ops)
 	*ops = NULL;
 	if (strcmp(fio_version_string, WEFT_FIO_VERSION))
 		log_err("weft: this engine was built for " WEFT_FIO_VERSION
-			" and goes with no other, which this one is: %s; build it again\n", fio_version_string);
+			" and this is another version: %s; build it again\n", fio_version_string);
 	else if (!laid_out_alike())
 		log_err("weft: this engine was built from sources of " WEFT_FIO_VERSION
-			" that were configured in another way than this fio\n");
+			" with another configuration than this fio; build it again\n");
 	else
 		*ops = &engine;
 }

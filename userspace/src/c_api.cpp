@@ -75,7 +75,7 @@ Object* made(weft_error* error, Make make) noexcept
             return new Object{std::move(*result)};
         explain(error, result.error().code, result.error().text.c_str());
     } catch (const std::bad_alloc&) {
-        explain(error, ENOMEM, "there is no memory");
+        explain(error, ENOMEM, "out of memory");
     }
     return nullptr;
 }
@@ -93,7 +93,7 @@ int done(weft_error* error, Call call, Take take) noexcept
         explain(error, result.error().code, result.error().text.c_str());
         return -result.error().code;
     } catch (const std::bad_alloc&) {
-        explain(error, ENOMEM, "there is no memory");
+        explain(error, ENOMEM, "out of memory");
         return -ENOMEM;
     }
 }
@@ -103,9 +103,9 @@ weft::Result<weft::Policy> policy_of(unsigned int policy)
     constexpr unsigned int known =
         WEFT_ALLOW_VMAP | WEFT_ALLOW_BOUNCE | WEFT_ALLOW_STAGED | WEFT_READ_ONLY | WEFT_PERSISTENT;
     if (policy & ~known)
-        return std::unexpected(weft::Error{EINVAL, "policy " + std::to_string(policy) + " has bits beyond " +
-                                                       std::to_string(known) +
-                                                       ": this libweft knows no more of enum weft_policy"});
+        return std::unexpected(weft::Error{
+            EINVAL, "policy " + std::to_string(policy) + " has bits beyond " + std::to_string(known) +
+                        ", the bits of enum weft_policy that this libweft knows"});
     return weft::Policy{.vmap = (policy & WEFT_ALLOW_VMAP) != 0,
                         .bounce = (policy & WEFT_ALLOW_BOUNCE) != 0,
                         .staged = (policy & WEFT_ALLOW_STAGED) != 0,
@@ -164,7 +164,7 @@ weft::Result<weft::EngineOptions> engine_options(const weft_engine_options* give
     if (known->flags & ~flags)
         return std::unexpected(weft::Error{EINVAL, "engine flags " + std::to_string(known->flags) +
                                                        " have bits beyond " + std::to_string(flags) +
-                                                       ": this libweft knows no more of them"});
+                                                       ", the flags that this libweft knows"});
     weft::EngineOptions options;
     set_unless_zero(options.entries, known->entries);
     options.sqpoll = known->flags & WEFT_ENGINE_SQPOLL;

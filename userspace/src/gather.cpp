@@ -203,7 +203,7 @@ Gather::~Gather() = default;
 Result<Gather> Gather::create(Engine& engine, const GatherOptions& options)
 {
     if (!options.capacity || !options.depth || !options.largest)
-        return failure(EINVAL, "a gather has room for one extent and one read at least");
+        return failure(EINVAL, "capacity, depth and largest of a gather must be 1 or more");
     auto impl = std::make_unique<Impl>(engine.impl_, options);
     constexpr std::size_t most_members = 256;
     impl->queues.reserve(most_members);
@@ -215,16 +215,16 @@ Result<Gathered> Gather::run(const Target& target, const Registration& memory, S
 {
     auto& impl = *impl_;
     if (impl.running)
-        return failure(EBUSY, "this gather is in a run already");
+        return failure(EBUSY, "this gather is running already");
     if (extents.size() > impl.options.capacity)
-        return failure(E2BIG, std::to_string(extents.size()) + " extents are more than this gather's " +
+        return failure(E2BIG, std::to_string(extents.size()) + " extents exceed this gather's capacity of " +
                                   std::to_string(impl.options.capacity));
     if (results.size() < extents.size())
-        return failure(EINVAL, "there is no room for the result of each extent");
+        return failure(EINVAL, "results must have room for the result of each extent");
     for (const auto& extent : extents)
         if (extent.length > INT32_MAX)
             return failure(EINVAL, "an extent of " + std::to_string(extent.length) +
-                                       " bytes is longer than the 2 GiB that a result can say");
+                                       " bytes is too long: a result holds less than 2 GiB");
     impl.size = target.size();
     impl.alone.clear();
     impl.extents = extents;
@@ -252,15 +252,16 @@ Result<Gathered> Gather::run(const Target& target, const Registration& memory, c
 {
     auto& impl = *impl_;
     if (impl.running)
-        return failure(EBUSY, "this gather is in a run already");
+        return failure(EBUSY, "this gather is running already");
     const auto count = numbers.size();
     if (count > impl.options.capacity)
-        return failure(E2BIG, std::to_string(count) + " records are more than this gather's " +
+        return failure(E2BIG, std::to_string(count) + " records exceed this gather's capacity of " +
                                   std::to_string(impl.options.capacity) + " extents");
     const auto most = records.length ? UINT64_MAX / records.length : UINT64_MAX;
     if (records.count > most || records.count * records.length > UINT64_MAX - records.offset ||
         count > most || count * records.length > UINT64_MAX - memory_offset)
-        return failure(EOVERFLOW, "records of " + std::to_string(records.length) + " bytes end behind 2^64");
+        return failure(EOVERFLOW,
+                       "records of " + std::to_string(records.length) + " bytes end beyond 2^64 bytes");
     if (impl.own.size() < count)
         impl.own.resize(impl.options.capacity);
     for (std::size_t i = 0; i < count; i++) {

@@ -357,10 +357,10 @@ Result<Memory> Memory::from_cuda(std::uint64_t device_pointer, std::size_t bytes
     const auto flush = flush_of(*cuda);
     impl->flush = flush == Flush::by_host;
     if (flush == Flush::impossible) {
-        impl->reason = "bytes that an RDMA adapter writes to this GPU are visible to it only after a flush, "
-                       "which its driver does not offer to the host";
+        impl->reason = "bytes from an RDMA adapter are visible to this GPU only after a flush, and its "
+                       "driver does not let the host flush";
     } else if (const auto result = cuda->handle(&fd, first, last - first, shim::cu_handle_dma_buf, 0)) {
-        impl->reason = "the GPU's driver hands out no dma-buf of it (cuMemGetHandleForAddressRange: " +
+        impl->reason = "the GPU's driver exports no dma-buf for it (cuMemGetHandleForAddressRange: " +
                        cuda->describe(result) + ")";
     } else {
         impl->dmabuf = OwnedFd(fd);

@@ -189,7 +189,7 @@ Result<void> NewFile::write(Engine& engine, const Registration& memory, std::uin
                             std::uint64_t memory_offset, std::uint64_t length)
 {
     if (draft_.empty())
-        return failure(EBADF, name_ + " is finished: nothing more can be written to it");
+        return failure(EBADF, name_ + " is finished: it takes no more writes");
     if (offset > file_size_ || length > file_size_ - offset)
         return failure(EINVAL, std::to_string(length) + " bytes at " + std::to_string(offset) +
                                    " are not within a file of " + std::to_string(file_size_) + " bytes");
@@ -241,7 +241,7 @@ Result<void> NewFile::publish()
     draft_.clear();
     const OwnedFd folder(::open(folder_of(name_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!folder || ::fsync(folder.get()))
-        return failure_of(name_ + " is whole, but its name may not be on the medium");
+        return failure_of(name_ + " is complete, but its name may not be on the medium");
     return {};
 }
 

@@ -515,8 +515,9 @@ void Engine::Impl::poll_copies(bool wait, std::optional<std::chrono::nanoseconds
 Result<void> Engine::Impl::attach(const Target& target)
 {
     if (const int wrong = reachable())
-        return std::unexpected(Error{-wrong, std::string("this engine is another thread's or process's: ") +
-                                                 std::strerror(-wrong)});
+        return std::unexpected(
+            Error{-wrong,
+                  std::string("this engine belongs to another thread or process: ") + std::strerror(-wrong)});
     if (file_index(target.number_) >= 0)
         return {};
     constexpr unsigned most = 64;

@@ -27,14 +27,14 @@ public:
         const auto rest = target.size() - options.offset;
         if (options.length > rest)
             return failure(EINVAL, std::to_string(options.length) + " bytes from " +
-                                       std::to_string(options.offset) + " on end behind " + target.path());
+                                       std::to_string(options.offset) + " on end beyond " + target.path());
         plan.at_ = options.offset;
         plan.end_ = options.offset + (options.length ? options.length : rest);
         plan.block_ = geometry.block_size;
         plan.piece_ = options.piece ? options.piece : usual_piece(geometry);
         if (plan.piece_ % geometry.block_size || plan.piece_ > INT32_MAX)
             return failure(EINVAL, "pieces of " + std::to_string(plan.piece_) +
-                                       " bytes are not whole blocks, or are 2 GiB or more");
+                                       " bytes must be whole blocks, and below 2 GiB");
         const auto places = memory.memory().size() / plan.piece_;
         if (!places || !options.window)
             return failure(ENOSPC, "the memory has " + std::to_string(memory.memory().size()) +

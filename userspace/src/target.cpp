@@ -276,18 +276,19 @@ Result<Registration> Target::add(const Memory& memory, const Policy& policy) con
             return failure(code, reason);
     }
     if (policy.persistent && !policy.staged)
-        return failure(EOPNOTSUPP, path_ + " is not a weft volume: nothing is registered for good with it");
+        return failure(EOPNOTSUPP,
+                       path_ + " is not a weft volume: memory cannot be registered for good with it");
     if (pages && policy.direct) {
         const bool fits = !direct_ || reinterpret_cast<std::uintptr_t>(impl.data) % geometry_.alignment == 0;
         if (fits)
             return Registration(made(direct_ ? Route::direct : Route::cached));
-        reason = "the memory begins at no multiple of " + std::to_string(geometry_.alignment) +
-                 " bytes, which O_DIRECT on " + path_ + " takes";
+        reason = "the address of the memory must be a multiple of " + std::to_string(geometry_.alignment) +
+                 " bytes for O_DIRECT on " + path_;
         if (!policy.staged)
             return failure(EINVAL, reason);
     }
     if (reason.empty())
-        reason = path_ + " takes memory of this process alone, without copies";
+        reason = path_ + " takes only memory of this process without a copy";
     if (!policy.staged)
         return failure(EOPNOTSUPP, "no direct route: " + reason);
     if (!impl.data && !impl.device_pointer)
@@ -305,7 +306,7 @@ Result<Volume> Volume::open(std::string_view name, Access access, Claim claim)
     volume.path_ = name.find('/') == std::string_view::npos ? "/dev/weft/" + std::string(name) : name;
     if (access != Access::read && access != Access::write && access != Access::read_write)
         return failure(EINVAL, volume.path_ + ": access " + std::to_string(static_cast<unsigned>(access)) +
-                                   " is none: it is read (1), write (2) or both (3)");
+                                   " is not valid: use read (1), write (2) or both (3)");
     struct stat status {
     };
     if (::stat(volume.path_.c_str(), &status))
@@ -376,7 +377,7 @@ Result<void> File::join(std::shared_ptr<const OwnedFd> mem, const Geometry& whol
 Result<File> File::open(const Target& volume, const std::string& path, bool strict)
 {
     if (volume.is_file_)
-        return failure(EINVAL, volume.path() + " is a file: files are opened on a volume");
+        return failure(EINVAL, volume.path() + " is a file: open it on a volume");
     auto file = open_plain(path);
     if (!file)
         return file;

@@ -49,7 +49,7 @@ class Borrowed:
         shape = [tensor.shape[i] for i in range(tensor.ndim)]
         if not _is_dense(shape, tensor.strides):
             self.end()
-            raise ValueError("the tensor is not contiguous: .contiguous() makes a copy that is")
+            raise ValueError("the tensor is not contiguous: use a copy by .contiguous()")
         self.length = tensor.bits * tensor.lanes // 8
         for size in shape:
             self.length *= size

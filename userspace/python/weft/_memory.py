@@ -49,10 +49,10 @@ class _Tensor:
 
     def __init__(self, tensor):
         if not tensor.is_contiguous():
-            raise ValueError("the tensor is not contiguous: .contiguous() makes a copy that is")
+            raise ValueError("the tensor is not contiguous: use a copy by .contiguous()")
         kind = tensor.device.type
         if tensor.is_conj() or tensor.is_neg():
-            raise ValueError("the tensor's values are not its bytes: .resolve_conj().resolve_neg() makes them so")
+            raise ValueError("the tensor is conjugated or negated lazily: call .resolve_conj().resolve_neg() first")
         if kind not in ("cpu", "cuda"):
             raise ValueError(f"the tensor is on device {kind}: weft reads and writes memory of the CPU and of CUDA")
         # Of its own: somebody may give the tensor another storage.
@@ -70,7 +70,7 @@ def borrow(owner, writable):
     if hasattr(owner, "data_ptr") and hasattr(owner, "is_contiguous") and hasattr(owner, "element_size"):
         return _Tensor(owner)
     if writable and type(owner).__module__.partition(".")[0] in ("jax", "jaxlib"):
-        raise BufferError("arrays of JAX do not change: read into an array of CuPy or numpy, which JAX takes by DLPack")
+        raise BufferError("arrays of JAX are immutable: read into an array of CuPy or numpy, and give that to JAX by DLPack")
     try:
         memoryview(owner).release()
     # Arrays of JAX have the buffer protocol, and refuse it for memory of a GPU.
@@ -85,8 +85,8 @@ def borrow(owner, writable):
             return borrowed
         if isinstance(problem, BufferError):
             raise
-        raise TypeError(f"{type(owner).__name__} has no memory that weft can use: it takes tensors, arrays, and what has the "
-                        "buffer protocol or DLPack") from None
+        raise TypeError(f"{type(owner).__name__} has no memory that weft can use: give a tensor, an array, or an object "
+                        "that has the buffer protocol or DLPack") from None
     return _View(owner, writable)
 
 
@@ -135,7 +135,7 @@ class Buffer:
 
     def __init__(self, length, gpu=None):
         if length < 0:
-            raise ValueError(f"a buffer of {length} bytes")
+            raise ValueError(f"a buffer cannot have {length} bytes")
         handle = lib.memory_allocate(max(length, 1)) if gpu is None else lib.memory_allocate_cuda(gpu, max(length, 1))
         device = (_dlpack.CPU, 0) if gpu is None else (_dlpack.CUDA, gpu)
         # A pool does not use it again.
@@ -150,7 +150,7 @@ class Buffer:
     def view(self):
         """A memoryview of the bytes, which keeps the buffer."""
         if self.memory.device[0] != _dlpack.CPU:
-            raise BufferError("the CPU does not reach memory of a GPU: bytes() copies it")
+            raise BufferError("the CPU cannot reach memory of a GPU: use bytes() for a copy")
         array = (ctypes.c_ubyte * len(self)).from_address(self.address)
         array.owner = self
         return memoryview(array).cast("B")
@@ -158,7 +158,7 @@ class Buffer:
     @property
     def __cuda_array_interface__(self):
         if self.memory.device[0] != _dlpack.CUDA:
-            raise AttributeError("this is memory of the host")
+            raise AttributeError("this is host memory, without a CUDA array interface")
         return {"shape": (len(self),), "typestr": "|u1", "data": (self.address, False), "version": 3}
 
     def __dlpack_device__(self):
@@ -171,7 +171,7 @@ class Buffer:
             try:
                 import numpy  # pylint: disable=import-outside-toplevel
             except ImportError:
-                raise BufferError("DLPack of a buffer of the host needs numpy: without it, its view can be used") from None
+                raise BufferError("DLPack of a host buffer needs numpy: install it, or use the buffer's view") from None
             return numpy.frombuffer(self.view, numpy.uint8).__dlpack__(**options)
         # Who wants a GPU's memory has imported one of them.
         for name, borrowed in (("torch", "as_tensor"), ("cupy", "asarray")):

@@ -272,7 +272,7 @@ class Target:
         begins, lengths = rows[1::3], rows[2::3]
         _number(min(rows))
         if max(lengths) > LARGEST_EXTENT:
-            raise ValueError(f"a range of {max(lengths)} bytes is not below 2 GiB: read_into() takes it")
+            raise ValueError(f"a range must be below 2 GiB, not {max(lengths)} bytes: use read_into()")
         if max(begins) + max(lengths) > lent.memory.length:
             for begin, length in zip(begins, lengths):
                 self._check(lent.memory, begin, length)
@@ -342,7 +342,7 @@ class Target:
     @staticmethod
     def _check(memory, memory_offset, length):
         if memory_offset + length > memory.length:
-            raise ValueError(f"the memory has {memory.length} bytes, and {length} at {memory_offset} were asked for")
+            raise ValueError(f"the memory has {memory.length} bytes, and {length} at {memory_offset} were requested")
 
     def _move(self, function, lent, offset, length, memory_offset):
         pieces = ((offset + at, memory_offset + at, min(_PIECE_BYTES, length - at)) for at in range(0, length, _PIECE_BYTES))

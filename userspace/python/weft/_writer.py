@@ -35,7 +35,7 @@ class Writer:
         try:
             self._writes.add(this)
             if self._finishes:
-                raise ValueError(f"{self.path} is closed: nothing more can be written to it")
+                raise ValueError(f"{self.path} is closed: it takes no more writes")
             with self._target.register(memory, writable=False) as registration:
                 self._write(registration, offset)
         finally:
@@ -59,7 +59,7 @@ class Writer:
         try:
             self._finishes = True
             if self._writes:
-                raise ValueError(f"{self.path} is not whole: another thread is writing to it")
+                raise ValueError(f"{self.path} is incomplete: another thread is writing to it")
             lib.file_finish(file.value)
         finally:
             # An exception has this frame, and is not to keep it.

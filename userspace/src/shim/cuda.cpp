@@ -48,7 +48,7 @@ struct Loaded {
         if (!library)
             reason = "there is no libcuda.so.1 here";
         else if (!load(library, cuda))
-            reason = "libcuda.so.1 is too old to hand out memory as dma-buf: it takes CUDA 11.7";
+            reason = "libcuda.so.1 is too old to export memory as dma-buf: use CUDA 11.7 or newer";
         else if (const auto result = cuda.init(0))
             reason = "cuInit: " + cuda.describe(result);
     }

@@ -20,7 +20,7 @@ def pack(source, path, *, progress=None, **options):
     """
     if hasattr(source, "entries"):
         if isinstance(source, Folder) and _is_below(path, source.path):
-            raise PackError(path, f"it is below {source.path}, and would be packed itself: give it another place")
+            raise PackError(path, f"it is below {source.path} and would contain itself: give it another place")
         with Writer(path, parts=True, attributes=source.attributes, **options) as writer:
             _pack_entries(source, writer, progress)
         return writer.made
@@ -114,7 +114,7 @@ def unpack_tar(pack, path, progress=None):
     """Writes the samples of a Pack to a new tar file, as WebDataset has them. Returns the number of files."""
     files, draft = 0, f"{path}.partial"
     if os.path.lexists(path):
-        raise FileExistsError(f"{path} is there already")
+        raise FileExistsError(f"{path} exists already: remove it, or give another name")
     try:
         with tarfile.open(draft, "w", format=tarfile.GNU_FORMAT, errors="surrogateescape") as tar:
             for number, data in pack.scan():

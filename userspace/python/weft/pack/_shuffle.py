@@ -64,7 +64,7 @@ class Order:
 
     def __init__(self, count, seed, epoch, block=1, window=1):
         if count < 0 or count >= 1 << 62 or block < 1 or window < 1:
-            raise ValueError(f"{count} samples in blocks of {block}, {window} at a time")
+            raise ValueError(f"{count} samples in blocks of {block}, {window} at a time: block and window must be 1 or more")
         self.count, self._block, self._window = count, block, window
         self._seed, self._epoch = seed & _MASK, epoch & _MASK
         self._keys = _keys(self._seed, self._epoch, 0)

@@ -51,14 +51,14 @@ class Dataset(_torch.utils.data.Dataset):
             self._count = len(extents)
             return
         if record <= 0 or record % dtype.itemsize or offset < 0:
-            raise ValueError(f"records of {record} bytes at {offset} are no whole elements of {dtype}")
+            raise ValueError(f"records of {record} bytes at {offset} are not whole elements of {dtype}")
         if record > LARGEST_EXTENT:
-            raise ValueError(f"records of {record} bytes are not below 2 GiB: read_into() takes them")
+            raise ValueError(f"records must be below 2 GiB, not {record} bytes: use read_into()")
         if count is not None and count < 0:
             raise ValueError(f"count is {count}, and has to be 0 or more")
         have = max(0, self._open().size - offset) // record
         if count is not None and count > have:
-            raise ValueError(f"{self._name} has {have} records of {record} bytes from {offset} on, and {count} were asked for")
+            raise ValueError(f"{self._name} has {have} records of {record} bytes from {offset} on, and {count} were requested")
         self._count = have if count is None else count
 
     def _open(self):
@@ -87,7 +87,7 @@ class Dataset(_torch.utils.data.Dataset):
     def _extent(self, index):
         offset, length = map(int, self._extents[index])
         if length % self._dtype.itemsize:
-            raise ValueError(f"sample {index} has {length} bytes, which are no whole elements of {self._dtype}")
+            raise ValueError(f"sample {index} has {length} bytes, which are not whole elements of {self._dtype}")
         return offset, length
 
     def __getitem__(self, index):
@@ -97,7 +97,7 @@ class Dataset(_torch.utils.data.Dataset):
         except TypeError:
             return self.__getitems__([operator.index(index)])[0]
         if self._extents is not None:
-            raise TypeError("samples of several sizes are no rows of a tensor: read them one by one")
+            raise TypeError("samples of different sizes cannot be rows of a tensor: read them one by one")
         return self._records(index)
 
     def __getitems__(self, indices):
@@ -118,7 +118,7 @@ class Dataset(_torch.utils.data.Dataset):
         # All of a batch at once: a step of Python for each sample costs more than its read. Integers of arrays may be narrow.
         indices = indices.tolist() if hasattr(indices, "tolist") else list(map(operator.index, indices))
         if indices and isinstance(indices[0], bool):
-            raise TypeError("indices are numbers of samples: of a mask, mask.nonzero() has them")
+            raise TypeError("indices are numbers of samples: for a mask, use mask.nonzero()")
         records = _lib.Records(offset=self._offset, count=self._count, length=self._record)
 
         def read(target, lent):

@@ -262,7 +262,7 @@ class WeftReader(StorageReader):
     @staticmethod
     def _read(target, to, place, first, count):
         if first + count > place.length:
-            raise ValueError(f"{target.name} has {place.length} bytes of this tensor, and {first + count} were asked for")
+            raise ValueError(f"{target.name} has {place.length} bytes of this tensor, and {first + count} were requested")
         if count and target.read_into(to, place.offset + first, count).bytes != count:
             raise OSError(f"{target.name} ends within a tensor: it is not the file that was written")
 

@@ -48,9 +48,9 @@ class PackedDataset(_torch.utils.data.Dataset):
         except TypeError:
             return self.__getitems__([operator.index(index)])[0]
         if self.pack.header.is_parts:
-            raise TypeError("samples of parts are no rows of a tensor: read them one by one")
+            raise TypeError("samples of parts cannot be rows of a tensor: read them one by one")
         if self._decode is not None:
-            raise TypeError("decode is for samples one by one, and not for rows of a tensor")
+            raise TypeError("decode works only on samples one by one, and not on rows of a tensor")
         plan, data = self._read(index)
         return self._rows(plan, data)
 
@@ -82,7 +82,7 @@ class PackedDataset(_torch.utils.data.Dataset):
         size, lengths, starts = self._dtype.itemsize, numpy.asarray(plan.lengths), numpy.asarray(plan.starts)
         wrong = numpy.flatnonzero(lengths % size)
         if len(wrong):
-            raise ValueError(f"sample {int(plan.numbers[wrong[0]])} has {lengths[wrong[0]]} bytes, which are no whole "
+            raise ValueError(f"sample {int(plan.numbers[wrong[0]])} has {lengths[wrong[0]]} bytes, which are not whole "
                              f"elements of {self._dtype}")
         return (None if (starts % size).any() else starts // size), lengths // size
 
@@ -105,7 +105,7 @@ class PackedDataset(_torch.utils.data.Dataset):
         starts, lengths = self._elements(plan)
         count = len(lengths)
         if count and (lengths != lengths[0]).any():
-            raise TypeError("samples of several sizes are no rows of a tensor: read them one by one")
+            raise TypeError("samples of different sizes cannot be rows of a tensor: read them one by one")
         length = int(lengths[0]) if count else 0
         stride = int(starts[1] - starts[0]) if starts is not None and count > 1 else length
         if not count or starts is None or (numpy.diff(starts) != stride).any() or stride < length:
