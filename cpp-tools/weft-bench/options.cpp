@@ -25,8 +25,8 @@ Exit status:
   2  invalid or unsupported request
   3  a route that --routes names was refused or failed, or all were
 
-CPU seconds are this process's; what the kernel's own threads do is not in them.
---write overwrites what SOURCE holds, be it a device or a file, and needs --destroy. A block device that is mounted or
+CPU seconds are those of this process, without the kernel's own threads.
+--write overwrites the contents of SOURCE, a device or a file, and needs --destroy. A block device that is mounted or
 claimed by another program is refused.
 
 Examples:

@@ -30,17 +30,17 @@ The driver's name is weft.csi. A persistent volume has these fields:
   volumeHandle      the name of the weft volume
   accessModes       ReadWriteOnce, ReadWriteOncePod: the node assembles the volume to write, and another writer is
                     refused. After a crash of the node, another one needs 'weftctl assemble --take-over' once.
-                    ReadOnlyMany: each node assembles it read-only. Nothing keeps a node from writing meanwhile, and
-                    what readers see is not consistent then: use a volume for one of the two at a time. Other modes are
-                    refused.
-  volumeMode        Filesystem: the filesystem that is there is mounted (not btrfs). None is made.
+                    ReadOnlyMany: each node assembles it read-only. weft-csi does not prevent another node from writing
+                    at the same time, and readers then see inconsistent data: use a volume for one of the two at a time.
+                    Other modes are refused.
+  volumeMode        Filesystem: the existing filesystem is mounted (not btrfs). weft-csi does not create one.
                     Block: the container gets the device.
   fsType            may be absent; a volume with another filesystem is refused
   mountOptions      options of mount(8). _netdev is always one of them: systemd unmounts the volume before it takes the
                     network down.
-  volumeAttributes  members: URIs and devices with a space between them, as for 'weftctl assemble', of which all have to
-                    be reached. Without it, the volume is assembled from its file (weftctl-save(8)), which each node has.
-                    The file can have several paths to a member, of which one suffices.
+  volumeAttributes  members: URIs and devices with a space between them, as for 'weftctl assemble'. The node must reach
+                    all of them. Without this attribute, the volume is assembled from its file (weftctl-save(8)) on the
+                    node. The file can have several paths to a member; one of them is enough.
 
 When the last container on the node has ended, the volume is stopped, unless it was assembled before the first one began.
 The health of a volume is in its statistics: a lost member or path, or a host that may not write.

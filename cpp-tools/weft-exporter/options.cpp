@@ -27,7 +27,7 @@ weft-exporter.service runs it as a user of its own. Put options into /etc/defaul
 
   ARGS="--listen 10.0.0.7:9919"
 
-Where the node exporter runs already, weft-metrics.timer does without another port (weftctl-metrics(8)).
+If the node exporter runs already, use weft-metrics.timer: it needs no other port (weftctl-metrics(8)).
 
 Examples:
   systemctl enable --now weft-exporter

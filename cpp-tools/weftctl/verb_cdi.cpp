@@ -74,13 +74,15 @@ verb add_cdi(CLI::App& app)
         "/var/run/cdi");
     command->footer(
         R"(The specification has the form of the Container Device Interface (CDI). Podman, containerd, CRI-O and Docker read it, some
-of them only if their configuration says so. Each volume is a device of the kind weft/volume: the container gets
-/dev/weft/NAME, and /dev/weft/NAME.mem for registered memory. From a volume that is assembled read-only it may only read.
+of them only if CDI is enabled in their configuration. Each volume is a device of the kind weft/volume: the container gets
+/dev/weft/NAME, and /dev/weft/NAME.mem for registered memory. If the volume is assembled read-only, the container can only
+read.
 
 The device numbers are those of the moment when a container starts: the specification stays right when a volume is stopped
 and assembled again. Owner and permissions of the nodes in the container are those that they have on this host when the
-specification is written: the user in the container needs the group disk (--group-add with the group's number on this host). The seccomp profile has to allow io_uring (io_uring_setup, io_uring_enter, io_uring_register), which
-most runtimes' own profiles refuse, and the limit of locked memory (--ulimit memlock) has to fit the registered memory.
+specification is written: the user in the container needs the group disk (--group-add with the group's number on this
+host). The seccomp profile must allow io_uring (io_uring_setup, io_uring_enter, io_uring_register); the profiles of most
+runtimes refuse it. The limit of locked memory (--ulimit memlock) must be as large as the registered memory.
 
 Examples:
   weftctl cdi --output /etc/cdi/weft.json

@@ -273,8 +273,8 @@ verb add_change_export(CLI::App& app)
     for (const auto* name : {"--add-host", "--remove-host", "--add-address", "--remove-address"})
         command->get_option(name)->allow_extra_args(false);
     command->footer(
-        R"(Each option may be given again. Other hosts notice nothing. Hosts that are connected by an address
-which is removed lose that path. The kernel's target keeps the connections of a host that is removed:
+        R"(Each option may be repeated. Other hosts are not affected. Hosts that are connected by an address
+that is removed lose that path. The kernel's target keeps the connections of a host that is removed:
 make sure that the host has stopped its volumes. A host that is added has the secrets and keys of the
 export's other hosts.
 

@@ -39,8 +39,8 @@ verb add_config(CLI::App& app)
     check->add_option("NAME", *names, "of saved volumes; otherwise all");
     command->require_subcommand(1);
     command->footer(
-        R"(The files are /etc/weft/volumes/NAME.toml, see weftctl-save(8). The check reads files alone: it does not
-look for members.
+        R"(The files are /etc/weft/volumes/NAME.toml, see weftctl-save(8). The check only reads the files: it does
+not look for members.
 
 Examples:
   weftctl config check

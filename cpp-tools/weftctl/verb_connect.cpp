@@ -167,8 +167,8 @@ verb add_connect(CLI::App& app)
                       "check the URIs, say what would be connected, change nothing");
     add_connect_options(*command, verb->options);
     command->footer(
-        R"('weftctl create' and 'assemble' connect by themselves when their members are URIs; this is for
-connecting without, or with options.
+        R"('weftctl create' and 'assemble' connect members that are URIs by themselves. This command connects
+without a volume, or with other options.
 
 Examples:
   weftctl connect rdma://10.0.0.1/nqn.2014-08.org.nvmexpress:uuid:1b4e28ba-2fa1-11d2-883f-0016d3cca427

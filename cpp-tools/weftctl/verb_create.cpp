@@ -215,8 +215,8 @@ verb add_create(CLI::App& app)
     command->add_flag("--no-iostats", options->assembly.no_iostats,
                       "do not count I/O, for the least cost per I/O");
     add_connect_options(*command, options->connecting);
-    command->footer(R"(Everything is checked before anything is written. A device that holds something is
-refused and what it holds is said.
+    command->footer(R"(Everything is checked before anything is written. A device that holds something that
+libblkid knows is refused, and the message names it.
 
 Examples:
   weftctl create data /dev/nvme1n1 /dev/nvme2n1 /dev/nvme3n1 /dev/nvme4n1

@@ -111,7 +111,7 @@ The command of --exec has the event in its environment: WEFT_TYPE, WEFT_VOLUME, 
 WEFT_ERRNO, WEFT_OWNERSHIP and, for an event of a member, WEFT_MEMBER. What it prints goes to standard
 error. If it fails, that is reported, the next event is handled, and the exit status is 1 in the end.
 Events that come while it runs wait; those for which the kernel has no room are lost, and an event
-of type overrun tells so.
+of type overrun reports that.
 
 Examples:
   weftctl events

@@ -47,8 +47,8 @@ verb add_explain(CLI::App& app)
     command->add_option("--seconds", options->seconds, "seconds to watch the counters; default 5")
         ->check(CLI::Range(1, 3600));
     command->footer(
-        R"(It looks at the counters for some seconds, while the load runs, and prints for each volume what it did and what limits
-it. The first line counts; the others hold, too, and come next when it is gone:
+        R"(It watches the counters for some seconds, while the load runs, and prints for each volume what it did and what limits
+it. The first line is the limit now. The other lines are true, too, and become the limit after the first one is removed:
 
   member     a member is stalled or gone, or takes at least four times as long as the others
   load       no command was sent, or none completed
@@ -57,9 +57,9 @@ it. The first line counts; the others hold, too, and come next when it is gone:
   rail       an RDMA port carries 85 % or more of its rate in one direction, of all programs together
   processor  all processors together are busy for 90 % of the time; or, as the last line, one is for 95 %
   depth      members work on less than two commands at a time: the program sends too few at once
-  members    the members, or their targets, are at their limit; if it is the first line, nothing else is
+  members    the members, or their targets, are at their limit; as the first line: nothing else limits the volume
 
-Without iostats (--no-iostats) the kernel counts nothing, and little can be said.
+Without iostats (--no-iostats) the kernel does not count I/O, and the command can report little.
 
 Examples:
   weftctl explain

@@ -423,10 +423,10 @@ verb add_export(CLI::App& app)
 With several addresses, a host makes a member of the first URI, and adds the others by 'weftctl path add'.
 'weftctl change-export' changes hosts and addresses of an export while hosts use it.
 Exports are kept in /etc/weft/exports.json and served again at boot by weft-exports.service. A device
-that is mounted, held by another or exported already is refused. What others configured in the
-kernel's target is left alone.
+that is mounted, held by another driver or exported already is refused. weftctl does not change what
+other programs configured in the kernel's target.
 
-A host's own NQN is what 'weftctl host-nqn' prints there.
+'weftctl host-nqn' on a host prints its NQN.
 
 Examples:
   weftctl export /dev/nvme0n1 /dev/nvme1n1 --address 10.0.0.1 \

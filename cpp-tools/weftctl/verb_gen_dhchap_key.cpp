@@ -47,10 +47,10 @@ verb add_gen_dhchap_key(CLI::App& app)
         ->capture_default_str();
     add_secret_file_options(*command, *options);
     command->footer(
-        R"(Host and target need the same secret. Copy the file by an encrypted way, such as scp.
+        R"(Host and target need the same secret. Copy the file over an encrypted connection, such as scp.
 weftctl-export(8) gives it to a target, and weftctl-connect(8) to a host: /etc/weft/dhchap-secret is this
-host's own secret for all targets, unless another file is named. The secret is in no message and not in
-'weftctl report'.
+host's own secret for all targets, unless another file is named. Messages and 'weftctl report' do not
+contain the secret.
 
 Examples:
   weftctl gen-dhchap-key /etc/weft/dhchap-secret

@@ -30,9 +30,10 @@ verb add_gen_tls_key(CLI::App& app)
         ->check(CLI::IsMember({32, 48}))
         ->capture_default_str();
     add_secret_file_options(*command, *options);
-    command->footer(R"(Host and target need the same key. Copy the file by an encrypted way, such as scp.
-weftctl-export(8) gives it to a target, and weftctl-connect(8) to a host, by --tls-key-file. It is in the
-form that nvme-cli takes, too (nvme gen-tls-key). The key is in no message and not in 'weftctl report'.
+    command->footer(
+        R"(Host and target need the same key. Copy the file over an encrypted connection, such as scp.
+weftctl-export(8) gives it to a target, and weftctl-connect(8) to a host, by --tls-key-file. nvme-cli
+takes the same form (nvme gen-tls-key). Messages and 'weftctl report' do not contain the key.
 
 Examples:
   weftctl gen-tls-key /etc/weft/tls-key

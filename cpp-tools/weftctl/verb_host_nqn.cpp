@@ -9,8 +9,8 @@ verb add_host_nqn(CLI::App& app)
 {
     auto* command = app.add_subcommand("host-nqn", "print this host's NVMe qualified name");
     command->footer(
-        R"(A storage node needs it for 'weftctl export --host'. It is the one in /etc/nvme/hostnqn. Without that
-file it is made of /etc/machine-id, and written there.
+        R"(A storage node needs it for 'weftctl export --host'. It is the name in /etc/nvme/hostnqn. If that
+file is missing, weftctl derives the name from /etc/machine-id and writes it there.
 
 Examples:
   weftctl host-nqn)");

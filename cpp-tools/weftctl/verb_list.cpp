@@ -60,8 +60,8 @@ verb add_list(CLI::App& app)
 {
     auto* command = app.add_subcommand("list", "list assembled volumes and those found on block devices");
     command->footer(
-        R"(Volumes that are not assembled are found by reading block devices, which takes root. For others those that are
-assembled are listed, and the exit status is 7.
+        R"(weftctl reads block devices to find volumes that are not assembled, which needs root. For other users it lists only
+assembled volumes, and the exit status is 7.
 
 Examples:
   weftctl list

@@ -180,13 +180,12 @@ verb add_path(CLI::App& app)
         one->add_flag("--dry-run", options->dry_run, "check, say what would be done, change nothing");
     command->require_subcommand(1);
     command->footer(
-        R"(Which member a path leads to is read from its superblock, or, where its ANA state lets no
-I/O through, told by the disk's identifier (UUID, NGUID or EUI-64) and read
-when it is accessible. I/O takes a member's paths in
-turn, or with iopolicy numa the nearest in turn; when one is lost it goes on by the others at once. Writes to
-the same bytes as a write that is sent again wait until the target cannot execute its first copy any more. With the last
-path lost, I/O waits no_path_timeout seconds (/sys/block/weft!NAME/weft/no_path_timeout; 600, -1 for ever)
-and fails then.
+        R"(The superblock of a path's disk says which member it leads to. If the ANA state of the path lets no I/O through, the
+disk's identifier (UUID, NGUID or EUI-64) says it, and the superblock is read when the path is accessible. I/O takes a
+member's paths in turn, or with iopolicy numa the nearest ones in turn; when a path is lost, I/O continues on the others
+at once. Writes to the same bytes as a write that is sent again wait until the target cannot execute its first copy any
+more. With the last path lost, I/O waits no_path_timeout seconds (/sys/block/weft!NAME/weft/no_path_timeout; 600, -1 for
+ever) and then fails.
 
 A target can report by ANA how well it reaches a namespace by a path. I/O takes a non-optimized path only while
 the member has no optimized one. A path whose state is inaccessible or change is not used until that is over;

@@ -198,7 +198,7 @@ verb add_rename(CLI::App& app)
 the UUID stay as they are. A host that has the volume assembled read-only keeps the old name until it stops it.
 
 If the command is interrupted, some members have the new name and some the old one, and the volume cannot be
-assembled. The same command with the UUID instead of the old name goes on.
+assembled. To continue, run the same command with the UUID instead of the old name.
 
 The file of a saved volume (weftctl-save(8)) gets the new name. Lines of /etc/fstab and enabled units do not.
 

@@ -278,8 +278,9 @@ verb add_save(CLI::App& app)
     command->footer(
         R"(Writes /etc/weft/volumes/NAME.toml: all paths to all members with their connect options, whether the
 volume is read-only, iopolicy, no_path_timeout, and the QoS settings. 'weftctl assemble NAME --saved' assembles the volume
-from it, and so does weft-assemble@NAME.service at boot. Of members by the stock host (tcp://, --transport nvme), queues,
-queue_depth and tos cannot be read: add them to the file after each 'save'. A text editor can change the file; 'weftctl config check' checks it:
+from it, and so does weft-assemble@NAME.service at boot. For members by the stock host (tcp://, --transport nvme), weftctl
+cannot read queues, queue_depth and tos: add them to the file after each 'save'. You can edit the file; 'weftctl config
+check' checks it:
 
   uuid = "2c9a6b6e-6c4e-4f0e-9d5b-0d6a4f0a7b11"
   members = [
@@ -298,8 +299,8 @@ queue_depth and tos cannot be read: add them to the file after each 'save'. A te
 The keys of [connect] are the connect options of weftctl-assemble(8) and those of [qos] the options of weftctl-qos(8), with '_'
 for '-'. A member with options of its own is a table.
 
-A mount with these options in /etc/fstab begins when the volume is there, however late, and ends before the service stops
-the volume. 'systemd-escape --path /dev/weft/NAME' prints the name of its device unit:
+A filesystem with these options in /etc/fstab is mounted as soon as the volume is assembled, even late, and is unmounted
+before the service stops the volume. 'systemd-escape --path /dev/weft/NAME' prints the name of its device unit:
 
   _netdev,nofail,x-systemd.requires=weft-assemble@data.service,x-systemd.wanted-by=dev-weft-data.device
 

@@ -84,7 +84,8 @@ verb add_status(CLI::App& app)
                      "seconds from one output to the next; repeats until a signal")
         ->check(CLI::Range(1, 3600));
     command->footer(
-        R"(Counters are of this assembly, and zero with --no-iostats. With --watch and --json each sample is one line.
+        R"(Counters start at zero when the volume is assembled, and stay zero with --no-iostats. With --watch and --json each sample
+is one line.
 
 A saved volume for which a command or its service waits has a line: since when, and for which member.
 

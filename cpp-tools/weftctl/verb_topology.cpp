@@ -10,9 +10,9 @@ verb add_topology(CLI::App& app)
     auto* command =
         app.add_subcommand("topology", "draw GPUs, RDMA and NVMe devices with the bridges between them");
     command->footer(
-        R"(Below the drawing: for each device whose memory others could use, and each RDMA and NVMe device, how many
-bridges are between the two and whether the one reaches the other's memory. That is for weft_p2p.ko to say
-(modprobe weft_p2p), to root. The driver of a GPU may know better, or ask for more: 'weftctl doctor' tries.
+        R"(Below the drawing is a line for each pair of a device that has memory for others and an RDMA or NVMe device: the
+number of bridges between them, and whether the second one reaches the memory of the first. weft_p2p.ko answers this,
+to root only (modprobe weft_p2p). A GPU's driver may have other rules: 'weftctl doctor' tests the route.
 
 Examples:
   weftctl topology

@@ -155,7 +155,7 @@ verb add_wipe(CLI::App& app)
     command->add_flag("--dry-run", options->dry_run, "say what would be wiped, write nothing");
     command->footer(
         R"(Name all members of a volume at once. A member of a volume that a host owns is refused. Only member 0
-says so: if it is not on this host, any other member is refused as well. If another program has overwritten
+has the owner record: if it is not on this host, any other member is refused as well. If another program has overwritten
 the superblock since, only its copy is erased; if it has put something behind the superblock, the device is
 refused.
 

@@ -15,8 +15,8 @@ Exit status:
   0  done
   1  an I/O or system error
   2  invalid or unsupported request
-  3  in use, owned by another host, or there already
-  4  a volume, member, module or superblock is not there
+  3  in use, owned by another host, or already present
+  4  a volume, member, module or superblock is missing
   5  superblocks are damaged or do not belong together
   6  a device holds something; --force overwrites it
   7  not allowed, or read-only
