@@ -13,7 +13,7 @@
 namespace bench
 {
 
-/// What to move, and how.
+/// A job: what to move, and how.
 struct Job {
     std::string source;       ///< volume, device or file
     std::uint64_t offset = 0; ///< start of the range

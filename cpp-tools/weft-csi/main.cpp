@@ -86,7 +86,7 @@ result<void> serve(const csi_options& options)
     }
     builder.RegisterService(&identity);
     builder.RegisterService(&volumes);
-    // Whoever reaches a socket can mount and stop volumes.
+    // A process that can open a socket can mount and stop volumes.
     ::umask(0077);
     const auto server = builder.BuildAndStart();
     if (!server || !port || !registry)

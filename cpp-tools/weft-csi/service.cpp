@@ -64,7 +64,7 @@ Status check_path(const std::string& path, const char* field)
     return Status::OK;
 }
 
-/// What a capability asks for.
+/// The use that a capability requests.
 Status parse(const VolumeCapability& capability, volume_use& use)
 {
     switch (capability.access_mode().mode()) {

@@ -86,7 +86,7 @@ StatusCode code_of(int status)
     }
 }
 
-/// Runs weftctl. A process of its own, which a signal ends alone, and which undoes what it has begun.
+/// Runs weftctl as a process of its own: a signal ends only that process, and it undoes what it has begun.
 Status weftctl(std::vector<std::string> arguments, std::string& output)
 {
     arguments.insert(arguments.begin(), "weftctl");
@@ -367,7 +367,7 @@ Status remove_target(const std::string& target)
     return Status::OK;
 }
 
-/// What keeps a volume from working as it should; empty if nothing does.
+/// The reason why a volume does not work as it should; empty if it works.
 std::string problem_of(const volume_status& volume)
 {
     if (volume.state == "failed")

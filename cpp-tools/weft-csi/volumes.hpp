@@ -22,8 +22,8 @@ struct volume_use {
     std::string members;            ///< URIs and devices with spaces between them; empty: the volume's file
 };
 
-/// Assembles a volume, unless it is assembled already, and mounts its filesystem at `staging`. After a
-/// failure, nothing of this is left.
+/// Assembles a volume, unless it is assembled already, and mounts its filesystem at `staging`. A
+/// failure undoes all of this.
 [[nodiscard]] grpc::Status stage(const volume_use& use, const std::string& staging);
 
 /// Unmounts, and stops the volume if stage() assembled it.

@@ -45,7 +45,7 @@ struct cluster {
 
 enum class part { node_network, target_network, disks, gpu_links };
 
-/// The rate that each part of the way allows. The least of them is the rate: the roofline of a pipeline.
+/// The rate that each part of the path allows. The least of them is the rate: the roofline of a pipeline.
 struct limits {
     bytes_per_second node_network;
     bytes_per_second target_network;

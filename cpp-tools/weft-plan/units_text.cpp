@@ -112,7 +112,7 @@ std::string digits(double value)
     return fmt::format("{:.3g}", value);
 }
 
-/// In the largest unit of which there is one at least, where units ascend.
+/// Writes a value in the largest unit that is not above it; the units ascend.
 std::string in_units(double value, std::span<const unit> among)
 {
     std::size_t at = 0;

@@ -48,11 +48,11 @@ public:
     }
 
     /// Assembles the volume if it is not, sets it up, and adds the paths that it lacks. While it is not
-    /// assembled, a failure is an error. Afterwards, lack() tells the failure.
+    /// assembled, a failure is an error. Afterwards, lack() returns the failure.
     [[nodiscard]] result<void> attempt();
     [[nodiscard]] bool is_up() const { return up_; }
     [[nodiscard]] bool is_set_up() const { return set_up_; }
-    /// What the last attempt did not reach: sentences, or nothing.
+    /// Sentences about what the last attempt did not reach; empty if it reached everything.
     [[nodiscard]] std::string lack() const;
     /// What was done, and what is lacking.
     [[nodiscard]] std::vector<action> actions() const;

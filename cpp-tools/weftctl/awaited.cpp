@@ -57,14 +57,14 @@ void awaiting::say(const std::string& reason)
         std::error_code ignored;
         fs::create_directories(folder, ignored);
         OwnedFd fd(::open((folder / name_).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
-        // Another command waits for it, and tells so.
+        // Another command waits for it and reports that.
         if (!fd || ::flock(fd.get(), LOCK_EX | LOCK_NB))
             return;
         fd_ = std::move(fd);
         since_ = std::time(nullptr);
     }
     const auto text = std::to_string(since_) + "\n" + reason + "\n";
-    // Who cannot read it is told less.
+    // Users who cannot read the file get less detail.
     if (!::ftruncate(fd_.get(), 0) && ::pwrite(fd_.get(), text.data(), text.size(), 0) < 0)
         end();
 }

@@ -37,7 +37,7 @@ public:
 private:
     std::string name_;
     std::time_t since_ = 0;
-    OwnedFd fd_; ///< its lock tells that this process lives
+    OwnedFd fd_; ///< its lock shows that this process lives
 };
 
 } // namespace weft

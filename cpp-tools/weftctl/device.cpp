@@ -296,7 +296,7 @@ void add_processes(const std::vector<dev_t>& family, mode_t kind, std::string_vi
             pid == std::to_string(getpid()))
             continue;
         for (const auto& fd : fs::directory_iterator(process.path() / "fd", ignored)) {
-            // Of a file on a network filesystem this must not ask the server, which may be gone.
+            // For a file on a network filesystem this must not contact the server, which may be down.
             struct statx st {
             };
             if (::statx(AT_FDCWD, fd.path().c_str(), AT_STATX_DONT_SYNC, STATX_TYPE, &st) ||

@@ -21,7 +21,7 @@ struct dhchap_secret : secret_bytes {
 /// `where` is what an error names: the secret itself is in no message.
 [[nodiscard]] result<dhchap_secret> parse_dhchap_secret(std::string_view text, const std::string& where);
 
-/// Reads a file, or a key of the user's keyring. Refuses one that others than its owner may read.
+/// Reads a file, or a key of the user's keyring. Refuses one that users other than its owner may read.
 [[nodiscard]] result<dhchap_secret> read_dhchap_secret(const std::string& path);
 
 /// Secrets of a host and of a controller.

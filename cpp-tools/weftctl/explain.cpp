@@ -26,7 +26,7 @@ constexpr double much_held = 0.05;
 /// A member that works on fewer commands at a time than this is idle, or waits for one command after another.
 constexpr double few_in_flight = 2;
 
-/// What all of it needs, of one volume.
+/// The input of all checks, for one volume.
 struct facts {
     const load_sample& before;
     const load_sample& after;
@@ -303,7 +303,7 @@ explanation explain(const load_sample& before, const load_sample& after, const h
 {
     const auto known = collect(before, after, host_before, host_after);
     explanation found{after.volume.name, known.load.seconds, describe(known), {}};
-    // What slows all of it down comes before what is a consequence.
+    // Causes come before their consequences.
     lost_members(known, found.reasons);
     if (found.reasons.empty())
         no_load(known, found.reasons);

@@ -219,7 +219,7 @@ const char* or_null(const std::string& text)
     return text.empty() ? nullptr : text.c_str();
 }
 
-/// The stock host shows the secrets of a controller to everybody, until this.
+/// The stock host shows the secrets of a controller to all users, until this hides them.
 result<void> hide_secrets(nvme_ctrl_t ctrl, const dhchap_secrets& secrets)
 {
     const auto folder = fs::path("/sys/class/nvme") / nvme_ctrl_get_name(ctrl);
@@ -342,7 +342,7 @@ std::vector<connection> scan()
     return found;
 }
 
-/// What finds a connection again.
+/// The properties by which a connection is found again.
 struct connection_search {
     const nvme_address& at;
     const std::string& subnqn;
@@ -364,7 +364,7 @@ std::optional<connection> find_connection(const connection_search& search)
     return std::nullopt;
 }
 
-/// What a user wants to be encrypted does not go in clear, by no path of the disk.
+/// If a user requests encryption, no path of the disk may be without it.
 result<void> check_encrypted(const std::string& subnqn, const connect_options& options)
 {
     if (options.tls_key_file.empty())
@@ -406,7 +406,7 @@ result<void> renew_secrets(const connection& link, const connect_options& option
             exit_code::usage,
             "{} is connected by the stock host, which accepts a secret only at connect: disconnect it first",
             link.controller);
-    // What is not named stays as the kernel has it.
+    // Secrets that are not named stay as the kernel has them.
     const auto secrets = read_dhchap_secrets(options.dhchap_secret_file, options.dhchap_ctrl_secret_file);
     if (!secrets)
         return std::unexpected(secrets.error());
@@ -498,7 +498,7 @@ result<std::vector<discovered>> discovery_service::ask(unsigned int& left_out) c
             std::strtoul(fixed_text(entry.trsvcid, sizeof(entry.trsvcid)).c_str(), nullptr, 10));
         row.subnqn = fixed_text(entry.subnqn, sizeof(entry.subnqn));
         row.discovery = entry.subtype != NVME_NQN_NVME;
-        // What is printed is given to a shell: blanks in an answer would become words of a command.
+        // Users give this output to a shell: blanks in an answer would become words of a command.
         if (check_address(row.at.address) && (row.discovery || check_nqn(row.subnqn)))
             found.push_back(std::move(row));
         else

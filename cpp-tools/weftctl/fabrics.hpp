@@ -89,7 +89,7 @@ enum class path_match {
 [[nodiscard]] result<connection> connect(const nvme_address& at, const std::string& subnqn,
                                          const connect_options& options, path_match match = path_match::any);
 
-/// Who has proven who it is when a controller was connected.
+/// Which sides authenticated when a controller was connected.
 struct proven {
     bool host, target;
 };

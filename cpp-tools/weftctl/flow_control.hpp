@@ -20,7 +20,8 @@ struct named_counter {
 void keep_one_each(std::vector<named_counter>& counters);
 
 /// Pause frames that an interface sent and received (IEEE 802.3 annex 31B; by priority, 802.1Qbb), and how
-/// long they lasted, by the names of its driver. Empty if that counts nothing of them, or is not there.
+/// long they lasted, by the names of its driver. Empty if the driver does not count them, or the interface is
+/// missing.
 [[nodiscard]] std::vector<named_counter> flow_control_counters(const std::string& interface);
 
 /// Whether a driver's counter of this name is about flow control.

@@ -15,7 +15,7 @@ namespace weft
 
 /// host_nqn() for what is kept under that name: an owner record, or a target's list of hosts. Where
 /// /etc/nvme/hostnqn is missing, the name is written there, and its UUID to /etc/nvme/hostid: nvme-cli would
-/// make random ones when it is installed. Who may not write there gets the same name.
+/// make random ones when it is installed. A user who may not write there gets the same name.
 [[nodiscard]] result<std::string> lasting_host_nqn();
 
 /// The id in /etc/machine-id, written as a UUID; unset if it is missing or not 32 characters long.

@@ -35,7 +35,7 @@ using weft::growth;
 /// Of an outlier, against the median of the others.
 constexpr double outlier_factor = 4;
 
-/// What is counted grows, and the rest is as it is now.
+/// Counters grow; all other fields are the current values.
 qos_class_status growth(const qos_class_status& before, const qos_class_status& after)
 {
     auto grown = after;

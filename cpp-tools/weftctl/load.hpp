@@ -44,7 +44,8 @@ void add(io_counter& sum, const io_counter& one);
 /// The median of all numbers but one, and without 0; 0 if none is left.
 [[nodiscard]] double median_of_others(const std::vector<double>& numbers, std::size_t index);
 
-/// The members whose number is at least four times the median of the others'. 0 says nothing of a member.
+/// The members whose number is at least four times the median of the others'. 0 means that a member has no
+/// number.
 [[nodiscard]] std::vector<std::uint32_t> outliers(const std::vector<double>& numbers);
 
 } // namespace weft

@@ -14,7 +14,7 @@ namespace weft
 namespace
 {
 
-/// So many controllers are connected at a time.
+/// The number of controllers that are connected at a time.
 constexpr std::size_t at_once = 16;
 
 /// One queue pair per CPU, node and target would be too many for a fabric: at most 64 for a volume.

@@ -29,7 +29,7 @@ struct standby_path {
     std::uint32_t member = 0; ///< index
 };
 
-/// A volume of which at least one member was found.
+/// A volume with at least one member that was found.
 struct member_set {
     std::string name;
     std::string uuid;

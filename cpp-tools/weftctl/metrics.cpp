@@ -88,25 +88,25 @@ labels of_path(const load_sample& sample, const member_status& member, const pat
     return joined(of_member(sample, member.index, {{"path", path.disk}}), more);
 }
 
-/// A family of which each volume has some samples.
+/// A family with samples for each volume.
 struct volume_family {
     const char *name, *type, *help;
     std::function<void(family&, const load_sample&)> add;
 };
 
-/// One of which each member has some.
+/// A family with samples for each member.
 struct member_family {
     const char *name, *type, *help;
     std::function<void(family&, const load_sample&, const member_status&)> add;
 };
 
-/// One of which each path has some.
+/// A family with samples for each path.
 struct path_family {
     const char *name, *type, *help;
     std::function<void(family&, const load_sample&, const member_status&, const path_status&)> add;
 };
 
-/// One of which each member has some while QoS is on.
+/// A family with samples for each member while QoS is on.
 struct qos_family {
     const char *name, *type, *help;
     std::function<void(family&, const load_sample&, const qos_member_status&)> add;
@@ -315,7 +315,7 @@ const qos_family qos_families[] = {
      }},
 };
 
-/// A family of which each GPU has one sample at most.
+/// A family with at most one sample for each GPU.
 struct gpu_family {
     const char *name, *type, *help;
     std::function<void(family&, const labels&, const gpu_status&)> add;
@@ -334,7 +334,7 @@ const gpu_family gpu_families[] = {
      }},
 };
 
-/// A family of which each RDMA port has some samples.
+/// A family with samples for each RDMA port.
 struct port_family {
     const char *name, *type, *help;
     std::function<void(family&, const labels&, const rdma_port&)> add;

@@ -178,7 +178,7 @@ struct qos_member_status {
     std::array<qos_class_status, io_classes.size()> classes;
 };
 
-/// The QoS settings of a volume, and its members if they were asked for.
+/// The QoS settings of a volume, and its members if the caller requested them.
 struct qos_status {
     std::string volume;
     bool on = false;

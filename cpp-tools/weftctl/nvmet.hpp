@@ -65,8 +65,8 @@ public:
     /// The subsystem that has this device, if any.
     [[nodiscard]] static std::optional<std::string> subsystem_of(dev_t device);
 
-    /// Refuses a device that is exported: I/O of other hosts makes no claim on it here. `anyway` tells in the
-    /// sentence what can be done nevertheless, or is empty.
+    /// Refuses a device that is exported: I/O of other hosts makes no claim on it here. `anyway` is
+    /// the part of the sentence with the alternative, or is empty.
     [[nodiscard]] static result<void> check_unserved(const std::string& path, dev_t device,
                                                      const std::string& anyway);
 

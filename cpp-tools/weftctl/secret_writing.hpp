@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/// What the verbs share that make a secret.
+/// Shared code of the verbs that make a secret.
 #pragma once
 
 #include "verbs.hpp"

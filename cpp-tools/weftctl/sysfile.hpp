@@ -35,7 +35,7 @@ template <typename Number>
 /// makes the sentence.
 [[nodiscard]] int write_attribute(const std::filesystem::path& path, std::string_view text);
 
-/// Lets root alone read an attribute that has a secret: the kernel lets everybody.
+/// Lets only root read an attribute that has a secret: the kernel lets all users.
 [[nodiscard]] result<void> hide_attribute(const std::filesystem::path& path);
 
 /// A field of an NVMe controller's address attribute ("traddr=10.0.0.1,trsvcid=4420"); empty if it is

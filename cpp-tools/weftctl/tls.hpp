@@ -17,7 +17,7 @@ struct tls_key : secret_bytes {
 /// `where` is what an error names: the key itself is in no message.
 [[nodiscard]] result<tls_key> parse_tls_key(std::string_view text, const std::string& where);
 
-/// Reads a file, or a key of the user's keyring. Refuses one that others than its owner may read.
+/// Reads a file, or a key of the user's keyring. Refuses one that users other than its owner may read.
 [[nodiscard]] result<tls_key> read_tls_key(const std::string& path);
 
 /// A new key of 32 random bytes for SHA-256, or 48 for SHA-384.

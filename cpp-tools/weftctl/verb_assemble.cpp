@@ -146,7 +146,7 @@ result<exit_code> run_saved(const verb_options& options, renderer& out)
     if (!options.devices.empty())
         return fail(exit_code::usage, "--saved takes the members from the file of the volume: name none");
     auto connecting = options.connecting;
-    connecting.host_nqn.clear(); // also who claims the volume
+    connecting.host_nqn.clear(); // it also names the host that claims the volume
     if (auto none = refuse_with_saved(connecting); !none)
         return std::unexpected(none.error());
     std::vector<action> actions;

@@ -199,7 +199,7 @@ result<exit_code> run_change(const change_options& options, renderer& out)
 {
     if (auto good = check_options(options); !good)
         return std::unexpected(good.error());
-    // As of 'weftctl export': what is changed is in the book.
+    // As with 'weftctl export': a change is also in the file of exports.
     end_waits_at_signals();
     const auto target = nvmet::open("");
     if (!target)

@@ -188,7 +188,7 @@ result<void> serve_all(export_book& book, const nvmet& target, const std::vector
         return done;
     for (std::size_t i = specs.size(); i-- > 0;) {
         const auto undone = i < served ? target.remove(book.entries()[first + i]) : result<void>();
-        // What is still served stays in the file, for `unexport`.
+        // Exports that are still served stay in the file, for `unexport`.
         if (undone)
             book.remove(specs[i].subnqn);
         else
@@ -307,7 +307,7 @@ result<void> check_entry(const export_spec& spec)
     const auto presence = target->presence_of(spec);
     if (presence == nvmet::presence::foreign)
         return refuse_foreign(spec);
-    // Where there is a subsystem of ours, it has the device.
+    // If there is a subsystem of ours, it has the device.
     if (presence == nvmet::presence::absent)
         if (const auto device = claim_saved(spec); !device)
             return std::unexpected(device.error());

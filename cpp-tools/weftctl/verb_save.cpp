@@ -43,7 +43,7 @@ connect_options options_of(const connection& link)
     const bool own = link.initiator == "weft";
     const fs::path folder = fs::path(own ? "/sys/class/weft-rdma" : "/sys/class/nvme") / link.controller;
     connect_options options;
-    // A target may let in this name alone. A name that this host has anyway stays out of the file.
+    // A target may admit only this name. A name that this host has anyway stays out of the file.
     const auto nqn = read_text(folder / "hostnqn").value_or("");
     if (nqn != host_nqn().value_or("")) {
         options.host_nqn = nqn;
@@ -149,7 +149,7 @@ result<void> keep_what_was_written(volume_file& file, const std::vector<connecti
                                    const save_options& options)
 {
     const auto before = load_volume_file(file.name);
-    // What it says would be lost.
+    // Its contents would be lost.
     if (!before && before.error().code != exit_code::missing)
         return fail(before.error().code, "{}; correct or remove it first", before.error().text);
     bool encrypted = false;

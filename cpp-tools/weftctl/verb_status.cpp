@@ -19,7 +19,7 @@ struct status_options {
     unsigned int interval = 0; ///< seconds; 0 for once
 };
 
-/// Of the awaited volumes those that the user names, or all.
+/// The awaited volumes that the user names, or all of them.
 std::vector<awaited_volume> read_awaited(const std::vector<std::string>& wanted)
 {
     auto all = awaited_volumes();

@@ -47,7 +47,7 @@ std::vector<qos_key> qos_keys(qos_words& words)
     return keys;
 }
 
-/// Reads the keys of one table. Keeps the first error; what was not asked for is an error, too.
+/// Reads the keys of one table. Keeps the first error; a key that the caller did not read is an error, too.
 class table_reader
 {
 public:
@@ -253,7 +253,7 @@ result<volume_file> read_file(const toml::table& table, const std::string& name,
     uuid_t parsed;
     if (!file.uuid.empty() && uuid_parse(file.uuid.c_str(), parsed))
         in.refuse(*in.take("uuid"), fmt::format("'{}' is not a UUID", file.uuid));
-    // As weftctl writes it everywhere else.
+    // The form that weftctl writes everywhere else.
     std::ranges::transform(file.uuid, file.uuid.begin(), [](unsigned char c) { return std::tolower(c); });
     in.boolean("read_only", file.read_only);
     in.boolean("iostats", file.iostats);

@@ -167,11 +167,11 @@ static inline bool weft_disk_is_frozen(const struct gendisk *disk)
 }
 
 /**
- * weft_disk_wait_entered() - wait until those who found a disk's queue frozen have entered it
+ * weft_disk_wait_entered() - wait until tasks that found a disk's queue frozen have entered it
  * @disk: the disk
  *
- * Somebody else may freeze it, for example to change its scheduler. A freezer waits for
- * those in the queue, and not for those who sleep in front of it.
+ * The block layer may freeze it, for example to change its scheduler. A freezer waits
+ * for tasks in the queue, and not for tasks that sleep in front of it.
  *
  * Context: process context, may sleep.
  */
@@ -191,14 +191,14 @@ static inline void weft_disk_wait_entered(struct gendisk *disk)
 
 /**
  * weft_disk_die() - fail the I/O of a disk from now on
- * @disk: the disk; its holders are told since Linux 6.5
+ * @disk: the disk; since Linux 6.5, its holders are notified
  *
  * Context: process context, may sleep.
  */
 static inline void weft_disk_die(struct gendisk *disk)
 {
 #ifndef BLK_OPEN_READ
-	/* Before 6.5, who allocates a request would wait for the end of the freeze. */
+	/* Before 6.5, a task that allocates a request would wait for the end of the freeze. */
 	blk_queue_flag_set(QUEUE_FLAG_DYING, disk->queue);
 #endif
 	blk_mark_disk_dead(disk);

@@ -105,7 +105,7 @@ void weft_dmabuf_unmap_range(struct dma_buf_attachment *attach, struct sg_table 
 			     enum dma_data_direction dir)
 {
 #ifdef WEFT_USE_PHYS_VEC
-	/* 7.2 clears orig_nents, because there are no pages, and then frees so many entries. */
+	/* 7.2 clears orig_nents, because there are no pages, and then frees that many. */
 	sgt->orig_nents = sgt->nents;
 	dma_buf_free_sgt(attach, sgt, dir);
 #else

@@ -124,7 +124,7 @@ struct weft_path {
 	struct delayed_work		check;
 };
 
-/* Any context. The lease may be over before a caller that was told false goes on. */
+/* Any context. The lease may end between the answer false and the caller's next step. */
 static inline bool weft_lease_is_over(const unsigned long *lease)
 {
 	unsigned long now = jiffies;
@@ -171,9 +171,9 @@ struct weft_dhchap_secret {
 };
 
 /**
- * struct weft_dhchap_secrets - with which a host and a controller prove who they are
+ * struct weft_dhchap_secrets - the secrets by which a host and a controller authenticate
  * @host: the host's
- * @ctrl: the controller's; without it, the controller need not prove anything
+ * @ctrl: the controller's; without it, the controller need not authenticate
  */
 struct weft_dhchap_secrets {
 	struct weft_dhchap_secret	host;

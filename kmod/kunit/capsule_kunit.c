@@ -351,7 +351,7 @@ static void info_disks(struct kunit *test)
 {
 	struct weft_ns_id a = {}, b = {};
 
-	/* Without an id of the same kind, nothing is known. */
+	/* Without an id of the same kind, both answers are false. */
 	KUNIT_EXPECT_FALSE(test, weft_info_same_disk(&a, &b));
 	KUNIT_EXPECT_FALSE(test, weft_info_other_disk(&a, &b));
 	a.nguid[3] = 1;

@@ -69,11 +69,11 @@
  * @bdev: the device that the bio was submitted to, for its accounting
  * @start: when it was submitted, in jiffies
  * @member: the member it was sent to; NULL before that, and for a bio that was
- *	split, of which the fragments are sent
+ *	split: its fragments are sent
  * @sent: when it was sent to @member, in nanoseconds
  * @sectors: size of the bio when it was submitted
  * @flags: WEFT_IO_*
- * @class: its class, if classes are told apart
+ * @class: its class, if the volume has classes
  * @iter: start of a retry
  * @bio: the bio, if it may be held for its class
  * @item: holds it
@@ -378,7 +378,7 @@ static void weft_range_fan_out(struct weft_volume *vol, struct bio *bio)
 		}
 		part->bi_iter.bi_size = sectors << SECTOR_SHIFT;
 		bio_chain(part, bio);
-		/* Who removes a path waits for what reads member->fast_bdev. */
+		/* The removal of a path waits for readers of member->fast_bdev. */
 		srcu = srcu_read_lock(&vol->path_srcu);
 		weft_send_part(vol->members[i], part, sector,
 			       weft_io_start_part(vol, part, weft_io_of(vol, bio)));

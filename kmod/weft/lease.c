@@ -134,7 +134,7 @@ enum weft_admission weft_owner_admit(struct weft_volume *vol)
 	struct weft_owner_claim *owner = &vol->owner;
 	enum weft_admission admission = WEFT_ADMISSION_FAIL;
 
-	/* It writes nothing: this is another program's write to the disk. */
+	/* A read-only volume does not write: this is another program's write to the disk. */
 	if (vol->read_only)
 		return WEFT_ADMISSION_PASS;
 	spin_lock_irq(&owner->lock);
@@ -190,7 +190,7 @@ void weft_owner_hold(struct weft_volume *vol, struct bio *bio)
 	struct weft_owner_claim *owner = &vol->owner;
 	bool expired;
 
-	/* A read-only volume writes nothing, so there is nothing to flush. */
+	/* A read-only volume does not write, so its flush has no data. */
 	if (vol->read_only && !bio_sectors(bio)) {
 		bio_endio(bio);
 		return;

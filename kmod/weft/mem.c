@@ -165,12 +165,12 @@ static long weft_mem_ioctl(struct file *file, unsigned int cmd, unsigned long ar
 }
 
 /*
- * What QoS holds of a process that exits is not sent any more.
+ * Commands of a process that exits are not sent if QoS holds them.
  *
  * For parts that are held because no path can carry them: where io_uring cancels the
  * commands of a task that exits (6.7), weft_mem_cancel() says which these are.
  * Elsewhere, they wait at most a minute after the process that opened the file
- * exits. The exit of a process that inherited the file changes nothing for them. If
+ * exits. The exit of a process that inherited the file does not affect them. If
  * such a process, for example a daemon, submits later, weft_mem_uring_cmd() resets
  * this.
  */

@@ -101,7 +101,7 @@ enum weft_mem_mark_state {
 };
 
 /**
- * struct weft_mem_mark - io_uring is told that a command waits, see mem_mark.c
+ * struct weft_mem_mark - tells io_uring that a command waits, see mem_mark.c
  * @list: in the file's marks
  * @cmd: the command
  * @done: called where the command ended while its mark was made
@@ -155,8 +155,8 @@ struct weft_mem_registry {
  * @killed: killed tasks that wait for commands; protected by the node's lock
  * @killed_at: when the first of them was killed, in jiffies; 0 if none was
  * @marks_lock: protects @marks and the states of all marks
- * @marks: commands that io_uring is told of next
- * @mark_work: tells it
+ * @marks: commands to mark for io_uring next
+ * @mark_work: marks them
  */
 struct weft_mem_file {
 	struct weft_mem_node	*node;

@@ -51,7 +51,7 @@ static inline void *weft_mem_find(struct weft_mem_registry *registry, u32 id)
 	return ref && weft_mem_get(ref) ? ref : NULL;
 }
 
-/* What else a command has: the ids of its target and memory, and its flags. */
+/* The rest of a command: the ids of its target and memory, and its flags. */
 struct weft_mem_ids {
 	u32	target;
 	u32	memory;

@@ -57,9 +57,9 @@ struct weft_mem_part {
  * @mf: the file; the command keeps it open
  * @remaining: with bios: bios in flight, plus one while they are submitted.
  *	With parts: parts in flight, plus one while the last is not submitted
- * @mark: io_uring is told when a part or a bio of it is held, here or for its class
+ * @mark: marks it for io_uring when a part or a bio of it is held, here or for its class
  * @op: read or write; a flush is a write without a memory
- * @class: its class, if classes are told apart
+ * @class: its class, if the volume has classes
  * @background: its parts are background I/O
  * @ioprio: the I/O priority of its bios, if the command has a class
  * @at: offset in the memory

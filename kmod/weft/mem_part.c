@@ -21,9 +21,9 @@
 
 #include <linux/sched/signal.h>
 
-/* A part fails after so many associations have ended with it in flight, ... */
+/* A part fails after this number of associations has ended with it in flight, ... */
 #define WEFT_MEM_LOSSES		16
-/* ... but not before so long after the first: a bad network loses several at once. */
+/* ... but not before this time after the first: a bad network loses several at once. */
 #define WEFT_MEM_LOSING		(30 * HZ)
 
 static struct kmem_cache *weft_mem_part_cache;

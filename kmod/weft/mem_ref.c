@@ -187,7 +187,7 @@ int weft_mem_registry_add(struct weft_mem_registry *registry, struct weft_mem_re
  * @registry: the file's
  * @id: the id
  *
- * Lookups under RCU may still find what it was of until a grace period is over.
+ * Lookups under RCU may still find the object of the id until a grace period is over.
  *
  * Context: process context.
  * Return: the memory or target that had it, or NULL.

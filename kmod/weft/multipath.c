@@ -472,8 +472,8 @@ static void weft_mpath_give_back(struct weft_member *member, struct bio_list *bi
  * weft_mpath_outlast_own() - wait until no target can execute a lost write of the volume's own
  * @member: the member; none of them is in flight
  *
- * A late heartbeat or claim would overwrite the record of the host that has the volume
- * by then, or the data of who uses the disk for something else.
+ * A late heartbeat or claim would overwrite the record of the next owner, or the data
+ * of another program that uses the disk then.
  *
  * Context: process context; sleeps for as long as targets may execute writes.
  */
@@ -766,7 +766,7 @@ bool weft_mpath_is_patient(struct weft_member *member, unsigned long since)
 	spin_lock_irq(&mpath->lock);
 	if (mpath->stalled || time_after(mpath->stall_changed_at, since))
 		since = mpath->stall_changed_at;
-	/* What it waits for is not a path: its memory is being moved or registered again. */
+	/* It does not wait for a path: its memory is being moved or registered again. */
 	if (!mpath->stalled && !READ_ONCE(member->volume->no_path_timeout))
 		patient = weft_mpath_has_future(member) &&
 			  time_before(jiffies, since + WEFT_NO_PATH_TIMEOUT * HZ);
@@ -889,7 +889,7 @@ int weft_mpath_add(struct weft_member *member, struct weft_path *path)
 	return 0;
 }
 
-/* It is not one of the member's paths any more, so nothing starts the work again. */
+/* It is no longer one of the member's paths, so the work is not queued again. */
 static void weft_mpath_end_check(struct weft_path *path)
 {
 	/* A member's first path has none. */
@@ -902,7 +902,7 @@ static void weft_mpath_end_check(struct weft_path *path)
  * @member: the member; it has other paths
  * @path: one of its paths
  *
- * Context: process context; waits until those who have chosen the path have
+ * Context: process context; waits until tasks that have chosen the path have
  * submitted their I/O, and until a transport with @drain has none of it left. Also
  * waits while memory is prepared on one of the member's paths, which may wait for
  * targets.

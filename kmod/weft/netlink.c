@@ -25,7 +25,7 @@
 
 /*
  * Send the reason of an error before the ack with its code. If there is no
- * memory for it, the caller gets the code alone.
+ * memory for it, the caller gets only the code.
  */
 static void weft_nl_refused(struct genl_info *info, int err, const char *volume,
 			    const struct weft_why *why)
@@ -566,7 +566,7 @@ struct weft_nl_controller {
 	struct weft_controller_request	req;
 };
 
-/* The message is copied and freed by others, who do not know that it has secrets. */
+/* Other code copies and frees the message, and does not know that it has secrets. */
 static void weft_nl_forget(const struct weft_dhchap_secrets *secrets)
 {
 	if (secrets->host.key)

@@ -172,7 +172,7 @@ static void weft_nl_qos_apply(struct weft_qos *qos, const struct weft_qos_settin
 	}
 }
 
-/* The volume is kept by its busy flag: what is allocated here may wait for its I/O. */
+/* The busy flag keeps the volume: an allocation here may wait for its I/O. */
 static int weft_nl_qos_change(struct weft_volume *vol, struct nlattr **attrs,
 			      struct weft_nl_qos_cgroups *cgroups, struct weft_why *why)
 {

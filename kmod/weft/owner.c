@@ -67,7 +67,7 @@ module_param_cb(heartbeat_ms, &weft_heartbeat_ops, &weft_heartbeat_ms, 0644);
 MODULE_PARM_DESC(heartbeat_ms,
 		 "interval of the owner's heartbeat in ms, 100 to 60000, for volumes assembled from now on; the same on all hosts (default 1000)");
 
-/* A record counts as damaged after so many reads. */
+/* A record counts as damaged after this number of bad reads. */
 #define WEFT_OWNER_READS	3
 
 /* The record and the claim. */
@@ -256,7 +256,7 @@ static void weft_owner_beat(struct work_struct *work)
 	/* A late write may have started the work again. */
 	if (weft_owner_state(vol) == WEFT_OWNERSHIP_LOST)
 		return;
-	/* Where beats fail, what this one finds decides. */
+	/* If heartbeats fail already, the result of this one decides the state. */
 	if (time_after(start, READ_ONCE(vol->lease)) && !weft_owner_refuses(vol))
 		weft_owner_set(vol, WEFT_OWNERSHIP_SUSPENDED, NULL);
 	ret = weft_owner_read_both(vol, &seen);
@@ -532,7 +532,7 @@ int weft_owner_take(struct weft_volume *vol, const struct weft_assemble_request 
 	if (!ret && beats > 2)
 		ret = weft_owner_begin(vol, &start, why);
 	if (ret) {
-		/* Another lease may still run: who comes next has to wait for it, too. */
+		/* Another lease may still run: the next owner has to wait for it, too. */
 		if (beats == 2)
 			weft_owner_free(vol);
 		goto out_late;

@@ -25,7 +25,7 @@
 #include "pace.h"
 
 #define WEFT_PACE_NS		1000000000ULL
-/* After a rest, commands for so long may be sent at once. */
+/* After a rest, commands for this time at the rate may be sent at once. */
 #define WEFT_PACE_BURST_NS	200000ULL
 #define WEFT_PACE_CUT_SHIFT	5
 #define WEFT_PACE_GROW_DIV	6200U

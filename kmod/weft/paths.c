@@ -57,7 +57,7 @@ static void weft_path_check_work(struct work_struct *work)
 	if (!ret) {
 		weft_mpath_identified(path);
 	} else if (ret != -ENOLINK && READ_ONCE(path->usable)) {
-		/* Of a lost path, its return starts the work. */
+		/* The return of a lost path starts the work. */
 		weft_warn(member->volume, "path %s of member %u is not used: %s\n",
 			  path->bdev->bd_disk->disk_name, member->index, why.text);
 		weft_event(member->volume, WEFT_EVENT_TYPE_PATH_LOST, member, -ret, why.text);
@@ -73,7 +73,7 @@ static bool weft_path_fits(struct weft_member *member, const struct weft_path *p
 
 	if (bdev_logical_block_size(path->bdev) != bdev_logical_block_size(member->bdev))
 		return false;
-	/* A dead disk has no size any more: what the volume uses has to be there. */
+	/* A dead disk has no size: then only require the sectors that the volume uses. */
 	return was ? sectors == was : sectors >= weft_member_sectors(member);
 }
 

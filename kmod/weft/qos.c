@@ -2,13 +2,13 @@
 /*
  * Classes of I/O: background I/O leaves room for feed I/O.
  *
- * DOC: the way of a command
+ * DOC: the steps of a command
  *
  * A command is a bio or a part of one on the block path, or a part of a command
  * on registered memory: what goes to one member in one piece. Its class is
- * found once, when the bio or command enters the volume. Where it is sent to its
- * member, weft_qos_begin() counts it, and holds it while its member's rate of
- * background I/O, or a limit of the user, does not let it pass. The submitter
+ * found once, when the bio or command enters the volume. When it is sent to its
+ * member, weft_qos_begin() counts it, and holds it while the member's rate of
+ * background I/O, or a limit of the user, is used up. The submitter
  * does not wait, so REQ_NOWAIT makes no difference. weft_qos_end() counts the
  * command back. The parts of a command that was split are held each for itself:
  * a slow member delays only what goes to it.
@@ -45,23 +45,23 @@
 #include "qos_cgroup.h"
 #include "trace.h"
 
-/* Without a feed command on the member for so long, background commands are not held. */
+/* Without a feed command on the member for this time, background commands are not held. */
 #define WEFT_QOS_FEED_GONE	(HZ / 10)
-/* So many held commands are sent before the state is looked at again. */
+/* This number of held commands is sent before the state is checked again. */
 #define WEFT_QOS_COLLECT	32
-/* A held command looks so often whether feed commands are gone. */
+/* How often a held command checks whether feed commands have stopped. */
 #define WEFT_QOS_LOOK_NS	(10 * NSEC_PER_MSEC)
-/* A command that was held so long for the rate is sent with the next completion. */
+/* A command that was held this long for the rate is sent with the next completion. */
 #define WEFT_QOS_HELD_NS	(60ULL * NSEC_PER_SEC)
 /* While feed commands come, so much background I/O is in flight at most: bytes, and time at its rate. */
 #define WEFT_QOS_FLIGHT		(2 * WEFT_QOS_PIECE)
 #define WEFT_QOS_FLIGHT_DIV	50	/* of a second */
-/* How often the best rate of background commands is looked at. */
+/* How often the best rate of background commands is measured. */
 #define WEFT_QOS_BEST_NS	(100 * NSEC_PER_MSEC)
 /* In jiffies: so often a CPU adds what it counts, and the rate is judged at most. */
 #define WEFT_QOS_ADD		max(HZ / 200, 1)
 #define WEFT_QOS_JUDGE		msecs_to_jiffies(WEFT_PACE_JUDGE_NS / NSEC_PER_MSEC)
-/* So often, what is known of a member is weakened by a 64th. */
+/* At this interval, old measurements of a member lose a 64th of their weight. */
 #define WEFT_QOS_FORGET_NS	NSEC_PER_SEC
 /* Units of struct weft_qos_member.usual in a nanosecond, and a time that is longer than any of interest. */
 #define WEFT_QOS_USUAL_SHIFT	8
@@ -164,8 +164,8 @@ u8 weft_qos_class_of_task(struct weft_volume *vol, u8 class, bool write, u32 byt
  * @class: what weft_qos_class_of_task() returned
  * @bio: a part of that command
  *
- * The worker's cgroup says nothing. Where neither the bio's priority nor the rule
- * gives the class, the cgroup of the task did.
+ * The worker's cgroup is the wrong one. If neither the bio's priority nor the rule
+ * gives the class, the cgroup of the task gave it.
  *
  * Context: any.
  */
@@ -246,7 +246,7 @@ static u64 weft_qos_take(struct weft_qos_member *qm, const struct weft_qos_item 
 		wait = weft_bucket_wait(bucket, now);
 		/*
 		 * A completion sends the next one. While writes wait for the lease, what is in
-		 * flight says nothing about the member, and reads go on.
+		 * flight does not show the member's speed, and reads go on.
 		 */
 		if (queue->in_flight && !weft_owner_writes_wait(qm->qos->vol) &&
 		    queue->in_flight + bytes > max_t(u64, WEFT_QOS_FLIGHT,
@@ -311,7 +311,7 @@ static bool weft_qos_collect(struct weft_qos_member *qm, u8 class, u64 now,
 	u64 wait;
 
 	while ((item = list_first_entry_or_null(&queue->held, struct weft_qos_item, list))) {
-		/* One that only ends takes nothing of the rate; weft_qos_end() counts it back. */
+		/* One that only ends does not use the rate; weft_qos_end() counts it back. */
 		if (weft_qos_is_over(item)) {
 			queue->in_flight += item->bytes;
 			wait = 0;
@@ -436,7 +436,7 @@ static void weft_qos_judge_locked(struct weft_qos_member *qm, u64 now)
 	int i;
 
 	sample.late = atomic_xchg(&qm->late, 0);
-	/* CPUs add to the one at once, and to the other later. */
+	/* CPUs add to late at once, and to done later. */
 	sample.done = max_t(u32, atomic_xchg(&qm->done, 0), sample.late);
 	sample.least = xchg(&qm->least, U64_MAX);
 	if (sample.least == U64_MAX)
@@ -456,7 +456,7 @@ static void weft_qos_judge_locked(struct weft_qos_member *qm, u64 now)
 	qm->forgot_at = now;
 	for (i = 0; i < WEFT_QOS_SIZES; i++)
 		qm->usual[i] += qm->usual[i] == U64_MAX ? 0 : qm->usual[i] / 64;
-	/* What is limited by the rate does not show what the member can do. */
+	/* I/O that the rate limits does not show what the member can do. */
 	if (!sample.limited || qm->behind)
 		qm->best -= qm->best / 64;
 	qm->behind = false;

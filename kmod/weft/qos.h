@@ -24,7 +24,7 @@ struct cgroup;
 #define WEFT_QOS_PIECE		SZ_256K
 #define WEFT_QOS_BUCKETS	32
 #define WEFT_QOS_SMALL		SZ_16K
-/* Larger feed commands are told apart by size: to 32 KiB, to 64 KiB, and so on. */
+/* Larger feed commands are grouped by size: to 32 KiB, to 64 KiB, and so on. */
 #define WEFT_QOS_SIZES		12
 /* Latencies below two to this power of nanoseconds are counted in one bucket. */
 #define WEFT_QOS_FINEST		10
@@ -160,7 +160,7 @@ struct weft_qos_member {
 
 /**
  * struct weft_qos_settings - what the user sets
- * @on: classes are told apart, and measured
+ * @on: I/O has classes, which are measured
  * @feed_latency: the target of small feed commands, in nanoseconds; 0: none,
  *	and background commands are not held for it
  * @floor: background I/O gets this share of what the member can do, in percent

@@ -300,8 +300,8 @@ bool weft_resend_op_stops(struct weft_member *member, const struct weft_mem_op *
  * weft_resend_outlast() - wait until a member has no shadow
  * @member: the member; no I/O on it is in flight
  *
- * After a stop, this host or another one may write to the volume at once, and
- * knows of no shadow.
+ * After a stop, this host or another one may write to the volume at once, without
+ * these shadows.
  *
  * Context: process context; sleeps for as long as targets may execute writes.
  */
@@ -328,7 +328,7 @@ void weft_resend_outlast(struct weft_member *member)
  * weft_resend_exit() - end all shadows of a member
  * @member: the member; its paths are gone
  *
- * Only writes of other programs to the member's disk can have left any.
+ * Only writes of other programs to the member's disk can have left shadows.
  *
  * Context: process context.
  */

@@ -34,7 +34,7 @@
 
 #include "../compat/file.h"
 
-/* Check for a fatal signal, and reschedule, after so many blocks. */
+/* Check for a fatal signal, and reschedule, after this number of blocks. */
 #define WEFT_SEALED_BREATH	4096
 
 /* Extents of a file; they take up to 384 MiB of kernel memory. */

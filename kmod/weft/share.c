@@ -64,7 +64,7 @@ static void weft_share_set(struct weft_share *share, u64 target, u32 weight)
 	ratio = min(div64_u64(target * WEFT_SHARE_ONE, max(share->latency, 1ULL)),
 		    2 * WEFT_SHARE_ONE);
 	goal = share->window * ratio / WEFT_SHARE_ONE + (u64)weight * WEFT_SHARE_UNIT;
-	/* A window that limits nothing would grow without end. */
+	/* A window that holds no command would grow without limit. */
 	if (goal < share->window)
 		share->window -= (share->window - goal) >> WEFT_SHARE_STEP_SHIFT;
 	else if (share->limited)

@@ -73,7 +73,7 @@ struct weft_stats {
  * @lock: protects the other fields; also taken in interrupts
  * @prepare_lock: keeps a path while memory is prepared on it, which may take
  *	long; taken before weft_volumes_lock
- * @events_lock: changes of a path's state are told in their order; taken before @lock
+ * @events_lock: changes of a path's state are reported in their order; taken before @lock
  * @path: the paths; NULL for a free slot
  * @usable: bitmap of the paths that can carry I/O
  * @best: bitmap of those of @usable that carry it best; empty only if @usable is
@@ -194,7 +194,7 @@ struct weft_deferred {
  * @read_at: start of the last read of the record, in jiffies
  * @regained: the lease has ended, and a heartbeat succeeded since
  * @regained_at: when that one ended, in jiffies
- * @regained_until: the end of its lease, if it were one, in jiffies
+ * @regained_until: when a lease that began with it would end, in jiffies
  * @others_ms: the former owner's heartbeat interval; 0 if this host found the
  *	volume free
  * @info: the record as last written
@@ -250,13 +250,13 @@ enum weft_iopolicy {
  * @lease: in jiffies; writes pass until then (owner.c). Always in the past for
  *	a volume assembled read-only
  * @max_sectors: largest command that every member takes, at least one block
- * @whole_sectors: no member splits a command of so many sectors, wherever it begins
+ * @whole_sectors: no member splits a command of at most this size, wherever it begins
  * @boundary: members may split commands that cross a multiple of it on the member,
  *	in sectors; a power of two that divides the chunk, or 0 if none does
  * @physical_mask: sectors of a physical block of the members, less one: a queue
  *	splits long commands at a multiple
  * @reads_are_feed: by rule, a read without an I/O priority is feed, which has no limit
- * @qos: classes of I/O, see qos.c; NULL until they are first told apart
+ * @qos: classes of I/O, see qos.c; NULL until QoS is first set
  * @disk: its block device
  * @bios: bio pool for fragments
  * @in_flight: tracked bios submitted less those completed, per CPU; only the

@@ -146,7 +146,7 @@ unsigned Batch::events(CUfileIOEvents_t* to, unsigned least, unsigned most,
             longest = std::min<std::chrono::nanoseconds>(left, slice);
         }
         poll(longest);
-        // One of the others is let in: a lock that is free for a moment alone may be taken by this thread
+        // Let one of the others in: if the lock is free only for a moment, this thread may take it
         // each time.
         const auto before = entered_.load();
         held.unlock();

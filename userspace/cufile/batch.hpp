@@ -53,7 +53,7 @@ private:
     std::vector<Slot> slots_;
     unsigned in_flight_ = 0;
     std::deque<CUfileIOEvents_t> ended_;
-    /// By CUDA context, each of which needs one. They end first: their I/O refers to the slots.
+    /// One for each CUDA context. They end first: their I/O refers to the slots.
     std::vector<std::pair<void*, std::unique_ptr<Engine>>> engines_;
 };
 

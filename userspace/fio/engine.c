@@ -370,7 +370,7 @@ static int engine_open_file(struct thread_data *td, struct fio_file *f)
 	file->registration = weft_register(target_of(file), data->memory, data->policy, &error);
 	if (!file->registration)
 		goto refuse;
-	/* Without verify, only avoid zeros, which a target may treat in another way. */
+	/* Without verify, only avoid zeros, which a target may treat differently. */
 	if (!data->filled && td->orig_buffer != weft_memory_data(data->memory) &&
 	    weft_memory_copy_in(data->memory, 0, td->orig_buffer, weft_memory_size(data->memory))) {
 		error.code = EIO;

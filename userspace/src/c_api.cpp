@@ -20,7 +20,7 @@ static_assert(sizeof(void*) != 8 ||
                sizeof(weft_extent) == 24 && sizeof(weft_gather_options) == 24 &&
                sizeof(weft_gathered) == 32 && sizeof(weft_records) == 24 &&
                sizeof(weft_stream_options) == 32 && sizeof(weft_piece) == 24));
-// What is passed on without a copy.
+// Fields that are passed on without a copy.
 static_assert(sizeof(weft_extent) == sizeof(weft::Extent) &&
               offsetof(weft_extent, memory_offset) == offsetof(weft::Extent, memory_offset) &&
               offsetof(weft_extent, length) == offsetof(weft::Extent, length) &&

@@ -38,7 +38,7 @@ std::string folder_of(const std::string& path)
     return path.substr(0, path.rfind('/') + 1);
 }
 
-/// A path for a draft in the same folder, hidden from those who list files.
+/// A path for a draft in the same folder, hidden from users who list files.
 std::string draft_of(const std::string& path)
 {
     static constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz012345";

@@ -109,7 +109,7 @@ void Staging::wait_for_copies() noexcept
 
 /// Does the context in which the pages were pinned still live? CUDA forgets pages and streams with their
 /// context, and a new context may have the address of one that has ended, as each primary context of a GPU
-/// has. So the pages are asked, and not the context.
+/// has. So this checks the pages, and not the context.
 bool Staging::is_pinned() const noexcept
 {
     shim::CuContext of = nullptr;

@@ -41,8 +41,8 @@ struct Completion {
 struct EngineOptions {
     unsigned entries = 256; ///< largest number of I/Os in flight
     bool sqpoll = false;    ///< a kernel thread submits
-    /// Any thread may use the engine, or end a registration that its I/O uses, one at a time: the caller sees
-    /// to that. It costs some instructions an I/O.
+    /// Any thread may use the engine, or end a registration that its I/O uses, one at a time: the caller
+    /// ensures that. It costs some instructions an I/O.
     bool any_thread = false;
     /// Poll for completions. This works only for I/O with O_DIRECT that does not go through a .mem device.
     /// I/O in flight then cannot be cancelled, also not by its deadline, and flush() is done when it returns.

@@ -48,7 +48,7 @@ struct weft_geometry {
 
 /*
  * Flags. WEFT_SHARED is added to one of the others: do not claim a block device that is opened for writing. A weft
- * volume is always claimed; all that write through its .mem share the claim.
+ * volume is always claimed; all writers through its .mem share the claim.
  */
 enum weft_access { WEFT_READ = 1, WEFT_WRITE = 2, WEFT_READ_WRITE = 3, WEFT_SHARED = 4 };
 
@@ -86,8 +86,8 @@ struct weft_target *weft_volume_open(const char *name, unsigned int access, stru
 struct weft_target *weft_file_open(const struct weft_target *volume, const char *path, int strict,
 				   struct weft_error *error);
 /*
- * Makes a new file of so many bytes, open for writing. It gets its name in weft_file_finish(), which replaces a file of that
- * name; if it is closed before, nothing is left of it. A process that is killed leaves a hidden file, .NAME- and eight
+ * Makes a new file of this size, open for writing. It gets its name in weft_file_finish(), which replaces a file of that
+ * name; if it is closed before that, it is removed. A process that is killed leaves a hidden file, .NAME- and eight
  * letters. All blocks are allocated here: -ENOSPC. As a target of weft_write() and streams its size is in whole pages.
  */
 struct weft_target *weft_file_create(const char *path, uint64_t size, struct weft_error *error);
@@ -125,7 +125,7 @@ const char *weft_registration_reason(const struct weft_registration *registratio
 enum weft_engine_flags {
 	WEFT_ENGINE_SQPOLL = 1,		/* a kernel thread submits */
 	WEFT_ENGINE_IOPOLL = 2,		/* poll for completions; only for I/O with O_DIRECT that uses no .mem device */
-	WEFT_ENGINE_ANY_THREAD = 4,	/* any thread may use it, one at a time; the caller sees to that */
+	WEFT_ENGINE_ANY_THREAD = 4,	/* any thread may use it, one at a time; the caller ensures that */
 	WEFT_ENGINE_NO_STAGING = 8	/* without memory for the route staged: such I/O fails with ENOBUFS */
 };
 
@@ -200,8 +200,8 @@ int weft_file_finish(struct weft_target *file, struct weft_error *error);
 void weft_cancel(struct weft_engine *engine, struct weft_ticket ticket);
 int weft_submit(struct weft_engine *engine);
 /*
- * Return the number of completions stored. weft_wait() waits for one first, for at most so many nanoseconds (-1: without
- * limit); without limit it returns 0 only if nothing is in flight.
+ * Return the number of completions stored. weft_wait() waits for one first, for at most this number of nanoseconds
+ * (-1: without limit); without limit it returns 0 only if nothing is in flight.
  */
 size_t weft_poll(struct weft_engine *engine, struct weft_completion *completions, size_t count);
 size_t weft_wait(struct weft_engine *engine, struct weft_completion *completions, size_t count, int64_t timeout);
@@ -249,7 +249,7 @@ struct weft_records {
 };
 
 /*
- * The same for records by their numbers, the first of which is 0: they go one behind the other into the memory, from
+ * The same for records by their numbers, from 0 on: they go one behind the other into the memory, from
  * "memory_offset" on. -ERANGE: a number is outside of the records; the memory is unchanged.
  */
 int weft_gather_run_records(struct weft_gather *gather, const struct weft_target *target,
