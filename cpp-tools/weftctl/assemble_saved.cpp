@@ -117,7 +117,7 @@ result<member_set> saved_assembly::find(const volume_status* assembled)
             lacking_.push_back(one.device.error());
     }
     if (search.sets.empty())
-        return fail(exit_code::missing, "no member of volume {} is there", file_.name);
+        return fail(exit_code::missing, "no member of volume {} is available", file_.name);
     auto set = pick_volume(search.sets, file_.uuid.empty() ? file_.name : file_.uuid);
     if (!set)
         return set;

@@ -68,10 +68,9 @@ inline constexpr std::array connect_number_keys{
     connect_number_key{
         "tos", &connect_options::tos, 0, 255,
         "type of service of the connections, 0 to 255: 4 x DSCP; InfiniBand maps it to a service level"},
-    connect_number_key{
-        "background_tos", &connect_options::background_tos, 0, 255,
-        "type of service of connections that background I/O has for itself, see weftctl-qos(8) "
-        "(weft's own initiator); without it, it shares the others"},
+    connect_number_key{"background_tos", &connect_options::background_tos, 0, 255,
+                       "type of service of separate connections for background I/O, see weftctl-qos(8) "
+                       "(weft's own initiator); default: no separate connections"},
 };
 
 /// The values of "transport".

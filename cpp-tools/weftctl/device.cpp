@@ -198,7 +198,7 @@ result<std::optional<std::string>> block_device::content() const
     const buffered while_probing(fd_.get());
     const auto probe = make_probe(fd_.get(), size_);
     if (!probe)
-        return fail(exit_code::failure, "{} cannot be probed for what is on it", path_);
+        return fail(exit_code::failure, "the contents of {} cannot be probed", path_);
     const int found = blkid_do_safeprobe(probe.get());
     if (found == 1)
         return std::nullopt;
@@ -206,7 +206,7 @@ result<std::optional<std::string>> block_device::content() const
     if (found == -2)
         return "several signatures that contradict each other";
     if (found < 0)
-        return fail(exit_code::failure, "{} cannot be probed for what is on it: {}", path_,
+        return fail(exit_code::failure, "the contents of {} cannot be probed: {}", path_,
                     std::strerror(errno));
 
     const char* value = nullptr;
@@ -226,7 +226,7 @@ result<void> block_device::erase_signatures() const
     const buffered while_probing(fd_.get());
     const auto probe = make_probe(fd_.get(), size_);
     if (!probe)
-        return fail(exit_code::failure, "{} cannot be probed for what is on it", path_);
+        return fail(exit_code::failure, "the contents of {} cannot be probed", path_);
     // Each turn erases the magic that was found, also those of backups at the end of the device. A place that
     // cannot be read ends it: the disk is of use all the same.
     int turns = 0;

@@ -165,7 +165,7 @@ void full_rails(const facts& known, reasons& found)
             std::max(growth(was->second.received, now.received), growth(was->second.sent, now.sent));
         const double share = static_cast<double>(bytes) / known.load.seconds / now.rate;
         if (share >= full_rail)
-            found.push_back({"rail", fmt::format("rail {} carries {}, {} of what it can", name,
+            found.push_back({"rail", fmt::format("rail {} carries {}, {} of its rate", name,
                                                  per_second(bytes, known.load.seconds), percent(share))});
     }
 }

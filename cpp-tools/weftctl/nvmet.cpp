@@ -432,7 +432,7 @@ result<nvmet> nvmet::open(const std::string& transport)
         if (auto loaded = load_module("nvmet-" + transport); !loaded)
             return std::unexpected(loaded.error());
     if (!fs::exists(root))
-        return fail(exit_code::missing, "{} is not there: 'mount -t configfs configfs /sys/kernel/config'",
+        return fail(exit_code::missing, "{} is missing: run 'mount -t configfs configfs /sys/kernel/config'",
                     root.string());
     return nvmet();
 }

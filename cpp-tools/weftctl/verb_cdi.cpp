@@ -65,7 +65,7 @@ verb add_cdi(CLI::App& app)
 {
     auto options = std::make_shared<cdi_options>();
     auto* command = app.add_subcommand("cdi", "print a specification of volumes for container runtimes");
-    command->add_option("VOLUME", options->volumes, "names of assembled volumes; all otherwise");
+    command->add_option("VOLUME", options->volumes, "names of assembled volumes; default: all");
     command->add_flag("--read-only", options->read_only,
                       "containers may only read, also from a volume that is writable");
     command->add_option(

@@ -61,8 +61,8 @@ result<void> plan_hosts(export_change& change, const export_spec& spec, const ch
             change.remove_hosts.push_back(host);
     }
     if (!spec.any_host && spec.hosts.size() + change.add_hosts.size() == change.remove_hosts.size())
-        return fail(exit_code::usage,
-                    "no host could connect to {} any more: 'weftctl unexport' ends an export", spec.device);
+        return fail(exit_code::usage, "no host could connect to {}: use 'weftctl unexport' to end an export",
+                    spec.device);
     return {};
 }
 

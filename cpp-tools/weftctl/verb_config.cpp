@@ -35,8 +35,8 @@ verb add_config(CLI::App& app)
 {
     auto names = std::make_shared<std::vector<std::string>>();
     auto* command = app.add_subcommand("config", "check the files of saved volumes");
-    auto* check = command->add_subcommand("check", "read the files, and say what is wrong in which line");
-    check->add_option("NAME", *names, "of saved volumes; otherwise all");
+    auto* check = command->add_subcommand("check", "read the files, and print each error with its line");
+    check->add_option("NAME", *names, "names of saved volumes; default: all");
     command->require_subcommand(1);
     command->footer(
         R"(The files are /etc/weft/volumes/NAME.toml, see weftctl-save(8). The check only reads the files: it does

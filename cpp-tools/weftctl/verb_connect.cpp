@@ -142,7 +142,7 @@ result<exit_code> run_connect(const connect_verb& verb, renderer& out)
 verb add_discover(CLI::App& app)
 {
     auto verb = std::make_shared<discover_verb>();
-    auto* command = app.add_subcommand("discover", "ask a host what it exports");
+    auto* command = app.add_subcommand("discover", "list the exports of a host");
     command
         ->add_option("URI", verb->uri,
                      "rdma://ADDRESS[:PORT] or tcp://ADDRESS[:PORT]; the port is 4420 unless given")

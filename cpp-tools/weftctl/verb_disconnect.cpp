@@ -32,7 +32,7 @@ result<void> check_unused(const connection& link)
     if (!disk)
         return {};
     const auto users = users_of(*disk).value_or(std::vector<std::string>());
-    return fail(exit_code::busy, "{} of {} is in use{}{}; --force disconnects all the same", *disk,
+    return fail(exit_code::busy, "{} of {} is in use{}{}; --force disconnects it anyway", *disk,
                 link.controller, users.empty() ? "" : ": ", fmt::join(users, ", "));
 }
 

@@ -43,7 +43,7 @@ verb add_explain(CLI::App& app)
 {
     auto options = std::make_shared<explain_options>();
     auto* command = app.add_subcommand("explain", "report what limits volumes now");
-    command->add_option("VOLUME", options->volumes, "names of assembled volumes; all otherwise");
+    command->add_option("VOLUME", options->volumes, "names of assembled volumes; default: all");
     command->add_option("--seconds", options->seconds, "seconds to watch the counters; default 5")
         ->check(CLI::Range(1, 3600));
     command->footer(

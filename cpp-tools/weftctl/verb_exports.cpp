@@ -37,7 +37,7 @@ export_status status_of(const export_spec& spec, const nvmet* target)
     case nvmet::presence::absent:
         status.why = std::filesystem::exists(spec.device, ignored)
                          ? "not served; 'weftctl export --saved' serves it"
-                         : "the device is not there";
+                         : "the device is missing";
         break;
     }
     return status;

@@ -37,7 +37,7 @@ verb add_metrics(CLI::App& app)
     auto options = std::make_shared<metrics_options>();
     auto* command =
         app.add_subcommand("metrics", "print the counters of volumes and RDMA ports for Prometheus");
-    command->add_option("VOLUME", options->volumes, "names of assembled volumes; all otherwise");
+    command->add_option("VOLUME", options->volumes, "names of assembled volumes; default: all");
     command->add_option("--output", options->output,
                         "file to replace, in one step; it is readable by all users");
     command->footer(

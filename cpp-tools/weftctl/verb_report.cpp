@@ -154,7 +154,7 @@ verb add_report(CLI::App& app)
     auto* command =
         app.add_subcommand("report", "collect the state of this node in one archive, for support");
     command->add_option("--output", options->output,
-                        "archive to write; weft-report-TIME.tar.gz here otherwise");
+                        "archive to write; default: weft-report-TIME.tar.gz in this folder");
     command->footer(
         R"(Holds what doctor, list, status and exports say, the kernel's log, and what it knows of disks,
 PCI and RDMA devices. Keys and passwords are blanked; host names and addresses are not.

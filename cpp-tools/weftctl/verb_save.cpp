@@ -264,7 +264,7 @@ verb add_save(CLI::App& app)
     auto options = std::make_shared<save_options>();
     auto* command = app.add_subcommand(
         "save", "write the configuration of an assembled volume to a file, for the next boot");
-    command->add_option("NAME", options->names, "of assembled volumes")->required();
+    command->add_option("NAME", options->names, "names of assembled volumes")->required();
     command->add_option("--dhchap-secret-file", options->dhchap_secret_file,
                         "file with this host's secret for members that authenticate; default: the file that "
                         "the volume's file names, or else /etc/weft/dhchap-secret");

@@ -78,7 +78,7 @@ verb add_status(CLI::App& app)
 {
     auto options = std::make_shared<status_options>();
     auto* command = app.add_subcommand("status", "show assembled volumes with their members and counters");
-    command->add_option("NAME", options->names, "of the volumes; all otherwise");
+    command->add_option("NAME", options->names, "names of volumes; default: all");
     command
         ->add_option("--watch", options->interval,
                      "seconds from one output to the next; repeats until a signal")

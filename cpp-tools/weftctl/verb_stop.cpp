@@ -123,7 +123,7 @@ verb add_stop(CLI::App& app)
 {
     auto options = std::make_shared<stop_options>();
     auto* command = app.add_subcommand("stop", "stop volumes that are not in use");
-    command->add_option("NAME", options->names, "of the volumes");
+    command->add_option("NAME", options->names, "names of volumes");
     command->add_flag("--all", options->all, "every volume");
     command->add_flag("--dry-run", options->dry_run, "say what would be stopped, change nothing");
     command->footer(R"(weftctl refuses to stop a volume that is mounted or open, and names its users.

@@ -52,7 +52,7 @@ verb add_top(CLI::App& app)
 {
     auto options = std::make_shared<top_options>();
     auto* command = app.add_subcommand("top", "show the current I/O of volumes and their members");
-    command->add_option("VOLUME", options->volumes, "names of assembled volumes; all otherwise");
+    command->add_option("VOLUME", options->volumes, "names of assembled volumes; default: all");
     command->add_option("--interval", options->interval, "seconds from one table to the next; default 1")
         ->check(CLI::Range(1, 3600));
     command->add_option("--count", options->count, "exit after this number of tables; default: at a signal");

@@ -98,15 +98,14 @@ result<wipe_plan> plan(const std::string& path, const wipe_options& options, usa
                            sb->member_index, sb->name, format_uuid(sb->volume_uuid));
     if (options.force)
         return wipe_plan{std::move(*device), *copies, what};
-    if (auto unserved =
-            nvmet::check_unserved(path, device->number(), ", --force wipes the device all the same");
+    if (auto unserved = nvmet::check_unserved(path, device->number(), ", --force wipes the device anyway");
         !unserved)
         return std::unexpected(unserved.error());
     const auto reason = used.reason(*device, *copies);
     if (!reason)
         return std::unexpected(reason.error());
     if (*reason)
-        return fail(exit_code::busy, "{} {}, {}; --force wipes it all the same", path, what, **reason);
+        return fail(exit_code::busy, "{} {}, {}; --force wipes it anyway", path, what, **reason);
     return wipe_plan{std::move(*device), *copies, what};
 }
 

@@ -109,7 +109,7 @@ TEST(Explain, AFullRailOrProcessor)
     of.reads(4, 100);
     of.host_after.rails["mlx5_0/1"].received = 115'000'000'000;
     EXPECT_EQ("rail members", of.subjects());
-    EXPECT_EQ("rail mlx5_0/1 carries 10.7 GiB/s, 92 % of what it can", of.first());
+    EXPECT_EQ("rail mlx5_0/1 carries 10.7 GiB/s, 92 % of its rate", of.first());
     of.host_after.rails["mlx5_0/1"].rate = 0;
     of.host_after.processors[1].busy = 990;
     // It may be another program's.
