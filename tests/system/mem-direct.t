@@ -186,7 +186,7 @@ ok "it does not wait for them" kill -0 "$registering"
 wait "$registering"
 result $? "and they come: $(cat /tmp/register.out)"
 knob 0 latency_ns 0
-dmesg | grep -c "peer memory is taken away" | sed 's/^/# fenced /'
+dmesg | grep -c "peer memory was revoked" | sed 's/^/# fenced /'
 ok "the exporter unloads: nothing was read or written late" rmmod weft_test_exporter
 
 # --- A BAR of a device without a driver of its own, by weft_p2p

@@ -74,7 +74,7 @@ wild() { # FAULT TEXT
 	weftctl disconnect --all >/dev/null
 	gone
 }
-wild wild-controller "CNTRLTYPE\\|keyed SGLs\\|capsules are smaller\\|says to be controller"
+wild wild-controller "CNTRLTYPE\\|keyed SGLs\\|capsules are smaller\\|identifies itself as controller"
 wild wild-namespace "namespace 1: "
 wild wild-descriptors "its descriptor of type"
 wild no-answer "does not answer"
