@@ -132,8 +132,12 @@ is "four times made, stopped at once, assembled: udev is never in the way" $fail
 # What a shutdown does with volumes that no service has assembled.
 ok "weft-shutdown.service starts" systemctl start weft-shutdown
 is "and leaves the volume" "$(status_of data .state)" live
+ok "it is not stopped by hand" sh -c '! systemctl stop weft-shutdown 2>/dev/null'
+mkdir -p /run/systemd/system/weft-shutdown.service.d
+printf '[Unit]\nRefuseManualStop=no\n' >/run/systemd/system/weft-shutdown.service.d/test.conf
+systemctl daemon-reload
 sleep 3 </dev/weft/data &
-ok "it stops" systemctl stop weft-shutdown
+ok "a shutdown stops it" systemctl stop weft-shutdown
 is "and has stopped the volume, when that was not in use any more" "$(ls -d '/sys/block/weft!data' 2>/dev/null)" ""
 ok "assembled by hand again" weftctl assemble data /dev/nvme[1-4]n1
 
