@@ -7,6 +7,7 @@
 #include <libmount/libmount.h>
 #include <memory>
 #include <sys/mount.h>
+#include <sys/stat.h>
 
 namespace weft
 {
@@ -16,12 +17,19 @@ namespace
 
 using context = std::unique_ptr<libmnt_context, void (*)(libmnt_context*)>;
 
+/// libmount sets the umask of the process for a moment, and two threads at once may leave its 0077.
+void restore_umask()
+{
+    ::umask(0022);
+}
+
 /// mount(2) by libmount, which knows the options of filesystems from its own, and says what was wrong.
 result<void> mount_by(context with, const std::string& path)
 {
     if (!with || mnt_context_set_target(with.get(), path.c_str()))
         return fail(exit_code::failure, "{} cannot be mounted: out of memory", path);
     const int done = mnt_context_mount(with.get());
+    restore_umask();
     char why[512] = "";
     // Also helpers, such as mount.xfs, may fail.
     if (!mnt_context_get_excode(with.get(), done, why, sizeof(why)))
@@ -50,6 +58,7 @@ void forget_options(const std::string& target)
     const std::unique_ptr<libmnt_update, void (*)(libmnt_update*)> update(mnt_new_update(), mnt_free_update);
     if (update && !mnt_update_set_fs(update.get(), 0, target.c_str(), nullptr))
         static_cast<void>(mnt_update_table(update.get(), nullptr));
+    restore_umask();
 }
 
 } // namespace

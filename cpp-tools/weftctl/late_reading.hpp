@@ -23,8 +23,8 @@ class late_reading
 public:
     using clock = std::chrono::steady_clock;
 
-    /// `read` is called in the thread; what it throws is no value. A value that was read longer than `fresh`
-    /// ago is read again.
+    /// `read` is called in the thread; what it throws is no value. A value whose reading ended longer than
+    /// `fresh` ago is read again.
     late_reading(std::function<Value()> read, clock::duration fresh) : read_(std::move(read)), fresh_(fresh)
     {
     }
