@@ -26,7 +26,7 @@ for one in host ctrl other; do ok "a secret: $one" weftctl gen-dhchap-key /tmp/$
 is "only root may read it" "$(stat -c %a /tmp/host)" 600
 is "it has the form of the specification" "$(grep -c '^DHHC-1:00:[A-Za-z0-9+/]*=*:$' /tmp/host)" 1
 refused "a secret is not overwritten" 3 "is there already" weftctl gen-dhchap-key /tmp/host
-refused "a length that is not the hash's" 2 "has 64 bytes, not 32" weftctl gen-dhchap-key /tmp/x --hash sha512
+refused "a length that is not the hash's" 2 "must have 64 bytes, not 32" weftctl gen-dhchap-key /tmp/x --hash sha512
 secret=(--dhchap-secret-file /tmp/host)
 both=("${secret[@]}" --dhchap-ctrl-secret-file /tmp/ctrl)
 refused "any host with a secret" 2 "contradict" \
