@@ -49,7 +49,8 @@ ok "data in huge pages, verified" fio --name=huge --filename=/dev/weft/v --rw=ra
 	--blockalign=64k --size=8m --ioengine=io_uring --iodepth=4 --mem=mmaphuge --verify=crc32c --output=/tmp/fio.out
 ok "they are registered in pages of 64 KiB" test "$(knob 1 large_pages)" -gt "$large"
 echo 0 >/proc/sys/vm/nr_hugepages
-ok "32 reads of a disk are posted by one call" test "$(doorbells "$(ls /dev/weft-rdma*n1 | head -n 1)")" -ge 24
+disks=(/dev/weft-rdma*n1)
+ok "32 reads of a disk are posted by one call" test "$(doorbells "${disks[0]}")" -ge 24
 ok "32 reads of a volume by one for each member" test "$(doorbells /dev/weft/v)" -ge 12
 knob 1 latency_ns 200000
 knob 1 bandwidth 200000000
@@ -94,7 +95,7 @@ ok "an adapter with registrations for one of two queues: connected" \
 is "with one queue" "$(cat /sys/class/weft-rdma/*/queue_count)" 2
 ok "the log says why" log_says "1 I/O queues of 2 can be connected: the RDMA device softhca1 gives queue 2 only"
 knob 1 mr_limit "$most"
-ok "verified" verify "$(ls /dev/weft-rdma*n1)" size=4m bsrange=4k-64k
+ok "verified" verify /dev/weft-rdma*n1 size=4m bsrange=4k-64k
 ok "disconnected" weftctl disconnect --all
 for n in 0 1; do nvmet_unserve "$nqn:d$n"; remove_null "hb$n"; done
 ok "the adapter unloads, so nothing holds it" rmmod weft_softhca

@@ -136,7 +136,7 @@ ok "it is not stopped by hand" sh -c '! systemctl stop weft-shutdown 2>/dev/null
 mkdir -p /run/systemd/system/weft-shutdown.service.d
 printf '[Unit]\nRefuseManualStop=no\n' >/run/systemd/system/weft-shutdown.service.d/test.conf
 systemctl daemon-reload
-sleep 3 </dev/weft/data &
+(exec 9</dev/weft/data; sleep 3) &
 ok "a shutdown stops it" systemctl stop weft-shutdown
 is "and has stopped the volume, when that was not in use any more" "$(ls -d '/sys/block/weft!data' 2>/dev/null)" ""
 ok "assembled by hand again" weftctl assemble data /dev/nvme[1-4]n1
