@@ -86,8 +86,9 @@ if [ -d $issued ]; then
 	echo 1 >$issued/enable
 	dd if=/dev/zero of=/dev/weft/v bs=4k count=1 oflag=direct,dsync status=none
 	echo 0 >$issued/enable
+	# A worker may send it. The first chunk is 1 MiB into each member, behind the owner record.
 	is "a FUA write is one for the member that has its data, and for no other" \
-		"$(sed -n 's/.*block_rq_issue: \([0-9,]*\) WFS .*\[dd\]$/\1/p' /sys/kernel/tracing/trace)" \
+		"$(sed -n 's/.*block_rq_issue: \([0-9,]*\) WFS .* 2048 + 8 .*/\1/p' /sys/kernel/tracing/trace)" \
 		"$(lsblk -dno MAJ:MIN /dev/s0 | tr -d ' ' | tr : ,)"
 	echo >/sys/kernel/tracing/trace
 else
