@@ -522,13 +522,17 @@ static __always_inline void weft_slot_post(struct weft_rdma_queue *queue,
 		weft_queue_post_failed(queue, ret);
 }
 
-/* End the run of a queue, which this task has. */
-static void weft_run_post(struct weft_rdma_queue *queue)
+/* Post the run that this task has, if any. */
+static void weft_run_end(struct weft_rdma_queue **running)
 {
-	struct weft_rdma_run *run = queue->run;
-	int ret = ib_post_send(queue->qp, run->first, NULL);
+	struct weft_rdma_queue *queue = *running;
+	int ret;
 
-	clear_bit_unlock(0, &run->lock);
+	if (!queue)
+		return;
+	*running = NULL;
+	ret = ib_post_send(queue->qp, queue->run->first, NULL);
+	clear_bit_unlock(0, &queue->run->lock);
 	if (unlikely(ret))
 		weft_queue_post_failed(queue, ret);
 }
@@ -541,9 +545,7 @@ static bool weft_run_begin(struct weft_rdma_queue *queue, struct weft_rdma_queue
 {
 	struct weft_rdma_run *run = queue->run;
 
-	if (*running)
-		weft_run_post(*running);
-	*running = NULL;
+	weft_run_end(running);
 	if (test_and_set_bit_lock(0, &run->lock))
 		return false;
 	*running = queue;
@@ -571,10 +573,8 @@ static noinline void weft_run_add(struct weft_rdma_queue *queue, struct weft_rdm
 		*run->next = &slot->reg.wr;
 	}
 	run->next = &send->next;
-	if (run->count == WEFT_RUN_MAX) {
-		weft_run_post(queue);
-		*running = NULL;
-	}
+	if (run->count == WEFT_RUN_MAX)
+		weft_run_end(running);
 }
 
 /*
@@ -887,8 +887,7 @@ void weft_rdma_queue_rqs(struct rq_list *list)
 	while ((rq = rq_list_pop(list)))
 		if (unlikely(weft_queue_any(rq->mq_hctx, rq, &running)))
 			rq_list_add_tail(&rest, rq);
-	if (running)
-		weft_run_post(running);
+	weft_run_end(&running);
 	*list = rest;
 }
 
