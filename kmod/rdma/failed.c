@@ -157,6 +157,18 @@ static void weft_request_note_write(struct request *rq, const struct weft_rdma_p
 		WRITE_ONCE(pdu->queue->ctrl->keeps_writes, true);
 }
 
+/*
+ * End a request that no volume takes back: the block layer's own flush of a path, which its
+ * volume sends again, or a request of a disk that is not a path any more.
+ */
+static void weft_request_end_untaken(struct request *rq, const struct weft_rdma_pdu *pdu)
+{
+	const struct weft_rdma_ns *ns = rq->q->queuedata;
+
+	blk_mq_end_request(rq, READ_ONCE(ns->path) ? BLK_STS_TRANSPORT :
+						     weft_blk_status(pdu->status));
+}
+
 /* No association carries it: a volume takes it back; others wait until one does. */
 static void weft_request_lost(struct request *rq, struct weft_rdma_pdu *pdu)
 {
@@ -169,11 +181,8 @@ static void weft_request_lost(struct request *rq, struct weft_rdma_pdu *pdu)
 	if (weft_rdma_failover(rq, true))
 		return;
 	weft_request_note_write(rq, pdu);
-	if (weft_rdma_hold(ns, rq))
-		return;
-	/* The block layer's own flush of a path: its volume sends it again. */
-	blk_mq_end_request(rq, READ_ONCE(ns->path) ? BLK_STS_TRANSPORT :
-						     weft_blk_status(pdu->status));
+	if (!weft_rdma_hold(ns, rq))
+		weft_request_end_untaken(rq, pdu);
 }
 
 /*
@@ -196,13 +205,10 @@ static void weft_request_refused(struct request *rq, struct weft_rdma_pdu *pdu)
 	if (ana)
 		WRITE_ONCE(ns->ana_refused, true);
 	queue_work(ns->ctrl->wq, ana ? &ns->refused_work : &ns->doubt_work);
-	if (pdu->mapping) {
+	if (pdu->mapping)
 		weft_request_give_back(rq, pdu);
-	} else if (!weft_rdma_failover(rq, false)) {
-		/* The block layer made this flush itself, or the disk is not a path any more. */
-		blk_mq_end_request(rq, READ_ONCE(ns->path) ? BLK_STS_TRANSPORT :
-							     weft_blk_status(pdu->status));
-	}
+	else if (!weft_rdma_failover(rq, false))
+		weft_request_end_untaken(rq, pdu);
 }
 
 /*
