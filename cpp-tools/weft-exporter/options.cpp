@@ -11,7 +11,7 @@ void add_options(CLI::App& app, exporter_options& options)
     app.set_version_flag("--version", std::string("weft-exporter ") + WEFT_VERSION);
     app.add_option("--listen", options.listen,
                    "HOST:PORT, or [ADDRESS]:PORT for IPv6; default 127.0.0.1:9919. Any host that can connect "
-                   "can read the metrics: there is no authentication")
+                   "can read the metrics, without authentication")
         ->type_name("ADDRESS");
     app.footer(R"(It answers GET requests for three paths:
 

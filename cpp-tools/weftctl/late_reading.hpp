@@ -23,7 +23,7 @@ class late_reading
 public:
     using clock = std::chrono::steady_clock;
 
-    /// `read` is called in the thread; what it throws is no value. A value whose reading ended longer than
+    /// The thread calls `read`. A reading that throws has no value. A value whose reading ended longer than
     /// `fresh` ago is read again.
     late_reading(std::function<Value()> read, clock::duration fresh) : read_(std::move(read)), fresh_(fresh)
     {
@@ -39,8 +39,8 @@ public:
             start();
     }
 
-    /// The value of the reading, which is waited for until then, but only once: one that was late before is
-    /// not. Unset if there is none; the next call may have it.
+    /// The value of the reading. Waits for it until that time; a reading that was late before is not waited
+    /// for again. Unset if the reading has not ended or has no value; the next call may have a value.
     [[nodiscard]] std::optional<Value> take(clock::time_point until)
     {
         if (!current_)

@@ -88,8 +88,8 @@ result<std::vector<member_path>> paths_of(const path_status& path, const std::ve
     std::error_code ignored;
     if (!fs::exists(fs::path("/sys/class/block") / path.disk, ignored))
         return fail(exit_code::missing,
-                    "its path {} is gone, and its address is no longer known; add it again by its URI, or "
-                    "remove it by 'weftctl path remove'",
+                    "its path {} is gone, and its address with it; add the path again by its URI, or "
+                    "remove the path by 'weftctl path remove'",
                     path.disk);
     std::vector<member_path> found;
     const auto device = device_of(path);

@@ -44,7 +44,7 @@ enum weft_ns_state {
  *	ns_lock
  * @back: and has it again meanwhile; likewise
  * @adding: the disk is being added: dead_work ends it later; likewise
- * @ended: who used it was told that it is dead
+ * @ended: its users were notified that it is dead
  * @ana: enum nvme_ana_state of its group, 0 if it is not known; changed under the
  *	controller's ns_lock
  * @ana_since: when @ana changed, jiffies

@@ -889,7 +889,7 @@ int weft_mpath_add(struct weft_member *member, struct weft_path *path)
 	return 0;
 }
 
-/* It is no longer one of the member's paths, so the work is not queued again. */
+/* The path has left the member, so nothing queues the work again. */
 static void weft_mpath_end_check(struct weft_path *path)
 {
 	/* A member's first path has none. */
