@@ -9,7 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from weftlab import kernel
+from weftlab import kernel, klog
 from weftlab.guest import STOPPED
 
 from . import LAB, ROOT, memory, process
@@ -25,6 +25,12 @@ INTERRUPTED = {
     "make bench": ["make", "bench", "B=stripe"],
 }
 GUESTS = ("qemu-system-x86_64", "kernel")
+# A report of soft-RoCE that the lab knows, its place and a function that it calls left open.
+STOCK_WARNING = """[    1.0] ------------[ cut here ]------------
+[    1.0] WARNING: drivers/infiniband/sw/rxe/{}:827 at rxe_completer+0xb8e/0xee0 [rdma_rxe], CPU#0: kworker/u10:2/325
+[    1.0]  {}+0x12/0x34
+[    1.0] ---[ end trace 0000000000000000 ]---
+"""
 
 
 def lab(job):
@@ -63,6 +69,12 @@ def lab(job):
         "for i in $(seq 100); do grep -q 1 /sys/bus/pci/devices/*/p2pmem/published && exit 0; sleep 0.1; done; exit 1")
     run("the topology iommu is there", lambda d: not d.returncode, "--kernel", "backports", "--topology", "iommu", "--",
         "test -n \"$(ls /sys/kernel/iommu_groups)\"")
+    results += [
+        passed_if(not klog.problems(STOCK_WARNING.format("rxe_comp.c", "do_work [rdma_rxe]")), "a known report is ignored"),
+        passed_if(klog.problems(STOCK_WARNING.format("rxe_req.c", "do_work")), "one like it is not"),
+        passed_if(klog.problems(STOCK_WARNING.format("rxe_comp.c", "weft_done+0x1/0x2 [weft_rdma]\n x")),
+                  "nor a known one with weft in its backtrace"),
+        passed_if(klog.problems(STOCK_WARNING.format("rxe_comp.c", "do_work") + "[    2.0] BUG: any"), "nor what follows one")]
     debugged = [_debugged("backports", [], "0xfff0", "info registers rip"),
                 _debugged("uml", [kernel.build("uml") / "kernel", "-ex", "handle SIGSEGV SIGUSR1 SIGALRM nostop noprint pass"],
                           "in start_kernel ()", "break start_kernel", "continue", "delete")]

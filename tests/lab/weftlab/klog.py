@@ -14,30 +14,44 @@ BAD = re.compile("|".join([
     r"\bkmemleak: (Cannot allocate|Memory pool empty|Kernel memory leak detector disabled)",
 ]))
 
-# Known lock order reports of stock code, in the named kernel. They are ignored if weft's code is not in the report.
-STOCK_ORDERS = (
-    # 7.2's nvmet: a port is removed under nvmet_config_sem, and a connection is torn down under its handler's mutex.
-    ("nvmet_config_sem", "handler_mutex"),
-)
-ORDER_BEGINS = re.compile(r"WARNING: possible circular locking dependency")
-ORDER_ENDS = re.compile(r"\bstack backtrace:")
 OURS = re.compile(r"\+0x[0-9a-f]+/0x[0-9a-f]+ \[weft")
 
 
-def _without_stock_orders(lines):
+class StockReport:
+    """A known report of stock code. It is ignored if weft's code is not in it."""
+
+    def __init__(self, begins, ends, words=()):
+        self.begins, self.ends, self.words = re.compile(begins), re.compile(ends), words
+
+    def lines(self, lines, i):
+        """The number of lines of this report, which begins at lines[i]; 0 if another one or none begins there."""
+        if not self.begins.search("\n".join(lines[i:i + 2])):
+            return 0
+        end = next((j for j in range(i, len(lines)) if self.ends.search(lines[j])), len(lines) - 1) + 1
+        report = "\n".join(lines[i:end])
+        if OURS.search(report) or not all(word in report for word in self.words):
+            return 0
+        return end - i
+
+
+STOCK_REPORTS = (
+    # 7.2's nvmet: a port is removed under nvmet_config_sem, and a connection is torn down under its handler's mutex.
+    StockReport(r"^.*WARNING: possible circular locking dependency", r"\bstack backtrace:",
+                ("nvmet_config_sem", "handler_mutex")),
+    # 7.3's soft-RoCE: check_ack() sets no status when the response to an RDMA READ follows another one than it expects,
+    # as it can when packets are lost and reordered. The queue pair goes to its error state.
+    StockReport(r"\[ cut here \].*\n.*WARNING: .*/rxe_comp\.c:\d+ at rxe_completer\+", r"-\[ end trace "),
+)
+
+
+def _without_stock_reports(lines):
     kept, i = [], 0
     while i < len(lines):
-        if not ORDER_BEGINS.search(lines[i]):
+        if known := next((n for stock in STOCK_REPORTS if (n := stock.lines(lines, i))), 0):
+            i += known
+        else:
             kept.append(lines[i])
             i += 1
-            continue
-        end = i
-        while end < len(lines) and not ORDER_ENDS.search(lines[end]):
-            end += 1
-        report = "\n".join(lines[i:end + 1])
-        if OURS.search(report) or not any(all(lock in report for lock in order) for order in STOCK_ORDERS):
-            kept += lines[i:end + 1]
-        i = end + 1
     return kept
 
 
@@ -54,7 +68,7 @@ def problems(text, stalls=True):
     """The reports in a kernel's log: the first one with the lines that follow it. Without stalls, those do not count."""
     lines = text.splitlines()
     started = next((i for i, line in enumerate(lines) if STARTED.search(line)), 0)
-    lines = _without_stock_orders(lines[started:])
+    lines = _without_stock_reports(lines[started:])
     hits = [i for i, line in enumerate(lines) if BAD.search(line) and (stalls or not STALLS.search(line))]
     if not hits:
         return []
