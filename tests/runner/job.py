@@ -21,6 +21,8 @@ USUAL, SPARE = 3, 0.4
 # Jobs at one time at all: those beyond USUAL begin one by one, when so many processors were idle for so many seconds, and so
 # much memory is free.
 MOST, IDLE, IDLE_SECONDS, FREE_BYTES = 5, 0.3, 10, 6 << 30
+# The nice value of jobs that nothing waits for.
+NICE = 10
 
 
 class Idle:
@@ -71,6 +73,7 @@ class Job:
     boots_again: int = 0    # guests that hung before their first process
     stops: int = 0          # guests that stopped later
     late: bool = False      # it begins when no other is left to begin
+    after: tuple = ()       # jobs that end before it begins, whatever they return; it yields the processors to others
     known: bool = False     # it passed with the same inputs before, and says so at once
 
     def state(self):
@@ -97,7 +100,7 @@ class Run:
     def _weight(self, job):
         """Usual seconds of a job plus the longest chain of jobs that wait for it."""
         if job.name not in self._weights:
-            after = [self._weight(other) for other in self.jobs.values() if job.name in other.needs]
+            after = [self._weight(other) for other in self.jobs.values() if job.name in (*other.needs, *other.after)]
             self._weights[job.name] = self._usual(job) + max(after, default=0)
         return self._weights[job.name]
 
@@ -106,7 +109,7 @@ class Run:
 
     def _ready(self):
         ready = [job for job in self.jobs.values() if job.state() == "waiting"
-                 and all(self.jobs[n].state() == "done" for n in job.needs if n in self.jobs)]
+                 and all(self.jobs[n].state() == "done" for n in (*job.needs, *job.after) if n in self.jobs)]
         return sorted(ready, key=lambda job: (job.late, -self._weights[job.name]))
 
     def _next(self):
@@ -141,6 +144,8 @@ class Run:
         return max(work / self.slots, longest)
 
     def _execute(self, job):
+        if job.after:   # of this thread and the programs that it starts
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
         needed = [(n, r.outcome) for n in job.needs if n in self.jobs for r in self.jobs[n].results]
         try:
             if failed := [n for n, outcome in needed if outcome == FAILED]:
