@@ -47,7 +47,7 @@ for n in 0 1; do remove_null "e$n"; done
 
 # A command that waits for heartbeats is in the way of no other family of generic netlink, and ends with its caller.
 # families: modules that register one, as this kernel has them.
-families() { for name in nbd psample l2tp_netlink team; do modprobe -qn $name && echo $name; done; }
+families() { for name in weft_test_family nbd psample l2tp_netlink team; do modprobe -qn $name && echo $name; done; }
 make_null e0 32
 echo 30000 >/sys/module/weft/parameters/heartbeat_ms
 state() { weftctl list --json | json '.volumes[0].state'; }
