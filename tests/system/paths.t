@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Several paths to local members, by device-mapper: a path is removed, and its
-# device with it, while a flush of all members waits for another member.
+# device with it, while a flush of all members waits for another member; what waits
+# for a path keeps nobody else waiting.
 # lab-kernel: uml
 # lab-more: debian12
 . "${0%/*}/lib.sh"
@@ -32,7 +33,22 @@ refused "other commands on the volume are refused" 3 "changed by another command
 dmsetup resume b1
 wait $adder
 is "it answers, and is added" "$(cat /tmp/added)" "done"
-ok "each other member has two paths" weftctl path add v /dev/mapper/b2 /dev/mapper/b3 /dev/mapper/b4
+# The same when it leaves. Its disk has a page to write, behind the superblocks, and is closed when it has written it.
+disk=$(basename "$(readlink -f /dev/mapper/b1)")
+dmsetup suspend --nolockfs b1
+head -c 4096 /dev/zero | dd of=/dev/mapper/b1 bs=4096 seek=128 conv=notrunc status=none iflag=fullblock
+python3 /weft/tests/system/weft_netlink.py path-remove v 1 "$disk" >/tmp/removed & remover=$!
+has_left() { [ ! -e "/sys/block/$disk/holders/weft!v" ]; }
+ended() { ! kill -0 "$1" 2>/dev/null; }
+ok "a path leaves its member, and its disk does not answer" until_true 20 has_left
+weftctl status >/dev/null 2>&1 & looker=$!
+ok "status answers meanwhile" until_true 10 ended $looker
+ok "and the removal waits for the disk" kill -0 $remover
+dmsetup resume b1
+wait $remover
+is "it answers, and is removed" "$(cat /tmp/removed)" "done"
+ok "each other member has two paths" \
+	weftctl path add v /dev/mapper/b1 /dev/mapper/b2 /dev/mapper/b3 /dev/mapper/b4
 out=$(python3 /weft/tests/system/weft_netlink.py path-add v 4 /dev/mapper/lesser)
 case $out in
 "refused: "*"NOWAIT requests"*) result 0 "a path that does less than the volume promises is refused" ;;

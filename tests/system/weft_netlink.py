@@ -4,6 +4,7 @@
 
 usage: weft_netlink.py assemble NAME DEVICE...   prints "done", or "refused: SENTENCE", or "errno N"
        weft_netlink.py path-add NAME INDEX DEVICE   the same
+       weft_netlink.py path-remove NAME INDEX DISK   the same
        weft_netlink.py hostile                   sends nonsense; prints TAP
 """
 import random
@@ -12,7 +13,7 @@ import struct
 import sys
 
 VOLUME_GET, VOLUME_ASSEMBLE, VOLUME_STOP, REFUSED = 1, 2, 3, 4
-PATH_ADD = 8
+PATH_ADD, PATH_REMOVE = 8, 9
 A_NAME, A_UUID, A_MEMBER, A_STATE, A_OWNERSHIP, A_READ_ONLY, A_TAKE_OVER, A_HOST_NQN = range(1, 9)
 M_INDEX, M_UUID, M_TRANSPORT, M_ADDRESS = range(1, 5)
 NESTED = 0x8000
@@ -97,9 +98,9 @@ def assemble(name, devices):
     tell(Connection().command(VOLUME_ASSEMBLE, body))
 
 
-def path_add(name, index, device):
-    reach = attr(M_INDEX, struct.pack("<I", index)) + attr(M_ADDRESS, device.encode() + b"\0")
-    tell(Connection().command(PATH_ADD, attr(A_NAME, name.encode() + b"\0") + attr(A_MEMBER | NESTED, reach)))
+def change_path(command, name, index, address):
+    reach = attr(M_INDEX, struct.pack("<I", index)) + attr(M_ADDRESS, address.encode() + b"\0")
+    tell(Connection().command(command, attr(A_NAME, name.encode() + b"\0") + attr(A_MEMBER | NESTED, reach)))
 
 
 def hostile():
@@ -166,7 +167,7 @@ def hostile():
 
 if sys.argv[1] == "assemble":
     assemble(sys.argv[2], sys.argv[3:])
-elif sys.argv[1] == "path-add":
-    path_add(sys.argv[2], int(sys.argv[3]), sys.argv[4])
+elif sys.argv[1] in ("path-add", "path-remove"):
+    change_path(PATH_ADD if sys.argv[1] == "path-add" else PATH_REMOVE, sys.argv[2], int(sys.argv[3]), sys.argv[4])
 else:
     hostile()
