@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Several paths to local members, by device-mapper: a path is removed, and its
 # device with it, while a flush of all members waits for another member; what waits
-# for a path keeps nobody else waiting.
+# for a path keeps nobody else waiting; and what a path has to support.
 # lab-kernel: uml
 # lab-more: debian12
 . "${0%/*}/lib.sh"
@@ -49,11 +49,16 @@ wait $remover
 is "it answers, and is removed" "$(cat /tmp/removed)" "done"
 ok "each other member has two paths" \
 	weftctl path add v /dev/mapper/b1 /dev/mapper/b2 /dev/mapper/b3 /dev/mapper/b4
-out=$(python3 /weft/tests/system/weft_netlink.py path-add v 4 /dev/mapper/lesser)
-case $out in
-"refused: "*"NOWAIT requests"*) result 0 "a path that does less than the volume promises is refused" ;;
-*) note "$out"; result 1 "a path that does less than the volume promises is refused" ;;
-esac
+# lacks SENTENCE TEXT INDEX DEVICE: it is no path of that member of volume v, because of that.
+lacks() {
+	local out
+	out=$(python3 /weft/tests/system/weft_netlink.py path-add v "$3" "$4")
+	case $out in
+	"refused: "*"does not support $2, and volume v does") result 0 "$1" ;;
+	*) note "$out"; result 1 "$1" ;;
+	esac
+}
+lacks "a path that does less than the volume promises is refused" "NOWAIT requests" 4 /dev/mapper/lesser
 dmsetup remove lesser
 is "both usable" "$(status_of v '[.members[1:][].paths | length] | unique | join(" ")')" 2
 is "the volume has a cache to flush" "$(cat '/sys/block/weft!v/queue/write_cache')" "write back"
@@ -78,5 +83,25 @@ for n in 1 2 3 4; do
 	remove_null "disk$n"
 done
 remove_null slow
+
+# --- Other things that a volume has promised when it was assembled
+make_null full 64 discard=1
+for path in all less; do
+	dmsetup create $path --table "0 $((64 * 2048)) linear $(readlink -f /dev/full) 0"
+done
+dmsetup mknodes
+ok "a volume whose disk discards" weftctl create v /dev/mapper/all
+queue=/sys/block/$(basename "$(readlink -f /dev/mapper/less)")/queue
+most=$(cat "$queue/discard_max_bytes")
+echo 0 >"$queue/discard_max_bytes"
+lacks "a path that does not discard is refused" discards 0 /dev/mapper/less
+echo "$most" >"$queue/discard_max_bytes"
+echo 1 >"$queue/stable_writes"
+lacks "one that needs pages that do not change is refused" "data that changes during a write" 0 /dev/mapper/less
+echo 0 >"$queue/stable_writes"
+ok "one that does all is a path" weftctl path add v /dev/mapper/less
+ok "stopped" weftctl stop v
+for path in all less; do dmsetup remove $path; done
+remove_null full
 ok_unload
 done_testing
