@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # The tags of a controller, which all its disks share: a path is lost while disks without a volume have all of them, and
-# a write waits for one until its volume's lease is over.
+# a write waits for one until its volume's lease is over. A path is removed while its target stands still.
 # lab-kernel: uml
 # lab-more: debian12
 . "${0%/*}/lib.sh"
@@ -68,6 +68,28 @@ both_ways() {
 }
 both_ways read_of
 both_ways write_to
+
+# --- A path is removed whose target stands still: the removal waits for its reads, and nobody waits for the removal
+pids=()
+dmsetup suspend --noflush --nolockfs still
+begin 8 read_of /dev/weft/v
+sleep "$(slow 2)"
+waiting=$(running "${pids[@]}")
+ok "reads wait for the target of the first path ($waiting of 8)" test "$waiting" -ge 1
+weftctl path remove v "$(rails_uri "$nqn:still" 0)" >/tmp/removed 2>&1 & remover=$!
+sleep "$(slow 1)"
+weftctl status >/dev/null 2>&1 & looker=$!
+ok "status answers while the path is being removed" until_true 10 all_ended $looker
+is "which waits for its reads" "$(running $remover)" 1
+dmsetup resume still
+ok "the reads end" until_true 20 all_ended "${pids[@]}"
+ok "without an error" all_well "${pids[@]}"
+wait $remover
+result $? "and the path is removed"
+indented </tmp/removed
+# shellcheck disable=SC2086
+ok "it is added again" weftctl path add v "$(rails_uri "$nqn:still" 0)" $quick
+ok "two paths" until_true 20 two_usable
 
 # --- Disks without a volume have all tags of a controller that is lost: bios of a volume's path wait for one
 # take_tags: the target stands still, and reads of its other disks have all tags.
