@@ -18,6 +18,8 @@
 ///       one registration: its route, or why not
 ///   weft-memtest VOLUME waits MEMORY [OPTION...]
 ///       registers and reads --count times, and prints how often the ends of that slept
+///   weft-memtest VOLUME workers MEMORY [OPTION...]
+///       reads --largest bytes by one command, and prints how many workers of io_uring that took
 ///
 /// MEMORY: pages, udmabuf, heap, bar=PCI-ADDRESS, vfio=PCI-ADDRESS, or
 /// exporter[,pin|,pinmoves][,novmap][,refuse][,run][,bar][,ro][,slow=MS]
@@ -27,6 +29,8 @@
 #include <atomic>
 #include <cstdio>
 #include <fcntl.h>
+#include <filesystem>
+#include <fstream>
 #include <random>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
@@ -515,6 +519,29 @@ int show_waits(const command_line& line)
     return sum >= line.count;
 }
 
+/// How many workers io_uring has made for one command: it gives them what must not hold up its ring.
+int show_workers(const command_line& line)
+{
+    mem_file file(line.volume);
+    const block_file block(line.volume, O_RDONLY | O_DIRECT);
+    const memory_source source(line.memory, line.largest);
+    const auto target = file.target(block.fd(), WEFT_MEM_MAY_READ);
+    const auto memory = file.add(source, 0, line.largest, line.flags);
+    ring io(1);
+    io.prepare(file.fd(), WEFT_MEM_CMD_READ, {target, memory.id, 0, 0, line.largest, 0}, 0);
+    if (const auto result = io.next().second; result != static_cast<int>(line.largest))
+        die("a read ended with %d", result);
+    unsigned workers = 0;
+    // One that has nothing to do stays for some seconds.
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+        std::string name;
+        std::getline(std::ifstream(task.path() / "comm"), name);
+        workers += name.starts_with("iou-wrk");
+    }
+    std::printf("%u\n", workers);
+    return 0;
+}
+
 } // namespace
 
 int main(int argc, char** argv)
@@ -549,6 +576,8 @@ int main(int argc, char** argv)
         return show_registration(line);
     if (line.verb == "waits")
         return show_waits(line);
+    if (line.verb == "workers")
+        return show_workers(line);
     if (line.verb == "file")
         return read_file({line.volume, line.memory, line.path, line.flags, line.size, line.largest,
                           line.count, line.seconds, line.stop});

@@ -20,6 +20,10 @@ verified() {
 # --- Block devices
 ok "a volume" weftctl create v /dev/a /dev/b /dev/c --chunk 64K --force
 verified "the caller's own pages, to block devices" 0 pages
+# A command whose submission takes long does not hold up its ring: a worker of io_uring submits it.
+workers() { weft-memtest v workers "$@"; }
+ok "a command of many chunks is left to a worker" test "$(workers pages --largest=4194304)" -ge 1
+is "one of few is not" "$(workers pages --largest=65536)" 0
 # Somebody who reads the block device without O_DIRECT, and has it open: the page cache keeps what he read.
 exec 8</dev/weft/v
 dd if=/dev/weft/v of=/dev/null bs=1M count=16 status=none
@@ -37,6 +41,8 @@ if [ -e /dev/udmabuf ] || modprobe -q udmabuf; then
 		weft-memtest v register udmabuf
 	refused "with vmap likewise" 1 "allow bounce" weft-memtest v register udmabuf --vmap
 	verified "a dma-buf that may bounce does" 2 udmabuf --bounce
+	ok "a copy of many bytes is left to a worker" test "$(workers udmabuf --bounce --largest=1048576)" -ge 1
+	is "one of few is not" "$(workers udmabuf --bounce --largest=16384)" 0
 	verified "from an odd place in it on" 2 udmabuf --bounce --shift=1300
 else
 	skip "dma-bufs" "this kernel has no udmabuf"
@@ -154,6 +160,8 @@ ok "a volume over soft-RoCE" weftctl create v "rdma://10.9.0.1/$nqn:a" "rdma://1
 verified "the caller's own pages, over soft-RoCE" 0 pages
 ok "the end of a registration does not wait" weft-memtest v waits pages --count=100 --largest=4096
 verified "registered for good" 0 pages --persistent --size=16777216 --largest=8388608 --count=8
+ok "a command of many parts is left to a worker" test "$(workers pages --persistent --largest=8388608)" -ge 1
+is "one of few is not" "$(workers pages --persistent --largest=65536)" 0
 ok "512 memories that are registered for good are given back in little time" given_back memories 512 "$(slow 3)"
 if [ -e /dev/udmabuf ]; then
 	refused "no direct route" 1 "is software and has no DMA engine" weft-memtest v register udmabuf
