@@ -142,10 +142,21 @@ if [ -e /dev/udmabuf ]; then
 	ok "a volume with a member that will stand still" \
 		weftctl create v /dev/a /dev/b /dev/mapper/still --chunk 64K --force
 	dmsetup suspend --nolockfs still
-	weft-memtest v crowd udmabuf >/tmp/crowd 2>&1 & crowd=$!
+	! grep -qw memory /sys/fs/cgroup/cgroup.subtree_control 2>/dev/null || mkdir $paid
+	(
+		[ ! -d $paid ] || echo $BASHPID >$paid/cgroup.procs
+		exec weft-memtest v crowd udmabuf
+	) >/tmp/crowd 2>&1 & crowd=$!
 	until_true 60 grep -q refused /tmp/crowd
+	if [ -d $paid ]; then
+		ok "the pages of bounced bytes are the caller's memory" until_true 30 \
+			awk '/^kernel / { paid = $2 } END { exit paid < 256 * 1024 * 1024 }' $paid/memory.stat
+	else
+		skip "pages of bounced bytes are the caller's memory" "this kernel has no cgroups"
+	fi
 	dmsetup resume still
 	wait $crowd
+	[ ! -d $paid ] || rmdir $paid
 	is "no more bytes bounce at a time than may" "$(tail -n 1 /tmp/crowd)" "4 done, 4 refused"
 	ok "stopped" weftctl stop v
 	weftctl wipe /dev/a /dev/b /dev/mapper/still >/dev/null
