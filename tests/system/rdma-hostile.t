@@ -64,6 +64,21 @@ is "more: success is success" "$(grep -c 'asked once more' /tmp/hostile.out)" 0
 ok "more: disconnected" weftctl disconnect --all
 gone
 
+# --- An owner record that a heartbeat reads damaged twice in a row: it reads it once more, and nothing is lost
+hostile torn --unarmed --at 2
+ok "torn: a volume" weftctl create v "$uri" --force "${patience[@]}"
+kill -USR2 "$target"
+ok "torn: the record is read damaged, and again" until_true 30 grep -q "torn: 0 more" /tmp/hostile.out
+record() { dd if=/dev/weft-rdma0n1 bs=4096 skip=1 count=1 iflag=direct status=none | sha256sum; }
+beat=$(record)
+beats() { [ "$(record)" != "$beat" ]; }
+ok "torn: the heartbeat goes on" until_true 30 beats
+is "torn: this host has the volume" "$(cat '/sys/block/weft!v/weft/ownership')" held
+ok "torn: it writes" dd if=/dev/zero of=/dev/weft/v bs=64k count=1 oflag=direct status=none
+ok "torn: stopped" weftctl stop v
+ok "torn: disconnected" weftctl disconnect --all
+gone
+
 # --- What it says of itself
 said() { cat /tmp/out; log_since; grep -q "$1" /tmp/out || log_says "$1"; }
 wild() { # FAULT TEXT
