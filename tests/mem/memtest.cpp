@@ -6,7 +6,8 @@
 ///       random writes and reads, each way compared; prints the route. With --buffered the other side is
 ///       the page cache, whose written bytes are dirty
 ///   weft-memtest VOLUME load MEMORY [OPTION...]
-///       reads and writes until it is killed, or --seconds are over
+///       reads and writes until it is killed, or --seconds are over; with --fixed by a file that the ring
+///       has and the process has closed; with --daemon in a child, after which the parent exits
 ///   weft-memtest VOLUME file MEMORY PATH [OPTION...]
 ///       random reads of a sealed file, compared with what read() gives; with --stop it stops itself
 ///       before (SIGSTOP), and the first read is of all that fits in the memory
@@ -35,6 +36,7 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <thread>
+#include <unistd.h>
 
 namespace
 {
@@ -59,6 +61,8 @@ struct command_line {
     std::uint32_t largest = 1U << 20;
     bool stop = false;
     bool buffered = false; ///< the block device is read and written by the page cache
+    bool fixed = false;    ///< the ring alone has the file of commands
+    bool daemon = false;   ///< the process that opened the file has exited
 };
 
 command_line parse(int argc, char** argv)
@@ -88,6 +92,10 @@ command_line parse(int argc, char** argv)
             line.stop = true;
         else if (word == "--buffered")
             line.buffered = true;
+        else if (word == "--fixed")
+            line.fixed = true;
+        else if (word == "--daemon")
+            line.daemon = true;
         else if (!number("size", line.size) && !number("count", line.count) && !number("depth", line.depth) &&
                  !number("seconds", line.seconds) && !number("move", line.move_ms) &&
                  !number("revoke", line.revoke_ms) && !number("shift", line.shift) &&
@@ -258,12 +266,18 @@ int verify(const command_line& line)
 int load(const command_line& line)
 {
     mem_file file(line.volume);
+    if (line.daemon && fork())
+        _exit(0);
     block_file block(line.volume);
     memory_source source(line.memory, line.size);
     const auto target = file.target(block.fd(), WEFT_MEM_MAY_READ | WEFT_MEM_MAY_WRITE);
     const auto memory = file.add(source, 0, line.size, line.flags);
     const auto g = part_of(line, file);
     ring io(line.depth * 2);
+    if (line.fixed) {
+        io.register_file(file.fd());
+        file.close();
+    }
     std::mt19937_64 random(line.seed);
     std::size_t in_flight = 0, done = 0, failed = 0, revoked = 0;
     const disturber disturbing(source, line.move_ms, line.revoke_ms);

@@ -80,6 +80,8 @@ public:
     [[nodiscard]] registered add(const memory_source& source, std::uint64_t start, std::uint64_t length,
                                  std::uint32_t flags) const;
     [[nodiscard]] bool remove(std::uint32_t id) const;
+    /// A ring that it is registered with keeps it open.
+    void close() { fd_ = unique_fd(); }
     [[nodiscard]] weft_mem_info info(std::uint32_t id) const;
 
 private:
