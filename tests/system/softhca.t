@@ -111,6 +111,42 @@ ok "disconnected" weftctl disconnect --all
 nvmet_unserve "$nqn:d2"
 remove_null hb2
 ok "the adapter unloads again" rmmod weft_softhca
+# Memory of many regions is registered in groups, and a lost association does not wait for all of them.
+thp=/sys/kernel/mm/transparent_hugepage/enabled
+usual=$(sed 's/.*\[\(.*\)\].*/\1/' $thp 2>/dev/null)
+# In large pages, a region would be larger.
+[ ! -e $thp ] || echo never >$thp
+ok "the adapter with regions of a mebibyte" modprobe weft_softhca netdevs=hca0,hca1 page_list_limit=258
+make_null hb2 64
+nvmet_serve "$nqn:d2" "$(readlink -f /dev/hb2)" rdma 10.9.0.1
+# shellcheck disable=SC2086
+ok "a volume" weftctl create v "rdma://10.9.0.1/$nqn:d2" --force --host-address 10.9.1.1 $quick
+# Each work request takes so long, a registration as well.
+knob 1 latency_ns 100000000
+regions() { rdma resource show softhca1 | sed -n 's/.* mr \([0-9]*\).*/\1/p'; }
+before=$(regions)
+more_than() { [ "$(regions)" -gt $((before + $1)) ]; }
+weft-memtest v bench pages --persistent --depth=8 --largest=$((32 << 20)) --count=1 --size=$((64 << 20)) \
+	>/tmp/registered 2>&1 & registering=$!
+ok "256 regions are being registered" until_true 30 more_than 64
+controller=$(echo /sys/class/weft-rdma/weft-rdma*)
+reconnects=$(cat "$controller/reconnects")
+echo 1 >"$controller/reset_controller"
+is_back() { [ "$(cat "$controller/reconnects")" -gt "$reconnects" ]; }
+ok "the association ends, and the next one is there" until_true 60 is_back
+note "with $(($(regions) - before)) regions"
+more_than 255
+is "before all are registered" $? 1
+knob 1 latency_ns 0
+wait $registering
+result $? "they are in the end, and the memory is read"
+indented </tmp/registered
+ok "stopped" weftctl stop v
+ok "disconnected" weftctl disconnect --all
+nvmet_unserve "$nqn:d2"
+remove_null hb2
+ok "the adapter unloads" rmmod weft_softhca
+[ ! -e $thp ] || echo "$usual" >$thp
 ok "the adapter with few registrations" modprobe weft_softhca netdevs=hca0,hca1 mr_limit=20
 make_null hb2 64
 nvmet_serve "$nqn:d2" "$(readlink -f /dev/hb2)" rdma 10.9.0.1
