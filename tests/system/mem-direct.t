@@ -75,6 +75,8 @@ direct "also in a BAR" exporter,bar --size=8388608 --move=30
 direct "and slowly" exporter,slow=200 --move=30 --count=16
 no_strays "moved"
 refused "an exporter that refuses" 1 "refuses to attach 0000:" weft-memtest v register exporter,refuse
+refused "which is the reason, also where it may bounce but is to be registered for good" 1 "refuses to attach 0000:" \
+	weft-memtest v register exporter,refuse --persistent --bounce
 out=$(weft-memtest v verify exporter,refuse --bounce)
 is "bounces where that is allowed" "${out%% direct*}" "route 2"
 
