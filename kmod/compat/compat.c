@@ -101,8 +101,6 @@ struct weft_common {
 	bool	poll;
 	bool	p2pdma;
 	bool	stable_writes;	/* any */
-	bool	write_cache;	/* any */
-	bool	fua;		/* any */
 };
 
 #ifdef BLK_FEAT_WRITE_CACHE
@@ -136,8 +134,6 @@ static struct weft_common weft_common_of(struct block_device **members, u32 coun
 		c.poll &= !!weft_queue_poll(members[i]);
 		c.p2pdma &= !!weft_queue_p2pdma(members[i]);
 		c.stable_writes |= bdev_stable_writes(members[i]);
-		c.write_cache |= bdev_write_cache(members[i]);
-		c.fua |= bdev_fua(members[i]);
 	}
 	return c;
 }
@@ -190,8 +186,6 @@ const char *weft_disk_misses(struct gendisk *disk, struct block_device *bdev)
 		return "memory of PCI devices (P2PDMA)";
 	if (has.stable_writes && !wants.stable_writes)
 		return "data that changes during a write";
-	if (has.write_cache && !wants.write_cache)
-		return "writes that are not followed by a flush";
 	if (queue_dma_alignment(bdev_get_queue(bdev)) > queue_dma_alignment(disk->queue))
 		return "memory at so small an alignment";
 	if (!weft_disk_atomic_fits(disk, bdev))
@@ -230,6 +224,8 @@ struct gendisk *weft_disk_alloc(const struct weft_limits *limits,
 	lim.io_opt = limits->io_opt;
 	lim.chunk_sectors = limits->chunk_sectors;
 	lim.features |= BLK_FEAT_NOWAIT | BLK_FEAT_POLL | BLK_FEAT_PCI_P2PDMA;
+	/* Also without a member that has a cache: it may get one, and a flush knows. */
+	lim.features |= BLK_FEAT_WRITE_CACHE | BLK_FEAT_FUA;
 	if (iostats)
 		lim.features |= BLK_FEAT_IO_STAT;
 #ifdef BLK_FEAT_ATOMIC_WRITES
@@ -270,7 +266,8 @@ struct gendisk *weft_disk_alloc(const struct weft_limits *limits,
 	q->limits.max_hw_discard_sectors = q->limits.max_discard_sectors;
 	blk_queue_max_write_zeroes_sectors(q, c.write_zeroes ? WEFT_RANGE_SECTORS : 0);
 	blk_queue_max_secure_erase_sectors(q, 0);
-	blk_queue_write_cache(q, c.write_cache, c.fua);
+	/* Also without a member that has a cache: it may get one, and a flush knows. */
+	blk_queue_write_cache(q, true, true);
 	blk_queue_flag_set(QUEUE_FLAG_NONROT, q);
 	if (iostats)
 		blk_queue_flag_set(QUEUE_FLAG_IO_STAT, q);

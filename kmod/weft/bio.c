@@ -131,12 +131,31 @@ static noinline void weft_class_done(struct weft_io *io, const struct bio *bio, 
 		weft_qos_measure(io->member, io->class, io->sectors << SECTOR_SHIFT, nsecs);
 }
 
-static noinline void weft_member_failed(struct weft_io *io, const struct bio *bio, u64 nsecs)
+/*
+ * A SCSI disk finds out by the first command that it cannot write zeroes or discard. Its
+ * limit is 0 from then on, and the volume's is not: say so, and the caller does it in
+ * another way.
+ */
+static bool weft_is_unsupported(const struct bio *bio)
+{
+	/* The block layer's answer for a disk that has learned it. */
+	if (bio->bi_status == BLK_STS_NOTSUPP)
+		return weft_op_is_range(bio);
+	if (bio->bi_status != BLK_STS_TARGET)
+		return false;
+	if (bio_op(bio) == REQ_OP_WRITE_ZEROES)
+		return !bdev_write_zeroes_sectors(bio->bi_bdev);
+	return bio_op(bio) == REQ_OP_DISCARD && !bdev_max_discard_sectors(bio->bi_bdev);
+}
+
+static noinline void weft_member_failed(struct weft_io *io, struct bio *bio, u64 nsecs)
 {
 	struct weft_member *member = io->member;
 
+	if (weft_is_unsupported(bio)) {
+		bio->bi_status = BLK_STS_NOTSUPP;
 	/* With BLK_STS_AGAIN, which REQ_NOWAIT causes, there was no I/O. */
-	if (bio->bi_status != BLK_STS_AGAIN) {
+	} else if (bio->bi_status != BLK_STS_AGAIN) {
 		weft_volume_member_failed(member);
 		weft_member_count(member, weft_stat_group(bio), io->sectors, nsecs);
 	}
@@ -144,7 +163,7 @@ static noinline void weft_member_failed(struct weft_io *io, const struct bio *bi
 		weft_class_done(io, bio, nsecs);
 }
 
-static __always_inline void weft_member_done(struct weft_io *io, const struct bio *bio)
+static __always_inline void weft_member_done(struct weft_io *io, struct bio *bio)
 {
 	struct weft_member *member = io->member;
 	u64 nsecs = ktime_get_ns() - io->sent;
@@ -252,7 +271,8 @@ static noinline struct weft_io *weft_io_start_by_class(struct weft_volume *vol, 
 	 * With QoS, a bio without a class keeps that, too: a worker that submits it again is
 	 * not the task that wrote the journal, or freed memory.
 	 */
-	if (!accounted && class == WEFT_IO_CLASS_NONE && !weft_qos_is_on(vol))
+	if (!accounted && class == WEFT_IO_CLASS_NONE && !weft_qos_is_on(vol) &&
+	    !weft_op_is_range(bio))
 		return NULL;
 	return weft_io_start(vol, bio, accounted, class);
 }
@@ -520,17 +540,16 @@ void weft_submit_bio(struct bio *bio)
 	/* Without memory the bio is sent untracked and is not counted. */
 	if (weft_qos_is_used() && !io)
 		io = weft_io_start_classed(vol, bio);
-	else if (!io && blk_queue_io_stat(vol->disk->queue))
-		io = weft_io_start(vol, bio, true, WEFT_IO_CLASS_NONE);
+	else if (!io && (blk_queue_io_stat(vol->disk->queue) || weft_op_is_range(bio)))
+		io = weft_io_start(vol, bio, blk_queue_io_stat(vol->disk->queue),
+				   WEFT_IO_CLASS_NONE);
 	if (op_is_write(bio->bi_opf)) {
 		if (unlikely(weft_lease_is_over(&vol->lease))) {
 			weft_owner_hold(vol, bio);
 			return;
 		}
-		if (unlikely(bio->bi_opf & REQ_PREFLUSH)) {
-			weft_flush_submit(vol, bio);
+		if (unlikely(bio->bi_opf & REQ_PREFLUSH) && weft_flush_submit(vol, bio))
 			return;
-		}
 	}
 
 	piece = weft_piece(vol, bio, io);

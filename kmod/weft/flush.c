@@ -157,18 +157,37 @@ static void weft_flush_work(struct work_struct *work)
 		weft_flush_start(vol);
 }
 
+/* Where no member has a volatile cache, all writes that have ended are on the members. */
+static bool weft_flush_is_needed(struct weft_volume *vol)
+{
+	u32 i;
+
+	for (i = 0; i < vol->member_count; i++)
+		if (weft_mpath_write_cache(vol->members[i]))
+			return true;
+	return false;
+}
+
 /**
  * weft_flush_submit() - flush all members, then end a bio or send its data
  * @vol: the volume
  * @bio: with REQ_PREFLUSH
  *
  * Context: where a bio is submitted; does not sleep.
+ * Return: false if there is nothing to flush, and the caller sends the bio's data.
  */
-void weft_flush_submit(struct weft_volume *vol, struct bio *bio)
+bool weft_flush_submit(struct weft_volume *vol, struct bio *bio)
 {
 	struct weft_flush *flush = &vol->flush;
 	bool start;
 
+	if (!weft_flush_is_needed(vol)) {
+		bio->bi_opf &= ~REQ_PREFLUSH;
+		if (bio_sectors(bio))
+			return false;
+		bio_endio(bio);
+		return true;
+	}
 	spin_lock_irq(&flush->lock);
 	start = !flush->busy;
 	flush->busy = true;
@@ -177,6 +196,7 @@ void weft_flush_submit(struct weft_volume *vol, struct bio *bio)
 
 	if (start)
 		queue_work(vol->split_wq, &flush->work);
+	return true;
 }
 
 /**

@@ -642,13 +642,20 @@ void weft_mpath_look_for_dead(struct weft_member *member)
  * @member: the member
  *
  * Context: any.
- * Return: true if it has; this may change while the member is in use.
+ * Return: true if the disk of one of its paths says so; this may change while the
+ * member is in use.
  */
 bool weft_mpath_write_cache(struct weft_member *member)
 {
 	int srcu = srcu_read_lock(&member->volume->path_srcu);
 	bool cache = bdev_write_cache(READ_ONCE(member->bdev));
+	u32 i;
 
+	for (i = 0; i < WEFT_PATHS_MAX && !cache; i++) {
+		struct weft_path *path = weft_member_path(member, i);
+
+		cache = path && bdev_write_cache(path->bdev);
+	}
 	srcu_read_unlock(&member->volume->path_srcu, srcu);
 	return cache;
 }

@@ -638,7 +638,7 @@ void weft_bio_continue(struct weft_volume *vol, struct bio *bio);
 
 /* flush.c */
 void weft_flush_init(struct weft_volume *vol);
-void weft_flush_submit(struct weft_volume *vol, struct bio *bio);
+bool weft_flush_submit(struct weft_volume *vol, struct bio *bio);
 
 /* owner.c */
 int weft_owner_init(struct weft_volume *vol);

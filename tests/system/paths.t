@@ -9,6 +9,7 @@
 
 load_weft 2000
 modprobe dm_mod
+dm_disk() { dmsetup info -c --noheadings -o blkdevname "$1"; }
 # A disk with one tag, which each command has for 0.3 seconds; it holds up those that come behind it.
 make_null slow 64 hw_queue_depth=1 submit_queues=1 irqmode=2 completion_nsec=300000000 cache_size=16
 members=(/dev/slow)
@@ -34,7 +35,7 @@ dmsetup resume b1
 wait $adder
 is "it answers, and is added" "$(cat /tmp/added)" "done"
 # The same when it leaves. Its disk has a page to write, behind the superblocks, and is closed when it has written it.
-disk=$(basename "$(readlink -f /dev/mapper/b1)")
+disk=$(dm_disk b1)
 dmsetup suspend --nolockfs b1
 head -c 4096 /dev/zero | dd of=/dev/mapper/b1 bs=4096 seek=128 conv=notrunc status=none iflag=fullblock
 python3 /weft/tests/system/weft_netlink.py path-remove v 1 "$disk" >/tmp/removed & remover=$!
@@ -85,23 +86,62 @@ done
 remove_null slow
 
 # --- Other things that a volume has promised when it was assembled
-make_null full 64 discard=1
+make_null whole 64 discard=1
 for path in all less; do
-	dmsetup create $path --table "0 $((64 * 2048)) linear $(readlink -f /dev/full) 0"
+	dmsetup create $path --table "0 $((64 * 2048)) linear $(readlink -f /dev/whole) 0"
 done
 dmsetup mknodes
 ok "a volume whose disk discards" weftctl create v /dev/mapper/all
-queue=/sys/block/$(basename "$(readlink -f /dev/mapper/less)")/queue
-most=$(cat "$queue/discard_max_bytes")
+queue=/sys/block/$(dm_disk less)/queue
 echo 0 >"$queue/discard_max_bytes"
 lacks "a path that does not discard is refused" discards 0 /dev/mapper/less
-echo "$most" >"$queue/discard_max_bytes"
+dmsetup remove less
+dmsetup create less --table "0 $((64 * 2048)) linear $(readlink -f /dev/whole) 0"
+dmsetup mknodes
+queue=/sys/block/$(dm_disk less)/queue
 echo 1 >"$queue/stable_writes"
 lacks "one that needs pages that do not change is refused" "data that changes during a write" 0 /dev/mapper/less
 echo 0 >"$queue/stable_writes"
 ok "one that does all is a path" weftctl path add v /dev/mapper/less
 ok "stopped" weftctl stop v
 for path in all less; do dmsetup remove $path; done
-remove_null full
+remove_null whole
+
+# --- A member gets a cache that it did not have when the volume was assembled
+make_null plain 16
+make_null cached 16 cache_size=16
+linear() { echo "0 $((16 * 2048)) linear $(readlink -f "/dev/$1") 0"; }
+dmsetup create one --table "$(linear plain)"
+dmsetup mknodes
+ok "a volume whose disk has no cache" weftctl create v /dev/mapper/one
+has_cache() { cat "/sys/block/$(dm_disk one)/queue/write_cache"; }
+is "none" "$(has_cache)" "write through"
+fsync() { dd if=/dev/zero of=/dev/weft/v bs=4k count=1 conv=fsync,notrunc status=none; }
+flushes() { awk '{ print $16 }' "/sys/block/$(basename "$(readlink -f /dev/cached)")/stat"; }
+ok "an fsync there" fsync
+dmsetup suspend --nolockfs one
+dd if=/dev/plain of=/dev/cached bs=1M iflag=direct oflag=direct status=none
+dmsetup load one --table "$(linear cached)"
+dmsetup resume one
+is "its disk is one with a cache now" "$(has_cache)" "write back"
+before=$(flushes)
+ok "an fsync" fsync
+ok "flushes that cache" test "$(flushes)" -gt "$before"
+ok "stopped" weftctl stop v
+dmsetup remove one
+for disk in plain cached; do remove_null $disk; done
+
+# --- Disks that have no write zeroes and no discard, and find that out by the first one, as a SCSI disk does
+if modprobe -q weft_test_disk disks=2 size_mib=16 unlearned=1; then
+	ok "a volume on such disks" weftctl create v /dev/testdisk0 /dev/testdisk1 --chunk 64K
+	before=$(cat '/sys/block/weft!v/members/'*/errors | paste -sd+ | bc)
+	ok "zeroes are written in another way" blkdiscard -z -o $((256 << 10)) -l $((256 << 10)) /dev/weft/v
+	is "which is no error of a member" "$(cat '/sys/block/weft!v/members/'*/errors | paste -sd+ | bc)" "$before"
+	ok "a discard does nothing, which is no error" blkdiscard -o 0 -l $((256 << 10)) /dev/weft/v
+	ok "stopped" weftctl stop v
+	rmmod weft_test_disk
+else
+	skip "disks without write zeroes that learn it late" "this kernel has no weft_test_disk"
+fi
 ok_unload
 done_testing

@@ -47,6 +47,10 @@ static unsigned int size_mib = 1024;
 module_param(size_mib, uint, 0444);
 MODULE_PARM_DESC(size_mib, "size of a disk");
 
+static bool unlearned;
+module_param(unlearned, bool, 0444);
+MODULE_PARM_DESC(unlearned, "like some SCSI disks, fail the first discard and write zeroes, and have none from then on");
+
 struct test_disk;
 
 /* A channel: with @rq it serves a request, without one it writes out @bytes of the buffer. */
@@ -191,6 +195,16 @@ static void test_complete(struct request *rq)
 	blk_mq_end_request(rq, BLK_STS_OK);
 }
 
+/* The request is one that the disk does not have. */
+static blk_status_t test_learn(struct request *rq)
+{
+	if (req_op(rq) == REQ_OP_WRITE_ZEROES)
+		blk_queue_disable_write_zeroes(rq->q);
+	else
+		blk_queue_disable_discard(rq->q);
+	return BLK_STS_TARGET;
+}
+
 static blk_status_t test_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd)
 {
 	struct request *rq = bd->rq;
@@ -199,6 +213,10 @@ static blk_status_t test_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_m
 	unsigned long flags;
 
 	blk_mq_start_request(rq);
+	if (req_op(rq) != REQ_OP_READ && req_op(rq) != REQ_OP_WRITE) {
+		blk_mq_end_request(rq, test_learn(rq));
+		return BLK_STS_OK;
+	}
 	test_copy(disk, rq);
 	spin_lock_irqsave(&disk->lock, flags);
 	if (buffer_kib && req_op(rq) == REQ_OP_WRITE) {
@@ -254,6 +272,8 @@ static int test_disk_add(struct test_disk *disk, unsigned int index)
 		.max_hw_sectors		= SZ_1M >> SECTOR_SHIFT,
 		.max_segments		= USHRT_MAX,
 		.max_segment_size	= UINT_MAX,
+		.max_hw_discard_sectors	= unlearned ? SZ_1M >> SECTOR_SHIFT : 0,
+		.max_write_zeroes_sectors = unlearned ? SZ_1M >> SECTOR_SHIFT : 0,
 	};
 	unsigned int i;
 	int ret = -ENOMEM;
