@@ -8,7 +8,9 @@
 #include "sysfile.hpp"
 #include "verbs.hpp"
 
+#include <fmt/format.h>
 #include <optional>
+#include <sys/sysmacros.h>
 
 namespace weft
 {
@@ -24,6 +26,33 @@ std::optional<std::uint32_t> standby_member(const block_device& device, const vo
         for (const auto& path : member.paths)
             if (!wwid.empty() && read_text("/sys/block/" + path.disk + "/wwid") == wwid)
                 return member.index;
+    return {};
+}
+
+/// An identifier's kind and length: those of two kinds do not tell two disks apart.
+bool comparable(std::string_view one, std::string_view other)
+{
+    return is_identifier(one) && one.size() == other.size() &&
+           one.substr(0, one.find('.')) == other.substr(0, other.find('.'));
+}
+
+/// Is the disk the one of the member's paths? A copy of a disk has its superblock as well. The kernel
+/// compares what its drivers give it; UUIDs are not among that.
+result<void> check_identifier(const block_device& device, const std::string& name,
+                              const volume_status& volume, std::uint32_t index)
+{
+    const auto wwid =
+        read_text(fmt::format("/sys/dev/block/{}:{}/wwid", major(device.number()), minor(device.number())))
+            .value_or("");
+    for (const auto& member : volume.members)
+        for (const auto& path : member.paths) {
+            const auto has = read_text("/sys/block/" + path.disk + "/wwid").value_or("");
+            if (member.index == index && comparable(wwid, has) && wwid != has)
+                return fail(exit_code::usage,
+                            "{} is another disk than member {} of volume {}: its identifier is {}, and "
+                            "that of {} is {}",
+                            name, index, volume.name, wwid, path.disk, has);
+        }
     return {};
 }
 
@@ -45,6 +74,8 @@ result<std::uint32_t> member_of(const std::string& device, const volume_status& 
     if (format_uuid(sb->volume_uuid) != volume.uuid)
         return fail(exit_code::usage, "{} leads to member {} of volume {}, not of {}", device,
                     sb->member_index, sb->name, volume.name);
+    if (auto same = check_identifier(*opened, device, volume, sb->member_index); !same)
+        return std::unexpected(same.error());
     return sb->member_index;
 }
 

@@ -20,11 +20,31 @@ static WEFT_DISK_IOCTL(weft_ns_ioctl, bdev, cmd, arg)
 	return weft_rdma_ioctl(ns->ctrl, ns, cmd, arg);
 }
 
+/* As the stock host answers it, so that a disk that both have is one. */
+static int weft_ns_unique_id(struct gendisk *disk, u8 id[16], enum blk_unique_id type)
+{
+	const struct weft_rdma_ns *ns = disk->private_data;
+	const struct weft_ns_id *has = &ns->info.id;
+
+	if (type != BLK_UID_EUI64)
+		return -EINVAL;
+	if (memchr_inv(has->nguid, 0, sizeof(has->nguid))) {
+		memcpy(id, has->nguid, sizeof(has->nguid));
+		return sizeof(has->nguid);
+	}
+	if (memchr_inv(has->eui64, 0, sizeof(has->eui64))) {
+		memcpy(id, has->eui64, sizeof(has->eui64));
+		return sizeof(has->eui64);
+	}
+	return -EINVAL;
+}
+
 static const struct block_device_operations weft_ns_fops = {
 	.owner		= THIS_MODULE,
 	.ioctl		= weft_ns_ioctl,
 	.compat_ioctl	= blkdev_compat_ptr_ioctl,
 	.pr_ops		= &weft_rdma_pr_ops,
+	.get_unique_id	= weft_ns_unique_id,
 	.free_disk	= weft_ns_free_disk,
 };
 

@@ -26,6 +26,54 @@ struct weft_kept_disk {
 	struct block_device	*bdev;
 };
 
+/*
+ * Have the disks different identifiers? A copy of a disk has its superblock as well.
+ * Disks without an identifier, or with ones of different kinds, do not tell.
+ */
+static bool weft_disk_differs(struct block_device *a, struct block_device *b)
+{
+	static const enum blk_unique_id types[] = { BLK_UID_EUI64, BLK_UID_NAA };
+	struct gendisk *x = a->bd_disk, *y = b->bd_disk;
+	u8 id[2][16] = {};
+	u32 i;
+
+	if (x == y)
+		return a != b;
+	if (!x->fops->get_unique_id || !y->fops->get_unique_id)
+		return false;
+	for (i = 0; i < ARRAY_SIZE(types); i++) {
+		int n = x->fops->get_unique_id(x, id[0], types[i]);
+
+		if (n > 0 && n == y->fops->get_unique_id(y, id[1], types[i]))
+			return memcmp(id[0], id[1], min_t(size_t, n, sizeof(id[0]))) ||
+			       get_start_sect(a) != get_start_sect(b);
+	}
+	return false;
+}
+
+/* Is its disk the one of the member's other paths, as far as identifiers tell? */
+static int weft_path_compare(struct weft_member *member, const struct weft_path *path,
+			     struct weft_why *why)
+{
+	struct weft_volume *vol = member->volume;
+	int srcu = srcu_read_lock(&vol->path_srcu), ret = 0;
+	u32 i;
+
+	for (i = 0; i < WEFT_PATHS_MAX && !ret; i++) {
+		const struct weft_path *other = weft_member_path(member, i);
+
+		if (!other || other == path || READ_ONCE(other->standby) ||
+		    READ_ONCE(other->dead) || !weft_disk_differs(path->bdev, other->bdev))
+			continue;
+		ret = weft_refuse(why, -EINVAL,
+				  "%s leads to another disk than member %u of volume %s: its identifier is not that of %s",
+				  path->address, member->index, vol->name,
+				  other->bdev->bd_disk->disk_name);
+	}
+	srcu_read_unlock(&vol->path_srcu, srcu);
+	return ret;
+}
+
 /* A path must lead to the same disk as the member's other paths. */
 static int weft_path_identify(struct weft_member *member, struct weft_path *path,
 			      struct weft_why *why)
@@ -34,6 +82,9 @@ static int weft_path_identify(struct weft_member *member, struct weft_path *path
 	struct weft_sb_info info;
 	int ret;
 
+	ret = weft_path_compare(member, path, why);
+	if (ret)
+		return ret;
 	ret = weft_member_find_sb(member, path, &info, &detail);
 	if (ret)
 		return weft_refuse(why, ret, "%s: %s", path->address, detail.text);

@@ -248,6 +248,16 @@ nvmet_serve "$nqn:clone" "$(readlink -f /dev/rb0)" rdma 10.9.1.1 4421
 # shellcheck disable=SC2086
 refused "a path to a disk with its superblock and another identifier" 2 "is another disk" \
 	weftctl path add v "rdma://10.9.1.1:4421/$nqn:clone" $quick
+# shellcheck disable=SC2086
+ok "a controller with that disk" weftctl connect "rdma://10.9.1.1:4421/$nqn:clone" $quick
+clone_disk() { basename "$(dirname "$(grep -l "$nqn:clone" /sys/class/weft-rdma/*/subsysnqn)")"; }
+python3 /weft/tests/system/weft_netlink.py path-add v 0 "/dev/$(clone_disk)n1" >/tmp/asked
+indented </tmp/asked
+ok "the kernel module refuses it as well" grep -q "^refused: .*another disk" /tmp/asked
+ok "disconnected" weftctl disconnect "rdma://10.9.1.1:4421/$nqn:clone"
+stock=$(nvme_connect "$nqn:clone" rdma 10.9.1.1 4421)
+refused "so is the stock host's disk" 2 "is another disk" weftctl path add v "$stock"
+nvme disconnect -n "$nqn:clone" >/dev/null
 nvmet_withdraw "$nqn:clone" 4421
 echo 0 >"$clone/namespaces/1/enable"
 rmdir "$clone/namespaces/1" "$clone"
@@ -256,6 +266,28 @@ verify_while "its namespace is disabled: no error" /dev/weft/v 12 1500 take_away
 ok "that path is gone" one_usable
 nvmet_withdraw "$nqn:twin" 4421
 rmdir "$twin/namespaces/1" "$twin"
+
+# --- Paths of the stock host, whose disks the kernel module tells apart by their NGUID
+# stock_serve NAME NGUID: prints the stock host's disk.
+stock_serve() {
+	nvmet_serve "$nqn:$1" "$(readlink -f /dev/other)" rdma 10.9.1.1 4421 device_nguid="$2" &&
+		nvme_connect "$nqn:$1" rdma 10.9.1.1 4421
+}
+nguid=00000000-0000-0000-0000-0000000000
+one=$(stock_serve one ${nguid}01) && unlike=$(stock_serve unlike ${nguid}02)
+result $? "two disks of the stock host"
+ok "a volume on one, by weft's initiator" weftctl create w "rdma://10.9.1.1:4421/$nqn:one" --force
+ok "the stock host's disk is another path to it" weftctl path add w "$one"
+case $(python3 /weft/tests/system/weft_netlink.py path-add w 0 "$unlike") in
+"refused: "*"its identifier is not that of"*) result 0 "one with its superblock and another NGUID is refused" ;;
+*) result 1 "one with its superblock and another NGUID is refused" ;;
+esac
+ok "stopped" weftctl stop w
+ok "disconnected" weftctl disconnect "rdma://10.9.1.1:4421/$nqn:one"
+for name in one unlike; do
+	nvme disconnect -n "$nqn:$name" >/dev/null
+	nvmet_unserve "$nqn:$name" 4421
+done
 
 # --- A controller is given up while memory is registered
 # shellcheck disable=SC2086

@@ -99,7 +99,9 @@ def assemble(name, devices):
 
 
 def change_path(command, name, index, address):
-    reach = attr(M_INDEX, struct.pack("<I", index)) + attr(M_ADDRESS, address.encode() + b"\0")
+    transport = b"rdma\0" if "weft-rdma" in address else b"bdev\0"
+    reach = (attr(M_INDEX, struct.pack("<I", index)) + attr(M_TRANSPORT, transport) +
+             attr(M_ADDRESS, address.encode() + b"\0"))
     tell(Connection().command(command, attr(A_NAME, name.encode() + b"\0") + attr(A_MEMBER | NESTED, reach)))
 
 
