@@ -120,10 +120,22 @@ static void weft_mem_end_bio(struct bio *bio)
 					   blk_status_to_errno(bio->bi_status) : 0);
 }
 
+/*
+ * A bio of few pages is part of what one command costs. Those of a long command are
+ * the caller's memory: nothing else limits how many commands wait.
+ */
+#define WEFT_MEM_FEW_PAGES	4
+
+static gfp_t weft_mem_bio_gfp(const struct weft_mem_io *io, u32 vecs)
+{
+	return vecs > WEFT_MEM_FEW_PAGES || atomic_read(&io->remaining) > 1 ?
+		       GFP_KERNEL_ACCOUNT : GFP_KERNEL;
+}
+
 static struct bio *weft_mem_bio(struct weft_mem_io *io, sector_t sector, u32 vecs, blk_opf_t opf)
 {
 	struct bio *bio = bio_alloc_bioset(io->mf->vol->disk->part0, vecs, io->op | opf,
-					   GFP_KERNEL, &io->mf->node->bios);
+					   weft_mem_bio_gfp(io, vecs), &io->mf->node->bios);
 
 	bio->bi_iter.bi_sector = sector;
 	bio->bi_private = io;

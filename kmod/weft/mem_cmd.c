@@ -116,7 +116,8 @@ static void weft_mem_io_drop(struct work_struct *work)
 void weft_mem_io_end_cached(struct weft_mem_io *io)
 {
 	INIT_WORK(&io->work, weft_mem_io_drop);
-	queue_work(weft_mem_wq, &io->work);
+	/* It waits for readers of these pages, whose I/O is this volume's. */
+	queue_work(io->mf->node->wq, &io->work);
 }
 
 int weft_mem_cmd_init(void)
