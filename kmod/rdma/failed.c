@@ -8,8 +8,9 @@
  * SPDK's target answers with Internal Error or Command Aborted, both without Do Not
  * Retry, while it resets a disk, which takes seconds. Others answer with Namespace Not
  * Ready while they start. Repeated at once, such a command would use up its attempts in a
- * millisecond. So it is sent again ten times a second, for five seconds. It keeps its
- * tag meanwhile: its controller is there, so the tag comes back within that time.
+ * millisecond. So it is sent again ten times a second, for five seconds; for ANATT, but
+ * at most WEFT_RDMA_LATER_ANA, where an ANA state is in transition. It keeps its tag
+ * meanwhile: its controller is there, so the tag comes back within that time.
  */
 #include "mapping.h"
 #include "namespace.h"
@@ -110,10 +111,23 @@ static bool weft_status_passes(u16 status)
 	case NVME_SC_ABORT_REQ:
 	case NVME_SC_ABORT_QUEUE:
 	case NVME_SC_NS_NOT_READY:
+	case NVME_SC_CMD_INTERRUPTED:
+	/* Of a disk that is no path of a volume: it has no other way. */
+	case NVME_SC_INTERNAL_PATH_ERROR:
+	case NVME_SC_ANA_TRANSITION:
 		return true;
 	default:
 		return false;
 	}
+}
+
+/* How long a request is sent again that the target answers like this. */
+static unsigned long weft_request_later(const struct weft_rdma_pdu *pdu)
+{
+	if ((pdu->status & WEFT_STATUS_CODE) != NVME_SC_ANA_TRANSITION)
+		return WEFT_RDMA_LATER_END;
+	return clamp(msecs_to_jiffies(pdu->queue->ctrl->info.ana_ms),
+		     (unsigned long)WEFT_RDMA_LATER_END, (unsigned long)WEFT_RDMA_LATER_ANA);
 }
 
 static enum weft_disposition weft_request_decide_retry(const struct weft_rdma_pdu *pdu)
@@ -121,7 +135,8 @@ static enum weft_disposition weft_request_decide_retry(const struct weft_rdma_pd
 	bool may = (pdu->retries & WEFT_PDU_RETRIES_MAX) < WEFT_RDMA_RETRIES;
 
 	if (pdu->retries & WEFT_PDU_LATER)
-		return may || time_before(jiffies, pdu->later_until) ? WEFT_RETRY_LATER : WEFT_END;
+		return may || time_before(jiffies, pdu->later_since + weft_request_later(pdu)) ?
+			       WEFT_RETRY_LATER : WEFT_END;
 	if (weft_status_passes(pdu->status))
 		return WEFT_RETRY_LATER;
 	return may ? WEFT_RETRY : WEFT_END;
@@ -248,7 +263,7 @@ static void weft_request_retry_later(struct request *rq, struct weft_rdma_pdu *p
 	}
 	if (!(pdu->retries & WEFT_PDU_LATER)) {
 		pdu->retries |= WEFT_PDU_LATER;
-		pdu->later_until = jiffies + WEFT_RDMA_LATER_END;
+		pdu->later_since = jiffies;
 	}
 	weft_request_retry(rq, pdu, true);
 }

@@ -60,6 +60,7 @@
  */
 #define WEFT_RDMA_LATER_MS	100
 #define WEFT_RDMA_LATER_END	(5 * HZ)
+#define WEFT_RDMA_LATER_ANA	(30 * HZ)
 /* Before the first attempt to reconnect; a link that lost packets is back at once. */
 #define WEFT_RDMA_FIRST_DELAY_MS 250U
 /* It doubles, this often at most, if an association did not live for so long. */
@@ -270,7 +271,7 @@ static inline bool weft_queue_aside(const struct weft_rdma_queue *queue)
  * @slot: of the queue, that it was sent by
  * @status: of the completion, see WEFT_STATUS_*
  * @retries: so far, at most WEFT_PDU_RETRIES_MAX; and WEFT_PDU_LATER
- * @later_until: with WEFT_PDU_LATER: until then, the target's answers may pass, jiffies
+ * @later_since: with WEFT_PDU_LATER: when the first such answer came, jiffies
  * @nents: of @table, 0 where it is not there
  * @dma_nents: mapped
  * @table: data
@@ -287,7 +288,7 @@ struct weft_rdma_pdu {
 	u16			status;
 	u8			retries;
 	u8			opcode;
-	unsigned long		later_until;
+	unsigned long		later_since;
 	int			nents;
 	int			dma_nents;
 	struct sg_table		table;

@@ -149,6 +149,20 @@ ok "it carries all" test "$(carried 4421 reads)" -ge 64
 ana 4420 optimized
 ok "both rails are there" until_true 20 usable_is 4420 true
 
+# --- A disk that is no path waits for a transition
+ok "a controller of another disk" weftctl connect "$(uri 2 1)"
+bare() { basename "$(dirname "$(grep -l "$nqn:d2" /sys/class/weft-rdma/*/subsysnqn)")"; }
+bare_disk=/dev/$(bare)n1
+reads_bare() { dd if="$bare_disk" of=/dev/null bs=4k count=1 iflag=direct status=none; }
+ok "its disk is read" until_true 20 reads_bare
+ana 4421 change
+reads_bare & reader=$!
+sleep 2
+ok "in a transition a read waits" kill -0 $reader
+ana 4421 optimized
+wait $reader
+result $? "and ends without an error"
+
 # --- The last rails are lost for good
 ana 4421 persistent-loss
 ana 4420 persistent-loss
