@@ -10,11 +10,11 @@ namespace
 {
 
 const std::map<std::string, bool options::*> flags{
-    {"--anonymous", &options::anonymous}, {"--auth", &options::auth},
-    {"--cacheless", &options::cacheless}, {"--keeps-keys", &options::keeps_keys},
-    {"--limitless", &options::limitless}, {"--picky", &options::picky},
-    {"--refuse", &options::refuse},       {"--traffic", &options::traffic},
-    {"--unarmed", &options::unarmed},
+    {"--anonymous", &options::anonymous},   {"--auth", &options::auth},
+    {"--cacheless", &options::cacheless},   {"--holds-admin", &options::holds_admin},
+    {"--keeps-keys", &options::keeps_keys}, {"--limitless", &options::limitless},
+    {"--picky", &options::picky},           {"--refuse", &options::refuse},
+    {"--traffic", &options::traffic},       {"--unarmed", &options::unarmed},
 };
 
 const std::map<std::string, unsigned options::*> numbers{

@@ -25,6 +25,7 @@ struct options {
     unsigned shutdown_s = 0;        ///< how long a shutdown takes
     bool keeps_keys = false;        ///< responses invalidate no keys
     unsigned floor_s = 0;           ///< its shortest keep-alive timeout
+    bool holds_admin = false;       ///< pause: all commands wait, Keep Alive and Connect included
     bool unarmed = false;           ///< SIGUSR2 arms the fault
     bool auth = false;              ///< hosts have to authenticate
     std::vector<int> ana;           ///< enum nvme_ana_state by each of the addresses; SIGUSR1 rotates them

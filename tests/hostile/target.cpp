@@ -6,10 +6,10 @@
 /// --fault says, once, and goes on as a good target.
 ///
 /// Options make it differ from the kernel's target as others may: it invalidates no keys, uses a longer
-/// keep-alive timeout than it was asked for, really aborts a command, pauses all I/O, resets its disk, takes
-/// long to shut down or fails then, or reports ANA with a group for each namespace, and lists the namespaces
-/// also where the host wanted the groups only. With --auth it asks for authentication on each queue
-/// (auth.hpp).
+/// keep-alive timeout than it was asked for, really aborts a command, pauses all I/O (with --holds-admin all
+/// commands, as SPDK does), resets its disk, takes long to shut down or fails then, or reports ANA with a
+/// group for each namespace, and lists the namespaces also where the host wanted the groups only. With
+/// --auth it asks for authentication on each queue (auth.hpp).
 ///
 /// Not modelled: flow control, more than one host, namespaces that change, reservations.
 #include "auth.hpp"
@@ -66,7 +66,7 @@ bool fault_done = false;
 std::uint64_t more_at = 0;
 volatile std::sig_atomic_t rotate = 0;
 volatile std::sig_atomic_t armed = 1;
-/// I/O commands that arrive before are served then.
+/// I/O commands that arrive before are served then; with --holds-admin all commands.
 clock_type::time_point paused_until{};
 /// I/O commands that arrive before end with errors that pass.
 clock_type::time_point reset_until{};
@@ -146,7 +146,7 @@ struct slot {
 ibv_comp_channel* completions = nullptr;
 
 class connection;
-/// I/O commands that arrived during a pause.
+/// Commands that arrived during a pause.
 std::list<std::pair<connection*, unsigned>> paused;
 
 class connection
@@ -251,8 +251,8 @@ public:
         return false;
     }
 
-    /// Serves an I/O command after a pause.
-    void resume(unsigned index) { io(index, slots_[index].command[0]); }
+    /// Serves a command after a pause.
+    void resume(unsigned index) { execute(index); }
 
     /// The ANA state of its address; 0 without ANA.
     int ana() const
@@ -417,7 +417,15 @@ private:
             return;
         auto& s = slots_[index];
         std::memcpy(s.command.data(), s.capsule, command_size);
-        const auto opcode = s.command[0];
+        if (told.holds_admin && clock_type::now() < paused_until)
+            paused.emplace_back(this, index);
+        else
+            execute(index);
+    }
+
+    void execute(unsigned index)
+    {
+        const auto opcode = slots_[index].command[0];
         if (opcode == fabrics_opcode)
             fabrics(index);
         else if (qid_)
@@ -833,8 +841,9 @@ bool connection::aborts(const std::uint8_t* command)
 
 void end_pause()
 {
-    if (paused.empty() || clock_type::now() < paused_until)
+    if (paused_until == clock_type::time_point{} || clock_type::now() < paused_until)
         return;
+    paused_until = {};
     say("served again");
     for (auto waiting = std::move(paused); !waiting.empty(); waiting.pop_front())
         waiting.front().first->resume(waiting.front().second);

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Targets that differ from the kernel's, as others may: no key is invalidated by
 # the target, no data in capsules, a longer keep-alive timeout than requested, an
-# Abort that ends its command, a pause of all I/O, a disk that is reset, no list of
-# limits, a long shutdown or one that fails, ANA groups of namespaces, which no
-# event reports.
+# Abort that ends its command, a pause of all I/O or of all commands, a disk that
+# is reset, no list of limits, a long shutdown or one that fails, ANA groups of
+# namespaces, which no event reports.
 # lab-kernel: none
 # lab-not: lab debian13 previous backports
 # shellcheck disable=SC2154 # What hostile_begin sets.
@@ -68,6 +68,21 @@ ok "pause: there was one" grep -q "served again" /tmp/hostile.out
 is "pause: no association ends by a timeout" "$(ends 'timeout|keep-alive')" 0
 none_ends pause
 ended pause
+
+# --- All commands wait in the target for longer than the keep-alive timeout, also those that connect again
+hostile pause --holds-admin --unarmed --at 40 --keep "$(slow 12)"
+ok "pause of all: a volume" weftctl create v "$uri" --force "${patience[@]}"
+kill -USR2 "$target"
+ok "pause of all: fio's verification ends well" verify /dev/weft/v size=4m bsrange=4k-64k
+ok "pause of all: there was one" grep -q "served again" /tmp/hostile.out
+ok "pause of all: the association ended by its keep-alive" test "$(ends keep-alive)" -ge 1
+ok "pause of all: the log says so" log_says 'queue 0: command .* timed out; recovering\|the Keep Alive command failed'
+connected() { [ "$(cat /sys/class/weft-rdma/weft-rdma*/state)" = live ]; }
+ok "pause of all: it is connected again" until_true 30 connected
+is "pause of all: the member counts no error" "$(status_of v '.members[0].errors')" 0
+none_ends "pause of all"
+ok "pause of all: stopped" weftctl stop v
+ended "pause of all"
 
 # --- A disk that is reset: its target answers with errors that pass, for a while
 was_reset() { grep -q "now: reset" /tmp/hostile.out; }
