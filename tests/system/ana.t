@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Asymmetric namespace access (ANA): two rails to the kernel's target, whose ANA
-# states change while fio verifies, and under registered memory.
+# states change while fio verifies, and under registered memory; two groups of one
+# controller.
 # lab-kernel: uml
 # lab-more: debian12 debian13 previous backports
 . "${0%/*}/lib.sh"
@@ -16,8 +17,8 @@ for n in 0 1; do
 done
 uri() { rails_uri "$nqn:d$1" "$2"; }
 quick="--keep-alive $(slow 5) --reconnect-delay 1"
-# ana PORT STATE: of all namespaces on that port.
-ana() { echo "$2" >"$base/ports/$1/ana_groups/1/ana_state"; }
+# ana PORT STATE [GROUP]: of all namespaces of that group (1) on that port.
+ana() { echo "$2" >"$base/ports/$1/ana_groups/${3:-1}/ana_state"; }
 # of_port PORT FIELD: of the paths to that port.
 of_port() {
 	weftctl path list v --json |
@@ -57,6 +58,7 @@ ana 4421 non-optimized
 ok "the target tells that a rail is non-optimized" until_true 10 state_is 4421 non-optimized
 ok "it stays usable" usable_is 4421 true
 ok "path list tells" sh -c "weftctl path list v | grep -q 'live, non-optimized'"
+ok "status tells" sh -c "weftctl status v | grep -q 'live, non-optimized'"
 ok "an event, too" until_true 10 grep -q '"path-changed".*is non-optimized now' /tmp/events
 ok "and carries next to nothing" test "$(carried 4421 reads)" -le 2
 drop_best() { ana 4420 inaccessible; until_true 20 usable_is 4420 false; sleep 1; }
@@ -172,6 +174,46 @@ ok "I/O fails" sh -c '! dd if=/dev/weft/v of=/dev/null bs=64k count=4 iflag=dire
 ok "at once, and not after no_path_timeout" test $((SECONDS - began)) -le "$(slow 10)"
 ok "stopped again" weftctl stop v
 ok "disconnected" weftctl disconnect --all
+
+# --- Two namespaces of one controller, each in a group of its own: one group becomes inaccessible
+ana 4420 optimized
+nvmet_serve "$nqn:groups" "$(readlink -f /dev/rb0)" rdma 10.9.0.1 4420
+second=$base/subsystems/$nqn:groups/namespaces/2
+mkdir "$base/ports/4420/ana_groups/2" "$second"
+ana 4420 optimized 2
+readlink -f /dev/rb1 >"$second/device_path"
+echo 2 >"$second/ana_grpid"
+echo 1 >"$second/enable"
+# The first 16 MiB are of the first member, and the next of the second.
+# shellcheck disable=SC2086
+ok "groups: a volume of both" \
+	weftctl create v "$(rails_uri "$nqn:groups" 0)" "$(rails_uri "$nqn:groups" 0)?ns=2" --chunk 16M --force $quick
+is "groups: by one controller" "$(find /sys/class/weft-rdma -mindepth 1 | wc -l)" 1
+group_ids() { local disk; for disk in $(of_port 4420 .disk); do cat "/sys/block/$disk/ana_grpid"; done; }
+is "groups: of two groups" "$(group_ids | xargs)" "1 2"
+usable_are() { [ "$(of_port 4420 .usable)" = "$1" ]; }
+ok "groups: both are usable" usable_are "true true"
+one_group() {
+	ana 4420 inaccessible 2
+	until_true 20 usable_are "true false" || return
+	dd if=/dev/weft/v of=/dev/null bs=64k skip=256 count=1 iflag=direct status=none & reader=$!
+	sleep "$(slow 3)"
+}
+verify_while "groups: the second is inaccessible, and the first goes on: no error" /dev/weft/v 12 1500 one_group
+ok "groups: only the second's path is down" usable_are "true false"
+ok "groups: status tells" sh -c "weftctl status v | grep -q 'live, inaccessible'"
+ok "groups: its I/O waits" kill -0 "$reader"
+ana 4420 optimized 2
+ok "groups: it is usable again" until_true 20 usable_are "true true"
+wait "$reader"
+result $? "groups: and its I/O goes on"
+ok "groups: verified on both" verify /dev/weft/v size=24m bsrange=4k-200k
+is "groups: no association has ended" "$(of_port 4420 .errors)" "0 0"
+ok "groups: stopped" weftctl stop v
+ok "groups: disconnected" weftctl disconnect --all
+echo 0 >"$second/enable"
+rmdir "$second" "$base/ports/4420/ana_groups/2"
+nvmet_unserve "$nqn:groups"
 for n in 0 1 2; do
 	for rail in 0 1; do rm -f "$base/ports/442$rail/subsystems/$nqn:d$n"; done
 	echo 0 >"$base/subsystems/$nqn:d$n/namespaces/1/enable"
