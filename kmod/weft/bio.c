@@ -501,7 +501,10 @@ static noinline void weft_send_last(struct weft_volume *vol, struct bio *bio, st
 	bio_endio(bio);
 }
 
-/* Background commands are short, so that a feed command behind one does not wait long. */
+/*
+ * Background reads and writes are short, so that a feed command behind one does not wait
+ * long. A discard of 1 TiB would be 4,194,304 commands.
+ */
 static bool weft_is_cut(const struct weft_io *io, const struct bio *bio)
 {
 	return io && io->class == WEFT_IO_CLASS_BACKGROUND && !weft_op_is_range(bio) &&

@@ -20,7 +20,7 @@ struct cgroup;
 /* Commands without a class are never held and not measured. */
 #define WEFT_IO_CLASS_NONE	0xff
 
-/* The largest background command. A discard counts as one of it, however long. */
+/* The largest background read or write. A discard or write zeroes never counts as more. */
 #define WEFT_QOS_PIECE		SZ_256K
 #define WEFT_QOS_BUCKETS	32
 #define WEFT_QOS_SMALL		SZ_16K

@@ -7,7 +7,7 @@
 . "${0%/*}/lib.sh"
 
 load_weft
-for n in 1 2 3 4; do make_null q$n 64 mbps=0; done
+for n in 1 2 3 4; do make_null q$n 64 mbps=0 discard=1; done
 members=(/dev/q1 /dev/q2 /dev/q3 /dev/q4)
 # ios CLASS: commands of that class since QoS is on, on all members.
 ios() { weftctl qos v --json | json "[.qos.members[].$1.ios] | add"; }
@@ -115,6 +115,8 @@ umount /tmp/ext4
 is "background commands are cut to 256 KiB" \
 	"$(counts background 8 dd if=/dev/zero of=/dev/weft/v bs=1M count=2 oflag=direct)" 1
 is "feed commands are not" "$(counts feed 2 dd if=/dev/weft/v of=/dev/null bs=1M count=2 iflag=direct)" 1
+discard() { blkdiscard -f -o 0 -l $((32 << 20)) /dev/weft/v; }
+is "nor is a discard, which is background: one for each member" "$(counts background 4 discard)" 1
 
 top=$(weftctl top v --count 1 --json)
 is "top has a row for each class of the volume and of each member" \
@@ -131,6 +133,9 @@ weftctl qos v --background-max off --feed-max-iops 20 >/dev/null
 ms=$(took dd if=/dev/weft/v of=/dev/null bs=4k count=20 iflag=direct)
 ok "20 reads at 20 a second take a second ($ms ms)" test "$ms" -ge 900
 weftctl qos v --feed-max-iops off --background-max 1M/s >/dev/null
+ms=$(took discard)
+ok "a discard of 8 MiB counts as 256 KiB: at 1 MiB/s four take three quarters of a second ($ms ms)" \
+	test "$ms" -ge 600 -a "$ms" -lt 8000
 # Without O_DIRECT: the page cache writes back when the last opener closes.
 dd if=/dev/zero of=/dev/weft/v bs=1M count=64 status=none & writer=$!
 held() { [ "$(weftctl qos v --json | json '[.qos.members[].background.held] | add')" -gt 0 ]; }
