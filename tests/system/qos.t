@@ -233,6 +233,19 @@ loads s "${readers[@]}" --name=write --rw=randwrite --bs=256k --iodepth=4 & load
 sleep "$(slow 5)"
 is "slow: top names it" "$(weftctl top s --count 1 --json | json '.loads[0].slow | map(tostring) | join(" ")')" 3
 background=$(weftctl qos s --json | json '[.qos.members[].background.bytes] | map(tostring) | join(" ")')
+# at_floor PERCENT: the background bytes of three seconds, while no disk reaches the target.
+sent() { weftctl qos s --json | json '[.qos.members[].background.bytes] | add'; }
+at_floor() {
+	local before
+	weftctl qos s --feed-latency 100us --background-floor "$1" >/dev/null
+	sleep "$(slow 2)"
+	before=$(sent)
+	sleep "$(slow 3)"
+	echo $(($(sent) - before))
+}
+high=$(at_floor 50%) low=$(at_floor 5%)
+ok "floor: background I/O goes on where no disk reaches the target ($low bytes)" test "$low" -gt 0
+ok "floor: 50 % let through at least three times as much as 5 % ($high bytes)" test "$high" -ge $((3 * low))
 loads_end
 echo "# background bytes of each member: $background"
 ok "slow: its window does not hold the others" awk -v bytes="$background" \
