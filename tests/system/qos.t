@@ -227,6 +227,9 @@ for n in 1 2 3 4; do remove_null q$n; done
 for n in 0 1 2; do make_null s$n 64 mbps=0 irqmode=2 completion_nsec=5000000; done
 make_null s3 64 mbps=0 irqmode=2 completion_nsec=50000000
 ok "slow: a volume" weftctl create s /dev/s0 /dev/s1 /dev/s2 /dev/s3 --chunk 1M
+for n in 0 1 2 3; do dd if=/dev/weft/s of=/dev/null bs=4k skip=$((n * 256)) count=4 iflag=direct status=none; done
+is "slow: status names it, and no other one" \
+	"$(weftctl status s | sed -n 's/^ *member \([0-9]*\) is slow: its reads take .*/\1/p')" 3
 ok "slow: QoS" weftctl qos s --feed-latency 20ms
 readers=(--name=read --rw=randread --bs=4k --iodepth=2)
 loads s "${readers[@]}" --name=write --rw=randwrite --bs=256k --iodepth=4 & load=$!
@@ -246,6 +249,21 @@ at_floor() {
 high=$(at_floor 50%) low=$(at_floor 5%)
 ok "floor: background I/O goes on where no disk reaches the target ($low bytes)" test "$low" -gt 0
 ok "floor: 50 % let through at least three times as much as 5 % ($high bytes)" test "$high" -ge $((3 * low))
+# traced EVENT PATTERN: the members of which the trace has that event, with that text.
+traced() {
+	sed -n "s|.*weft_qos_$1: [0-9,]* member \([0-9]*\) $2\$|\1|p" /sys/kernel/tracing/trace | sort -u | xargs
+}
+events=/sys/kernel/tracing/events/weft
+if [ -d $events ]; then
+	echo 1 >$events/weft_qos_rate/enable
+	sleep "$(slow 2)"
+	echo 0 >$events/weft_qos_rate/enable
+	is "tracepoint: the rate of each member" \
+		"$(traced rate '[1-9][0-9]* feed commands, [0-9]* late, least [0-9]* ns -> [0-9]* bytes/s')" "0 1 2 3"
+	echo >/sys/kernel/tracing/trace
+else
+	skip "tracepoint" "no tracefs"
+fi
 loads_end
 echo "# background bytes of each member: $background"
 ok "slow: its window does not hold the others" awk -v bytes="$background" \
