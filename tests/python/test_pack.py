@@ -297,7 +297,8 @@ class Damage(PackTest):
                     begun = time.process_time()
                     # A longest sample that is longer than any is no contradiction; a name that nobody uses is not, either.
                     self.assertTrue(self.read(samples) or field in ("longest", "incompatible"))
-                    self.assertLess(time.process_time() - begun, 5)
+                    # No count of the header makes it read for long.
+                    self.assertLess(time.process_time() - begun, 30)
 
     def test_a_hostile_index(self):
         _, raw, header = self.all["mixed"]
