@@ -3,6 +3,7 @@
 ///
 ///   weft-libtest VOLUME          overwrites its first 16 MiB; or those of another block device
 ///   weft-libtest VOLUME FILE     reads a sealed file on it
+///   weft-libtest long VOLUME     one I/O that is longer than a command; overwrites its last 96 MiB
 ///   weft-libtest bench SOURCE DEPTH BATCHES SPAN [BATCH]
 ///       gathers batches of BATCH (4,096) reads of 4 KiB from the first SPAN bytes; prints nanoseconds a read
 #include <weft/gather.hpp>
@@ -15,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <optional>
 #include <random>
 #include <stdexcept>
 #include <sys/wait.h>
@@ -74,16 +76,22 @@ bool gathers(weft::Engine& engine, const weft::Target& target, const weft::Memor
            !std::memcmp(memory.data(), data.data(), data.size());
 }
 
-/// The result of one read.
-std::int64_t read_at(weft::Engine& engine, const weft::Target& target, const weft::Registration& memory,
-                     const weft::Io& io)
+/// The result of the engine's only I/O.
+std::int64_t result_of(weft::Engine& engine, const std::optional<weft::Ticket>& begun)
 {
     weft::Completion done;
-    if (!engine.read(target, memory, io, 1))
+    if (!begun)
         return -1;
     while (!engine.wait({&done, 1}))
         ;
     return done.result;
+}
+
+/// The result of one read.
+std::int64_t read_at(weft::Engine& engine, const weft::Target& target, const weft::Registration& memory,
+                     const weft::Io& io)
+{
+    return result_of(engine, engine.read(target, memory, io, 1));
 }
 
 std::int64_t read_block(weft::Engine& engine, const weft::Target& target, const weft::Registration& memory)
@@ -173,6 +181,50 @@ void test_volume(const std::string& name)
            "or is staged by the library");
 }
 
+/// Word `number` of the pattern. No two are alike, so a piece at a wrong place is noticed.
+std::uint64_t word(std::uint64_t number)
+{
+    return (number + 1) * 0x9e3779b97f4a7c15;
+}
+
+/// One I/O that is longer than a command on registered memory (WEFT_MEM_CMD_BYTES_MAX, 64 MiB).
+void test_long(const std::string& name)
+{
+    constexpr std::size_t bytes = 96 * mib, skipped = 16 * mib, each = sizeof(std::uint64_t);
+    constexpr std::int64_t whole = bytes, rest = bytes - skipped;
+    const auto volume = must(weft::Volume::open(name, weft::Access::read_write));
+    auto engine = must(weft::Engine::create());
+    const auto memory = must(weft::Memory::allocate(bytes));
+    const auto registration = must(volume.add(memory, {}));
+    result(volume.is_weft() && registration.route() == weft::Route::direct,
+           "96 MiB are registered with a weft volume");
+    auto* const words = reinterpret_cast<std::uint64_t*>(memory.data());
+    // The bytes from the memory's start on that are those of the pattern from this word on.
+    const auto good = [words](std::uint64_t from) {
+        std::uint64_t count = 0;
+        while (count < bytes / each && words[count] == word(from + count))
+            count++;
+        return static_cast<std::int64_t>(count * each);
+    };
+    const auto check = [&](const char* sentence, std::int64_t wanted, std::int64_t moved,
+                           std::int64_t right) {
+        result(moved == wanted && right == wanted, sentence);
+        std::printf("# %lld bytes, the first %lld right\n", static_cast<long long>(moved),
+                    static_cast<long long>(right));
+    };
+    for (std::uint64_t i = 0; i < bytes / each; i++)
+        words[i] = word(i);
+    const auto start = volume.size() - bytes;
+    result(result_of(engine, engine.write(volume, registration, {start, 0, bytes}, 1)) == whole,
+           "one write of 96 MiB");
+    std::memset(memory.data(), 0, bytes);
+    const auto read = read_at(engine, volume, registration, {start, 0, bytes});
+    check("one read of 96 MiB has these bytes", whole, read, good(0));
+    std::memset(memory.data(), 0, bytes);
+    const auto short_read = read_at(engine, volume, registration, {start + skipped, 0, bytes});
+    check("one over the end is short, and has the rest", rest, short_read, good(skipped / each));
+}
+
 void test_file(const std::string& name, const std::string& path)
 {
     const auto volume = must(weft::Volume::open(name));
@@ -231,10 +283,12 @@ int main(int argc, char** argv)
                          argc == 7 ? static_cast<std::uint32_t>(std::atoi(argv[6])) : 4096);
         if (argc == 2)
             test_volume(argv[1]);
+        else if (argc == 3 && !std::strcmp(argv[1], "long"))
+            test_long(argv[2]);
         else if (argc == 3)
             test_file(argv[1], argv[2]);
         else
-            throw std::runtime_error("usage: weft-libtest VOLUME [FILE]");
+            throw std::runtime_error("usage: weft-libtest VOLUME [FILE], or long VOLUME");
     } catch (const std::exception& problem) {
         result(false, problem.what());
     }

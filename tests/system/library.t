@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# libweft on weft volumes: streams, gathers, dma-bufs and sealed files.
+# libweft on weft volumes: streams, gathers, long I/O, dma-bufs and sealed files.
 # lab-kernel: debian12 uml
 . "${0%/*}/lib.sh"
 
@@ -18,6 +18,7 @@ for n in a b c; do make_null "$n" 160; done
 modprobe -q udmabuf
 ok "a volume" weftctl create v /dev/a /dev/b /dev/c --chunk 64K --force
 tap "block devices" weft-libtest v
+tap "an I/O longer than a command" weft-libtest long v
 ln -sf /dev/weft/v /tmp/by-id
 is "a link to a volume is that volume" "$(weft-libtest /tmp/by-id | grep -c 'ok 1 - a weft volume tells')" 1
 mkfs.ext4 -q -F /dev/weft/v
