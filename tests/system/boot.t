@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # A storage node (host2) and a compute node (host1), set up as README says and booted by systemd. Their power is cut, in
-# turn and together, while a file is written, and they are shut down in order. Each time the volume and its mount are
-# back by themselves, with all data that was synced.
+# turn and together, and they are shut down in order, each time while a service writes a file. The volume and its mount
+# are back by themselves, with all data that was synced.
 # lab-own: --hosts 3 --systemd --memory 1536M --peer-topology nvme
 # lab-kernel: none
 # lab-not: lab
@@ -55,6 +55,20 @@ ok "storage: its exports are served after a boot" storage "systemctl enable weft
 compute "set -e; $(readme "On the compute node")" >/tmp/readme 2>&1
 result $? "compute: a volume, its mount, saved for the next boot"
 indented </tmp/readme
+# The writer counts in memory the writes that have reached the volume. A write that a signal ends, as at a shutdown, has
+# not failed.
+writer="cat >/usr/local/sbin/lab-writer <<'WRITER'
+#!/bin/sh
+while :; do
+	dd if=/dev/zero of=/mnt/busy bs=1M count=4 conv=fsync status=none
+	case \$? in
+	0) echo >>/run/written ;;
+	1) mountpoint -q /mnt && echo failed >>/root/failures && sync /root/failures; sleep 1 ;;
+	esac
+done
+WRITER
+chmod 755 /usr/local/sbin/lab-writer"
+ok "compute: a program that writes" compute "$writer"
 ok "compute: a file" compute "head -c 20000000 /dev/urandom >/mnt/file; sha256sum /mnt/file >/root/sum; sync"
 
 # --- Power is cut
@@ -63,10 +77,15 @@ back() {
 	compute "mountpoint -q /mnt && echo 1 >/proc/sys/vm/drop_caches && timeout 60 sha256sum --quiet -c /root/sum &&
 		timeout 60 dd if=/dev/zero of=/mnt/alive bs=4k count=1 conv=fsync status=none"
 }
-busy="while mountpoint -q /mnt; do
-	dd if=/dev/zero of=/mnt/busy bs=1M count=4 conv=fsync || { mountpoint -q /mnt && echo failed >>/root/failures; }
-done"
-writes() { compute "($busy) >/dev/null 2>&1 &"; }
+# writes: the writer runs, and one of its writes has just reached the volume. It is a service that needs the mount, so a
+# shutdown ends it first.
+written() { compute "cat /run/written 2>/dev/null | wc -l"; }
+more_than() { [ "$(written)" -gt "$1" ]; }
+writes() {
+	compute "systemctl -q is-active lab-writer ||
+		systemd-run -q --collect --unit lab-writer -p Requires=mnt.mount -p After=mnt.mount lab-writer"
+	until_true 30 more_than "$(written)"
+}
 cut() {
 	local host
 	for host in "$@"; do lab-peer "$host" kill; done
@@ -75,29 +94,31 @@ cut() {
 }
 for ((round = 1; round <= rounds; round++)); do
 	for hosts in host1 host2 "host2 host1"; do
-		writes
-		sleep 3
+		ok "round $round: a service writes" writes
 		# shellcheck disable=SC2086
 		cut $hosts
 		ok "round $round: the power of $hosts is cut, and the mount is back" until_true 300 back
 	done
 done
-is "no write of the compute node has failed while the storage node was away" \
-	"$(compute "cat /root/failures 2>/dev/null; rm -f /root/failures")" ""
 # In order, as for an upgrade. How long that takes depends on the load: a machine that is off says so.
 is_off() {
 	on_host "$1" true >/dev/null 2>&1
 	[ $? = 125 ]
 }
 for host in host1 host2; do
+	ok "a service writes" writes
 	on_host $host "systemctl poweroff --no-block"
 	ok "$host is shut down in order" until_true 120 is_off $host
 	lab-peer $host boot
 	ok "it boots, and the mount is back" until_true 300 back
 done
 is "no unit of weft has failed" "$(compute "systemctl list-units --failed --no-legend 'weft-*'")" ""
-ok "the compute node is shut down in order" compute "systemctl stop weft-assemble@data"
+ok "a service writes" writes
+ok "the volume's service stops, and so the writer and the mount" compute "systemctl stop weft-assemble@data"
 is "and nothing is assembled" "$(compute "ls -d /sys/block/weft!* 2>/dev/null")" ""
+is "the writer has ended" "$(compute "systemctl is-active lab-writer")" inactive
+is "no write of the compute node has failed while the storage node was away" \
+	"$(compute "cat /root/failures 2>/dev/null; rm -f /root/failures")" ""
 
 # --- A volume that no service has assembled is given back at a shutdown, after the last writes to it
 disks="$(local_disk nvme0) $(local_disk nvme1)"
