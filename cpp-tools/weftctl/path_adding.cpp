@@ -18,18 +18,24 @@ namespace weft
 namespace
 {
 
+/// The identifier of a path's disk; empty if the disk has none.
+std::string wwid_of(const path_status& path)
+{
+    return read_text("/sys/block/" + path.disk + "/wwid").value_or("");
+}
+
 /// The member of the volume that a disk leads to which cannot be read now, by its identifier.
 std::optional<std::uint32_t> standby_member(const block_device& device, const volume_status& volume)
 {
     const auto wwid = standby_wwid(device.number());
     for (const auto& member : volume.members)
         for (const auto& path : member.paths)
-            if (!wwid.empty() && read_text("/sys/block/" + path.disk + "/wwid") == wwid)
+            if (!wwid.empty() && wwid_of(path) == wwid)
                 return member.index;
     return {};
 }
 
-/// An identifier's kind and length: those of two kinds do not tell two disks apart.
+/// Whether two identifiers are of one kind and length. Those of two kinds do not tell two disks apart.
 bool comparable(std::string_view one, std::string_view other)
 {
     return is_identifier(one) && one.size() == other.size() &&
@@ -44,15 +50,16 @@ result<void> check_identifier(const block_device& device, const std::string& nam
     const auto wwid =
         read_text(fmt::format("/sys/dev/block/{}:{}/wwid", major(device.number()), minor(device.number())))
             .value_or("");
-    for (const auto& member : volume.members)
-        for (const auto& path : member.paths) {
-            const auto has = read_text("/sys/block/" + path.disk + "/wwid").value_or("");
-            if (member.index == index && comparable(wwid, has) && wwid != has)
+    for (const auto& member : volume.members) {
+        if (member.index != index)
+            continue;
+        for (const auto& path : member.paths)
+            if (const auto has = wwid_of(path); comparable(wwid, has) && wwid != has)
                 return fail(exit_code::usage,
                             "{} is another disk than member {} of volume {}: its identifier is {}, and "
                             "that of {} is {}",
                             name, index, volume.name, wwid, path.disk, has);
-        }
+    }
     return {};
 }
 
