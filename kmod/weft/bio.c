@@ -271,8 +271,7 @@ static noinline struct weft_io *weft_io_start_by_class(struct weft_volume *vol, 
 	 * With QoS, a bio without a class keeps that, too: a worker that submits it again is
 	 * not the task that wrote the journal, or freed memory.
 	 */
-	if (!accounted && class == WEFT_IO_CLASS_NONE && !weft_qos_is_on(vol) &&
-	    !weft_op_is_range(bio))
+	if (!accounted && class == WEFT_IO_CLASS_NONE && !weft_qos_is_on(vol))
 		return NULL;
 	return weft_io_start(vol, bio, accounted, class);
 }
@@ -543,9 +542,8 @@ void weft_submit_bio(struct bio *bio)
 	/* Without memory the bio is sent untracked and is not counted. */
 	if (weft_qos_is_used() && !io)
 		io = weft_io_start_classed(vol, bio);
-	else if (!io && (blk_queue_io_stat(vol->disk->queue) || weft_op_is_range(bio)))
-		io = weft_io_start(vol, bio, blk_queue_io_stat(vol->disk->queue),
-				   WEFT_IO_CLASS_NONE);
+	else if (!io && blk_queue_io_stat(vol->disk->queue))
+		io = weft_io_start(vol, bio, true, WEFT_IO_CLASS_NONE);
 	if (op_is_write(bio->bi_opf)) {
 		if (unlikely(weft_lease_is_over(&vol->lease))) {
 			weft_owner_hold(vol, bio);
@@ -553,6 +551,9 @@ void weft_submit_bio(struct bio *bio)
 		}
 		if (unlikely(bio->bi_opf & REQ_PREFLUSH) && weft_flush_submit(vol, bio))
 			return;
+		/* Always tracked: see weft_is_unsupported(). */
+		if (unlikely(weft_op_is_range(bio)) && !io)
+			io = weft_io_start(vol, bio, false, WEFT_IO_CLASS_NONE);
 	}
 
 	piece = weft_piece(vol, bio, io);
