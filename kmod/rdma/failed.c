@@ -112,7 +112,7 @@ static bool weft_status_passes(u16 status)
 	case NVME_SC_ABORT_QUEUE:
 	case NVME_SC_NS_NOT_READY:
 	case NVME_SC_CMD_INTERRUPTED:
-	/* Of a disk that is no path of a volume: it has no other way. */
+	/* A volume would use its other paths; a disk without a volume has only this one. */
 	case NVME_SC_INTERNAL_PATH_ERROR:
 	case NVME_SC_ANA_TRANSITION:
 		return true;

@@ -151,7 +151,7 @@ ok "it carries all" test "$(carried 4421 reads)" -ge 64
 ana 4420 optimized
 ok "both rails are there" until_true 20 usable_is 4420 true
 
-# --- A disk that is no path waits for a transition
+# --- A disk without a volume waits for a transition
 ok "a controller of another disk" weftctl connect "$(uri 2 1)"
 bare() { basename "$(dirname "$(grep -l "$nqn:d2" /sys/class/weft-rdma/*/subsysnqn)")"; }
 bare_disk=/dev/$(bare)n1

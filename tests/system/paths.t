@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Several paths to local members, by device-mapper: a path is removed, and its
-# device with it, while a flush of all members waits for another member; what waits
-# for a path keeps nobody else waiting; and what a path has to support.
+# device with it, while a flush of all members waits for another member; other
+# commands go on while one waits for a path; and what a path has to support.
 # lab-kernel: uml
 # lab-more: debian12
 . "${0%/*}/lib.sh"
@@ -50,7 +50,7 @@ wait $remover
 is "it answers, and is removed" "$(cat /tmp/removed)" "done"
 ok "each other member has two paths" \
 	weftctl path add v /dev/mapper/b1 /dev/mapper/b2 /dev/mapper/b3 /dev/mapper/b4
-# lacks SENTENCE TEXT INDEX DEVICE: it is no path of that member of volume v, because of that.
+# lacks SENTENCE TEXT INDEX DEVICE: volume v refuses the device as a path of that member, and names TEXT.
 lacks() {
 	local out
 	out=$(python3 /weft/tests/system/weft_netlink.py path-add v "$3" "$4")
@@ -136,8 +136,8 @@ if modprobe -q weft_test_disk disks=2 size_mib=16 unlearned=1; then
 	ok "a volume on such disks" weftctl create v /dev/testdisk0 /dev/testdisk1 --chunk 64K
 	before=$(cat '/sys/block/weft!v/members/'*/errors | paste -sd+ | bc)
 	ok "zeroes are written in another way" blkdiscard -z -o $((256 << 10)) -l $((256 << 10)) /dev/weft/v
-	is "which is no error of a member" "$(cat '/sys/block/weft!v/members/'*/errors | paste -sd+ | bc)" "$before"
-	ok "a discard does nothing, which is no error" blkdiscard -o 0 -l $((256 << 10)) /dev/weft/v
+	is "and no member counts an error" "$(cat '/sys/block/weft!v/members/'*/errors | paste -sd+ | bc)" "$before"
+	ok "a discard does nothing, and succeeds" blkdiscard -o 0 -l $((256 << 10)) /dev/weft/v
 	ok "stopped" weftctl stop v
 	rmmod weft_test_disk
 else

@@ -69,7 +69,7 @@ both_ways() {
 both_ways read_of
 both_ways write_to
 
-# --- A path is removed whose target stands still: the removal waits for its reads, and nobody waits for the removal
+# --- A path is removed whose target stands still: the removal waits for its reads, and other commands go on
 pids=()
 dmsetup suspend --noflush --nolockfs still
 begin 8 read_of /dev/weft/v
