@@ -153,8 +153,7 @@ ok "both rails are there" until_true 20 usable_is 4420 true
 
 # --- A disk without a volume waits for a transition
 ok "a controller of another disk" weftctl connect "$(uri 2 1)"
-bare() { basename "$(dirname "$(grep -l "$nqn:d2" /sys/class/weft-rdma/*/subsysnqn)")"; }
-bare_disk=/dev/$(bare)n1
+bare_disk=$(own_disk "$nqn:d2")
 reads_bare() { dd if="$bare_disk" of=/dev/null bs=4k count=1 iflag=direct status=none; }
 ok "its disk is read" until_true 20 reads_bare
 ana 4421 change

@@ -14,7 +14,6 @@ nvmet_serve "$nqn:d" "$(readlink -f /dev/d)" rdma 10.9.0.1
 ok "a volume" weftctl create v "rdma://10.9.0.1/$nqn:d" --force --keep-alive "$(slow 5)" --reconnect-delay 1
 echo -1 >'/sys/block/weft!v/weft/no_path_timeout'
 member_is() { [ "$(status_of v '.members[0].state')" = "$1" ]; }
-ended() { ! kill -0 "$1" 2>/dev/null; }
 
 # The minute of a process that has exited is over before the path is back.
 began=$SECONDS
@@ -30,7 +29,7 @@ kill -9 $loader
 if [ "${LAB_KERNEL:-}" = debian12 ]; then
 	skip "killed, the second ends after a minute" "io_uring of this kernel cancels no commands"
 else
-	ok "killed, the second ends after a minute" until_true 90 ended $loader
+	ok "killed, the second ends after a minute" until_true 90 has_ended $loader
 fi
 while [ $((SECONDS - began)) -lt 70 ]; do sleep 1; done
 is "the child's commands wait" "$(cat /tmp/child)" loaded

@@ -33,7 +33,6 @@ mark() {
 	local pid
 	for pid in $(ps --ppid 2 -p 2 -o pid=); do echo "$1" 2>/dev/null >"/proc/$pid/make-it-fail"; done
 }
-ended() { ! kill -0 "$1" 2>/dev/null; }
 
 # --- Writes that wait on one volume; a bio to a volume on another volume needs what they need, twice
 load_weft 500
@@ -78,7 +77,7 @@ write_many & writers=$!
 waiting() { [ "$(cat /proc/[0-9]*/task/*/stat 2>/dev/null | grep -c ') D ')" -ge 300 ]; }
 ok "300 writes wait for the member" until_true 30 waiting
 others & other=$!
-ok "a write to a volume on another volume ends meanwhile, and its heartbeats go on" until_true 40 ended $other
+ok "a write to a volume on another volume ends meanwhile, and its heartbeats go on" until_true 40 has_ended $other
 dmsetup resume still
 wait $other
 result $? "without an error"
@@ -107,7 +106,7 @@ comes_back() {
 	until_true 60 reset || { echo "it is not live"; return 1; }
 	until_true 60 reconnects_since "$before" || { echo "it is not connected again"; return 1; }
 	dd if=/dev/weft-rdma0n1 of=/dev/null bs=4k count=1 iflag=direct status=none & reader=$!
-	until_true 60 ended $reader || { echo "its disk does not answer"; return 1; }
+	until_true 60 has_ended $reader || { echo "its disk does not answer"; return 1; }
 	wait $reader
 }
 mark 1

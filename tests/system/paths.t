@@ -40,10 +40,9 @@ dmsetup suspend --nolockfs b1
 head -c 4096 /dev/zero | dd of=/dev/mapper/b1 bs=4096 seek=128 conv=notrunc status=none iflag=fullblock
 python3 /weft/tests/system/weft_netlink.py path-remove v 1 "$disk" >/tmp/removed & remover=$!
 has_left() { [ ! -e "/sys/block/$disk/holders/weft!v" ]; }
-ended() { ! kill -0 "$1" 2>/dev/null; }
 ok "a path leaves its member, and its disk does not answer" until_true 20 has_left
 weftctl status >/dev/null 2>&1 & looker=$!
-ok "status answers meanwhile" until_true 10 ended $looker
+ok "status answers meanwhile" until_true 10 has_ended $looker
 ok "and the removal waits for the disk" kill -0 $remover
 dmsetup resume b1
 wait $remover

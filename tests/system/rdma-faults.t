@@ -250,8 +250,7 @@ refused "a path to a disk with its superblock and another identifier" 2 "is anot
 	weftctl path add v "rdma://10.9.1.1:4421/$nqn:clone" $quick
 # shellcheck disable=SC2086
 ok "a controller with that disk" weftctl connect "rdma://10.9.1.1:4421/$nqn:clone" $quick
-clone_disk() { basename "$(dirname "$(grep -l "$nqn:clone" /sys/class/weft-rdma/*/subsysnqn)")"; }
-python3 /weft/tests/system/weft_netlink.py path-add v 0 "/dev/$(clone_disk)n1" >/tmp/asked
+python3 /weft/tests/system/weft_netlink.py path-add v 0 "$(own_disk "$nqn:clone")" >/tmp/asked
 indented </tmp/asked
 ok "the kernel module refuses it as well" grep -q "^refused: .*another disk" /tmp/asked
 ok "disconnected" weftctl disconnect "rdma://10.9.1.1:4421/$nqn:clone"

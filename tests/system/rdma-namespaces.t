@@ -58,7 +58,6 @@ dd if=/dev/weft-rdma0n1 of=/dev/null bs=4k count=1 iflag=direct status=none & re
 sleep "$(slow 1)"
 echo mq-deadline >/sys/block/weft-rdma0n1/queue/scheduler & changer=$!
 sleep "$(slow 1)"
-has_ended() { ! kill -0 "$1" 2>/dev/null; }
 ok "its I/O waits" kill -0 $reader
 ok "and who changes its scheduler does not" until_true 10 has_ended $changer
 more 2 /dev/more

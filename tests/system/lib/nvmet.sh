@@ -64,6 +64,9 @@ nvme_disk() {
 	return 1
 }
 
+# own_disk SUBNQN: the first namespace's block device of weft's own controller of that subsystem.
+own_disk() { echo "/dev/$(basename "$(dirname "$(grep -lx "$1" /sys/class/weft-rdma/*/subsysnqn)")")n1"; }
+
 # nvme_connect SUBNQN TRANSPORT ADDRESS [PORT]: connects with the stock host and prints the block device.
 nvme_connect() {
 	modprobe "nvme-$2"
