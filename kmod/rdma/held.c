@@ -25,11 +25,35 @@
  */
 static struct workqueue_struct *weft_held_wq;
 
+/**
+ * weft_rdma_held_too_long() - is fast_io_fail_timeout over for one disk of a live controller?
+ * @ns: the disk
+ *
+ * Before the first scan of an association has ended, the controller's own time counts
+ * (weft_rdma_fail_fast_work()): the disk may be identified in a moment.
+ *
+ * Context: any.
+ * Return: true if it was not identified for so long; its I/O must fail.
+ */
+bool weft_rdma_held_too_long(const struct weft_rdma_ns *ns)
+{
+	struct weft_rdma_ctrl *ctrl = ns->ctrl;
+	int seconds = ctrl->opts.fast_io_fail_timeout;
+
+	if (seconds < 0 || READ_ONCE(ns->state) != WEFT_NS_UNKNOWN ||
+	    weft_rdma_state(ctrl) != WEFT_RDMA_LIVE)
+		return false;
+	/* Pairs with weft_ns_set_state(), and with weft_rdma_connect_work(). */
+	smp_rmb();
+	return !READ_ONCE(ctrl->unscanned) &&
+	       !time_before(jiffies, READ_ONCE(ns->closed_at) + (unsigned long)seconds * HZ);
+}
+
 /* Whether I/O may wait that cannot be sent. It fails if the disk does not come back soon. */
 static bool weft_held_may_wait(struct weft_rdma_ns *ns)
 {
 	return READ_ONCE(ns->state) != WEFT_NS_DEAD && !READ_ONCE(ns->ctrl->fail_fast) &&
-	       weft_rdma_state(ns->ctrl) < WEFT_RDMA_DELETING;
+	       weft_rdma_state(ns->ctrl) < WEFT_RDMA_DELETING && !weft_rdma_held_too_long(ns);
 }
 
 static void weft_held_add(struct weft_rdma_ns *ns, struct bio_list *bios)

@@ -36,6 +36,9 @@ enum weft_ns_state {
  * @state: changed by weft_ns_set_state() alone, under the controller's ns_lock
  * @leaving: its volume does not choose it any more; likewise, until @path is NULL
  * @closed: the block layer's requests are turned away: @state is not READY, or @leaving
+ * @closed_at: when @state was READY for the last time, jiffies
+ * @fails_fast: fast_io_fail_timeout is over since then, which the log says; under the
+ *	controller's ns_lock
  * @given_back: how many of its requests were given back to its volume
  * @held_lock: @held
  * @held: bios that wait until the disk is open (held.c)
@@ -69,6 +72,8 @@ struct weft_rdma_ns {
 	enum weft_ns_state	state;
 	bool			leaving;
 	bool			closed;
+	unsigned long		closed_at;
+	bool			fails_fast;
 	atomic_t		given_back;
 	spinlock_t		held_lock;	/* @held */
 	struct bio_list		held;
@@ -191,6 +196,7 @@ int weft_rdma_held_init(void);
 void weft_rdma_held_exit(void);
 void weft_rdma_held_begin(struct weft_rdma_ns *ns);
 void weft_rdma_held_end(struct weft_rdma_ns *ns);
+bool weft_rdma_held_too_long(const struct weft_rdma_ns *ns);
 void weft_rdma_end_empty(struct request *rq);
 bool weft_rdma_hold(struct weft_rdma_ns *ns, struct request *rq);
 void weft_rdma_resubmit(struct weft_rdma_ns *ns);

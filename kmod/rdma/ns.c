@@ -170,6 +170,12 @@ static bool weft_ns_set_state(struct weft_rdma_ns *ns, enum weft_ns_state to)
 	lockdep_assert_held(&ns->ctrl->ns_lock);
 	if (ns->state == WEFT_NS_DEAD || ns->state == to)
 		return false;
+	if (ns->state == WEFT_NS_READY) {
+		WRITE_ONCE(ns->closed_at, jiffies);
+		ns->fails_fast = false;
+		/* Who sees the state sees the time. Pairs with weft_rdma_held_too_long(). */
+		smp_wmb();
+	}
 	WRITE_ONCE(ns->state, to);
 	weft_ns_set_closed(ns);
 	return true;
@@ -586,9 +592,23 @@ void weft_rdma_ns_left(struct weft_rdma_ns *ns)
 		weft_rdma_resubmit(ns);
 }
 
+/* Let the I/O fail that a disk of a live controller holds, if it has waited too long. */
+static void weft_ns_fail_fast(struct weft_rdma_ns *ns)
+{
+	if (!weft_rdma_held_too_long(ns))
+		return;
+	if (!ns->fails_fast)
+		weft_ctrl_warn(ns->ctrl, "namespace %u: not identified again within %d s (fast_io_fail_timeout): waiting I/O fails\n",
+			       ns->nsid, ns->ctrl->opts.fast_io_fail_timeout);
+	ns->fails_fast = true;
+	weft_rdma_resubmit(ns);
+}
+
 /**
  * weft_rdma_ns_open_identified() - open the disks that were identified
  * @ctrl: live; its ns_lock is held
+ *
+ * The I/O of others fails, if they were not identified for fast_io_fail_timeout.
  *
  * Context: process context, may sleep.
  * Return: false if some disk has to be scanned again.
@@ -606,6 +626,7 @@ bool weft_rdma_ns_open_identified(struct weft_rdma_ctrl *ctrl)
 			weft_ns_set_state(ns, WEFT_NS_READY);
 			weft_rdma_resubmit(ns);
 		}
+		weft_ns_fail_fast(ns);
 		all &= ns->state != WEFT_NS_UNKNOWN;
 	}
 	return all;

@@ -165,7 +165,9 @@ void weft_rdma_connect_work(struct work_struct *work)
 	/* Before LIVE: a loss right after that queues it anew. */
 	if (!ret) {
 		cancel_delayed_work(&ctrl->fail_fast_work);
-		ctrl->unscanned = true;
+		WRITE_ONCE(ctrl->unscanned, true);
+		/* Who sees LIVE sees it. Pairs with weft_rdma_held_too_long(). */
+		smp_wmb();
 	}
 	live = !ret && weft_rdma_set_state(ctrl, WEFT_RDMA_LIVE);
 	if (live)

@@ -284,7 +284,7 @@ static void weft_scan_end(struct weft_rdma_ctrl *ctrl)
 	/* Recovery may have begun, which closes the disks under this lock. */
 	mutex_lock(&ctrl->ns_lock);
 	if (weft_rdma_state(ctrl) == WEFT_RDMA_LIVE) {
-		ctrl->unscanned = false;
+		WRITE_ONCE(ctrl->unscanned, false);
 		again = !weft_rdma_ns_open_identified(ctrl);
 		ana_again = weft_rdma_ana_tell_all(ctrl);
 	}

@@ -169,6 +169,8 @@ hostile none --namespaces 2
 reads() { timeout "$(slow 10)" dd if="/dev/weft-rdma0n$1" of=/dev/null bs=4k count=1 iflag=direct; }
 # The disk has no bytes any more, or they cannot be read.
 fails() { [ "$(dd "if=/dev/weft-rdma0n$1" bs=4k count=1 iflag=direct status=none | wc -c)" = 0 ]; }
+# One that waits for ever is killed, and says nothing.
+errors_of() { timeout "$(slow 60)" dd if="$1" of=/dev/null bs=4k count=1 iflag=direct 2>&1 | grep -c 'error reading'; }
 ok "sick: connected" weftctl connect "$uri" "${patience[@]}"
 ok "sick: two disks" test -b /dev/weft-rdma0n1 -a -b /dev/weft-rdma0n2
 gone
@@ -181,6 +183,24 @@ is "sick: one association ended, with the first target" "$(ends 'connection|queu
 ok "sick: disconnected" weftctl disconnect --all
 gone
 
+# The same for longer than fast_io_fail_timeout, while the controller is live.
+hostile none --namespaces 2
+ok "sick for long: connected" weftctl connect "$uri" "${patience[@]}" --fast-io-fail-timeout "$(slow 3)"
+gone
+hostile sick --namespaces 2 --at 1000000
+ok "sick for long: the healthy one is read" until_true 60 reads 1
+is "sick for long: a read of the other fails" "$(errors_of /dev/weft-rdma0n2)" 1
+# The next look at the disk says so. Until then, a read that comes late fails by itself.
+ok "sick for long: the log says why" until_true 20 \
+	log_says "namespace 2: not identified again within .* (fast_io_fail_timeout)"
+is "sick for long: once" "$(log_since | grep -c 'namespace 2: not identified again')" 1
+ok "sick for long: the association lives" until_true 60 live
+gone
+hostile none --namespaces 2
+ok "sick for long: it is read when it can be identified" until_true 60 reads 2
+ok "sick for long: disconnected" weftctl disconnect --all
+gone
+
 # --- A target that connects, and cannot say what it has: each attempt succeeds, and no association serves
 hostile none
 ok "no-list: connected" weftctl connect "$uri" "${patience[@]}" --fast-io-fail-timeout "$(slow 3)" \
@@ -189,8 +209,6 @@ gone
 hostile no-list
 scans() { [ "$(ends scan)" -ge "$1" ]; }
 ok "no-list: associations end one after the other" until_true 60 scans 2
-# One that waits for ever is killed, and says nothing.
-errors_of() { timeout "$(slow 60)" dd if="$1" of=/dev/null bs=4k count=1 iflag=direct 2>&1 | grep -c 'error reading'; }
 is "no-list: a read fails, although each attempt succeeds" "$(errors_of /dev/weft-rdma0n1)" 1
 ok "no-list: before the controller is given up" test -e /sys/class/weft-rdma/weft-rdma0
 ok "no-list: the controller is given up" until_true 60 test ! -e /sys/class/weft-rdma/weft-rdma0
