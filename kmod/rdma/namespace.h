@@ -46,6 +46,10 @@ enum weft_ns_state {
  * @lost: the target does not have it any more: the disk goes; under the controller's
  *	ns_lock
  * @back: and has it again meanwhile; likewise
+ * @missed: the target has listed it, and answered that it does not exist; under the
+ *	controller's scan_lock, as the next two
+ * @missed_errors: the controller's @errors then: in another association it may be different
+ * @missed_at: when it first answered so, jiffies
  * @adding: the disk is being added: dead_work ends it later; likewise
  * @ended: its users were notified that it is dead
  * @ana: enum nvme_ana_state of its group, 0 if it is not known; changed under the
@@ -80,6 +84,9 @@ struct weft_rdma_ns {
 	struct work_struct	held_work;
 	bool			lost;
 	bool			back;
+	bool			missed;
+	u32			missed_errors;
+	unsigned long		missed_at;
 	bool			adding;
 	bool			ended;
 	u8			ana;

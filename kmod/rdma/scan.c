@@ -55,7 +55,8 @@ out_free:
  * enum weft_scanned - result of scanning a namespace
  * @WEFT_SCANNED: done
  * @WEFT_SCAN_NEW: it has no disk yet
- * @WEFT_SCAN_MISSED: the target has listed it before it exists
+ * @WEFT_SCAN_MISSED: it has no disk yet, and a later attempt to make one may succeed: the target
+ *	may have listed it before it exists
  * @WEFT_SCAN_UNKNOWN: it is a disk that could not be identified
  * @WEFT_SCAN_FULL: the controller has as many disks as there may be
  * @WEFT_SCAN_LOST: the target is lost
@@ -134,7 +135,24 @@ static enum weft_scanned weft_scan_new(struct weft_rdma_ctrl *ctrl, u32 nsid, u3
 		else
 			ret = weft_rdma_ns_add(ctrl, nsid, &info, errors, scans);
 	} while (ret == -EAGAIN && READ_ONCE(ctrl->scans) != scans);
-	return WEFT_SCANNED;
+	if (weft_scan_is_lost(ctrl, errors))
+		return WEFT_SCAN_LOST;
+	return ret && ret != -EOPNOTSUPP ? WEFT_SCAN_MISSED : WEFT_SCANNED;
+}
+
+/*
+ * The target has answered that a disk in use does not exist. The kernel's target lists a
+ * namespace before it exists, so one such answer is not final. Returns true if it has
+ * answered so in this association before, and for long enough.
+ */
+static bool weft_scan_missed_again(struct weft_rdma_ns *ns, u32 errors)
+{
+	if (ns->missed && ns->missed_errors == errors)
+		return !time_before(jiffies, ns->missed_at + WEFT_RDMA_SCAN_SOON);
+	ns->missed = true;
+	ns->missed_errors = errors;
+	ns->missed_at = jiffies;
+	return false;
 }
 
 /* One namespace that the target lists, or @again one that is unknown. */
@@ -167,6 +185,7 @@ static enum weft_scanned weft_scan_one(struct weft_rdma_ctrl *ctrl, u32 nsid, u3
 	if (!ret)
 		ret = weft_rdma_ns_update(ns, &info, &why);
 	if (!ret) {
+		ns->missed = false;
 		weft_rdma_ns_trust(ns, errors);
 		return WEFT_SCANNED;
 	}
@@ -179,11 +198,15 @@ static enum weft_scanned weft_scan_one(struct weft_rdma_ctrl *ctrl, u32 nsid, u3
 	}
 	if (!again)
 		weft_ctrl_warn(ctrl, "namespace %u: %s\n", nsid, why.text);
-	if (ret == -ENODEV || ret == -EOPNOTSUPP) {
+	if (ret == -EOPNOTSUPP || (ret == -ENODEV && weft_scan_missed_again(ns, errors))) {
+		if (again || ret == -ENODEV)
+			weft_ctrl_warn(ctrl, "namespace %u is gone\n", nsid);
 		weft_rdma_ns_lose(ns);
 		return WEFT_SCANNED;
 	}
 	weft_rdma_ns_doubt(ns, why.text);
+	if (ret == -ENODEV)
+		weft_rdma_scan_later(ctrl, WEFT_RDMA_SCAN_SOON);
 	return WEFT_SCAN_UNKNOWN;
 }
 

@@ -183,7 +183,40 @@ is "sick: one association ended, with the first target" "$(ends 'connection|queu
 ok "sick: disconnected" weftctl disconnect --all
 gone
 
-# The same for longer than fast_io_fail_timeout, while the controller is live.
+# A namespace that is new then.
+hostile sick --namespaces 2 --at 1
+ok "sick at first: connected" weftctl connect "$uri" "${patience[@]}"
+ok "sick at first: the healthy one is read" reads 1
+ok "sick at first: the other one is a disk soon" until_true 30 test -b /dev/weft-rdma0n2
+ok "sick at first: and is read" reads 2
+ok "sick at first: disconnected" weftctl disconnect --all
+gone
+
+# One that is listed, and does not exist yet, as with the kernel's target while a namespace is enabled: its disk stays.
+hostile none --namespaces 2
+ok "absent: connected" weftctl connect "$uri" "${patience[@]}"
+gone
+exec 9</dev/weft-rdma0n2
+opened_reads() { timeout "$(slow 10)" dd bs=4k count=1 iflag=direct of=/dev/null <&9; }
+hostile absent --namespaces 2 --at 1
+ok "absent: the other one is read" until_true 60 reads 1
+ok "absent: it was asked for" grep -q "absent: 0 more" /tmp/hostile.out
+ok "absent: who has it open reads it again" until_true 60 opened_reads
+is "absent: it was not gone" "$(log_since | grep -c 'namespace 2 is gone')" 0
+exec 9<&-
+gone
+# What it says again is believed.
+hostile absent --namespaces 2 --at 1000000
+ok "absent for long: the other one is read" until_true 60 reads 1
+ok "absent for long: it is gone" until_true 30 log_says "namespace 2 is gone"
+gone
+hostile none --namespaces 2
+ok "absent for long: it is a disk again" until_true 60 test -b /dev/weft-rdma0n2
+ok "absent for long: and is read" until_true 60 reads 2
+ok "absent: disconnected" weftctl disconnect --all
+gone
+
+# The same as the first for longer than fast_io_fail_timeout, while the controller is live.
 hostile none --namespaces 2
 ok "sick for long: connected" weftctl connect "$uri" "${patience[@]}" --fast-io-fail-timeout "$(slow 3)"
 gone
