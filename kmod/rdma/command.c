@@ -223,14 +223,36 @@ struct weft_async {
 	struct weft_rdma_ctrl	*ctrl;
 };
 
-/* Removal sets its state under the lock, and cancels the work after that. */
-static void weft_async_notice(struct weft_rdma_ctrl *ctrl, u32 event)
+/* What an asynchronous event announces, as WEFT_NOTICE_* (NVMe base 2.1, 5.1.2). */
+static u32 weft_event_notices(u32 event)
 {
+	if ((event & 7) != NVME_AER_NOTICE)
+		return 0;
+	switch (event >> 8 & 0xff) {
+	case NVME_AER_NOTICE_NS_CHANGED:
+		return WEFT_NOTICE_NAMESPACES;
+	case NVME_AER_NOTICE_ANA:
+		return WEFT_NOTICE_ANA;
+	default:
+		return 0;
+	}
+}
+
+/*
+ * An Asynchronous Event Request has ended. The next one is sent by the work, unless the
+ * target has refused this one. Removal sets its state under the lock, and cancels the
+ * work after that.
+ */
+static void weft_async_event_ended(struct weft_rdma_ctrl *ctrl, const struct weft_rdma_pdu *pdu)
+{
+	bool answered = !(pdu->status & WEFT_STATUS_CODE);
 	unsigned long flags;
 
 	spin_lock_irqsave(&ctrl->lock, flags);
-	if (ctrl->state == WEFT_RDMA_LIVE) {
-		WRITE_ONCE(ctrl->notice, event);
+	ctrl->event_asked = false;
+	if (ctrl->state == WEFT_RDMA_LIVE && (answered || pdu->status & WEFT_STATUS_HOST)) {
+		if (answered)
+			ctrl->notices |= weft_event_notices(le32_to_cpu(pdu->result.u32));
 		queue_work(ctrl->wq, &ctrl->event_work);
 	}
 	spin_unlock_irqrestore(&ctrl->lock, flags);
@@ -242,9 +264,8 @@ static WEFT_END_IO(weft_async_end_io, rq)
 	struct weft_async *async = rq->end_io_data;
 	struct weft_rdma_ctrl *ctrl = async->ctrl;
 
-	if (async->cmd.common.opcode == nvme_admin_async_event &&
-	    !(pdu->status & WEFT_STATUS_CODE))
-		weft_async_notice(ctrl, le32_to_cpu(pdu->result.u32));
+	if (async->cmd.common.opcode == nvme_admin_async_event)
+		weft_async_event_ended(ctrl, pdu);
 	if (async->cmd.common.opcode == nvme_admin_abort_cmd)
 		clear_bit(0, &ctrl->abort_busy);
 	kfree(async);
@@ -297,18 +318,35 @@ void weft_rdma_abort(struct weft_rdma_queue *queue, u16 cid)
 		clear_bit(0, &queue->ctrl->abort_busy);
 }
 
+static void weft_async_set_asked(struct weft_rdma_ctrl *ctrl, bool asked)
+{
+	spin_lock_irq(&ctrl->lock);
+	ctrl->event_asked = asked;
+	spin_unlock_irq(&ctrl->lock);
+}
+
 /**
- * weft_rdma_async_event() - send an Asynchronous Event Request
- * @ctrl: live
+ * weft_rdma_async_event() - send an Asynchronous Event Request, unless one is in flight
+ * @ctrl: the controller; if it is not live, or has no events, nothing happens
  *
- * Context: process context, may sleep. Allocates with GFP_NOIO: reclaim may need
- * I/O that waits for the caller.
+ * A target may take one at a time, and each takes a reserved tag. One that is still on
+ * its way to a lost association ends before the next association is set up, or serves
+ * that one.
+ *
+ * Context: the controller's event_work. Allocates with GFP_NOIO: reclaim may need I/O that
+ * waits for the caller.
  */
 void weft_rdma_async_event(struct weft_rdma_ctrl *ctrl)
 {
 	struct nvme_command cmd = {};
 
+	if (weft_rdma_state(ctrl) != WEFT_RDMA_LIVE || READ_ONCE(ctrl->event_asked) ||
+	    !(ctrl->info.ns_events || ctrl->info.ana_events))
+		return;
+	weft_async_set_asked(ctrl, true);
 	cmd.common.opcode = nvme_admin_async_event;
-	if (!weft_async_send(ctrl, &cmd, GFP_NOIO))
-		weft_ctrl_warn(ctrl, "asynchronous events stop until the controller is connected again\n");
+	if (weft_async_send(ctrl, &cmd, GFP_NOIO))
+		return;
+	weft_async_set_asked(ctrl, false);
+	weft_ctrl_warn(ctrl, "asynchronous events stop until the controller is connected again\n");
 }

@@ -77,6 +77,10 @@
 /* The RDMA device has no queue pair or memory registration left for a queue. */
 #define WEFT_RDMA_ADAPTER_FULL	(-ENOBUFS)
 
+/* What the target has announced. */
+#define WEFT_NOTICE_NAMESPACES	BIT(0)
+#define WEFT_NOTICE_ANA		BIT(1)
+
 struct weft_domain;
 struct weft_mapping;
 struct weft_rdma_ctrl;
@@ -438,7 +442,7 @@ static inline u32 weft_rdma_all_queues(const struct weft_rdma_options *opts)
 /**
  * struct weft_rdma_ctrl - a controller
  * @state: changed by weft_rdma_set_state_locked() alone, under @lock
- * @lock: @state, @errors, @ends, @end
+ * @lock: @state, @errors, @ends, @end, @notices, @event_asked
  * @ref: put by weft_rdma_ctrl_put()
  * @list: protected by weft_rdma_ctrls_lock
  * @dev: /dev/weft-rdmaN
@@ -505,6 +509,8 @@ static inline u32 weft_rdma_all_queues(const struct weft_rdma_options *opts)
  * @add_work: makes disks of the namespaces that are new; on weft_rdma_wq
  * @dead_work: ends the disks that a scan has found dead; on weft_rdma_wq
  * @scan_owed: it is to look for all
+ * @log_owed: before that, it is to read the log of changed namespaces: until this was
+ *	read, the target announces no change
  * @scans: scans that have begun; changed under @scan_lock
  * @scan_tries: so often a namespace is looked for again that the target lists and
  *	that is not there; changed under @scan_lock
@@ -514,7 +520,7 @@ static inline u32 weft_rdma_all_queues(const struct weft_rdma_options *opts)
  * @ana_lock: held from the command that reads a page to its place in @ana_log; before
  *	@ns_lock
  * @ana_bytes: its length
- * @event_work: asks for the next asynchronous event
+ * @event_work: does what an asynchronous event asks for, then asks for the next one
  * @wq: for all of these but where another is named
  * @recovery_wq: for @recover_work and @connect_work
  * @attempts: to reconnect since the loss
@@ -533,7 +539,8 @@ static inline u32 weft_rdma_all_queues(const struct weft_rdma_options *opts)
  * @lost: a connection or its device was lost while the others were being made
  * @ending: weft_rdma_teardown() ends all requests; under @mem_lock
  * @fail_fast: fast_io_fail_timeout is over
- * @notice: last asynchronous event
+ * @notices: WEFT_NOTICE_* that @event_work has not seen
+ * @event_asked: an Asynchronous Event Request is in flight; set by @event_work
  * @namespaces: under @ns_lock
  * @ns_lock: protects the list and the disks' states; not held during commands
  * @scan_lock: serializes scans; held where a disk that was not added is freed
@@ -547,7 +554,7 @@ static inline u32 weft_rdma_all_queues(const struct weft_rdma_options *opts)
  */
 struct weft_rdma_ctrl {
 	enum weft_rdma_state	state;
-	spinlock_t		lock;	/* @state, @errors, @ends, @end */
+	spinlock_t		lock;	/* see above */
 	struct kref		ref;
 	struct list_head	list;
 	struct device		dev;
@@ -614,6 +621,7 @@ struct weft_rdma_ctrl {
 	struct work_struct	add_work;
 	struct work_struct	dead_work;
 	bool			scan_owed;
+	bool			log_owed;
 	u32			scans;
 	u8			scan_tries;
 	u32			target_kato_ms;
@@ -636,7 +644,8 @@ struct weft_rdma_ctrl {
 	bool			lost;
 	bool			ending;
 	bool			fail_fast;
-	u32			notice;
+	u32			notices;
+	bool			event_asked;
 
 	struct list_head	namespaces;
 	struct mutex		ns_lock;	/* namespaces */

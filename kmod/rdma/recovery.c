@@ -215,8 +215,8 @@ void weft_rdma_went_live(struct weft_rdma_ctrl *ctrl)
 	}
 	/* An error that the target answered while this came up has stopped it. */
 	queue_delayed_work(ctrl->wq, &ctrl->keep_alive_work, 0);
-	if (ctrl->info.ns_events || ctrl->info.ana_events)
-		weft_rdma_async_event(ctrl);
+	/* It asks for the first event. */
+	weft_rdma_queue(ctrl, ctrl->wq, &ctrl->event_work);
 	queue_work(ctrl->wq, &ctrl->scan_work);
 	weft_rdma_peer_kick(ctrl);
 }

@@ -436,6 +436,32 @@ static void weft_scan_changed(struct weft_rdma_ctrl *ctrl)
 	weft_rdma_scan_owe(ctrl, WEFT_RDMA_SCAN_SOON);
 }
 
+/*
+ * Read the log of changed namespaces: until then the target announces no other change.
+ * What it has does not matter, because all namespaces are scanned.
+ */
+static void weft_scan_read_log(struct weft_rdma_ctrl *ctrl)
+{
+	/* Reclaim may need I/O that waits for the scan that follows. */
+	void *log = kmalloc(SZ_4K, GFP_NOIO);
+	struct nvme_command cmd;
+	int ret = -ENOMEM;
+
+	/* Before the command: a reading in another work may fail meanwhile, and owe it again. */
+	WRITE_ONCE(ctrl->log_owed, false);
+	if (log) {
+		weft_capsule_log_page(&cmd, NVME_LOG_CHANGED_NS, SZ_4K);
+		ret = weft_rdma_command(ctrl->admin_q, &cmd, log, SZ_4K, NULL,
+					WEFT_RDMA_ADMIN_TIMEOUT, 0, NULL);
+		kfree(log);
+	}
+	/* A target that does not have it needs no reading. */
+	if (!ret || (ret > 0 && !(ret & WEFT_STATUS_HOST) && ret & WEFT_STATUS_DNR))
+		return;
+	WRITE_ONCE(ctrl->log_owed, true);
+	weft_rdma_scan_later(ctrl, WEFT_SCAN_AGAIN);
+}
+
 /* The next namespace from @nsid in the state UNKNOWN; 0 if there is none. */
 static u32 weft_scan_unknown(struct weft_rdma_ctrl *ctrl, u32 nsid)
 {
@@ -451,7 +477,7 @@ static u32 weft_scan_unknown(struct weft_rdma_ctrl *ctrl, u32 nsid)
 }
 
 /**
- * weft_rdma_again_work() - scan namespaces in the state UNKNOWN again
+ * weft_rdma_again_work() - scan namespaces in the state UNKNOWN again, or what is owed
  * @work: the controller's again_work
  */
 void weft_rdma_again_work(struct work_struct *work)
@@ -463,6 +489,12 @@ void weft_rdma_again_work(struct work_struct *work)
 
 	if (weft_rdma_state(ctrl) != WEFT_RDMA_LIVE)
 		return;	/* the next association is scanned */
+	if (READ_ONCE(ctrl->log_owed)) {
+		weft_scan_read_log(ctrl);
+		/* Changes since the event were not announced. */
+		weft_scan(ctrl);
+		return;
+	}
 	if (READ_ONCE(ctrl->scan_owed)) {
 		weft_scan(ctrl);
 		return;
@@ -487,34 +519,26 @@ void weft_rdma_scan_work(struct work_struct *work)
 }
 
 /**
- * weft_rdma_event_work() - handle the last asynchronous event
+ * weft_rdma_event_work() - handle asynchronous events, and ask for the next one
  * @work: the controller's event_work
+ *
+ * Only this work asks for events, so it asks for one at a time.
  */
 void weft_rdma_event_work(struct work_struct *work)
 {
 	struct weft_rdma_ctrl *ctrl = container_of(work, struct weft_rdma_ctrl, event_work);
-	u32 event = READ_ONCE(ctrl->notice);
-	/* Type 2: notice (NVMe base 2.1, 5.1.2). */
-	bool is_notice = (event & 7) == NVME_AER_NOTICE;
-	u8 what = event >> 8 & 0xff;
-	struct nvme_command cmd;
-	void *log;
+	u32 notices;
 
-	if (is_notice && what == NVME_AER_NOTICE_ANA)
+	spin_lock_irq(&ctrl->lock);
+	notices = ctrl->notices;
+	ctrl->notices = 0;
+	spin_unlock_irq(&ctrl->lock);
+	if (notices & WEFT_NOTICE_ANA)
 		/* Also when a namespace is of another group now: so look at them all. */
 		weft_rdma_rescan(ctrl);
-	if (is_notice && what == NVME_AER_NOTICE_NS_CHANGED) {
-		/* Reclaim may need I/O that waits for the scan below. */
-		log = kmalloc(SZ_4K, GFP_NOIO);
-		if (log) {
-			/* Reading the list re-arms the event. */
-			weft_capsule_log_page(&cmd, NVME_LOG_CHANGED_NS, SZ_4K);
-			weft_rdma_command(ctrl->admin_q, &cmd, log, SZ_4K, NULL,
-					  WEFT_RDMA_ADMIN_TIMEOUT, 0, NULL);
-			kfree(log);
-		}
+	if (notices & WEFT_NOTICE_NAMESPACES) {
+		weft_scan_read_log(ctrl);
 		weft_scan_changed(ctrl);
 	}
-	if (weft_rdma_state(ctrl) == WEFT_RDMA_LIVE)
-		weft_rdma_async_event(ctrl);
+	weft_rdma_async_event(ctrl);
 }

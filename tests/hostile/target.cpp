@@ -11,7 +11,10 @@
 /// group for each namespace, and lists the namespaces also where the host wanted the groups only. With
 /// --auth it asks for authentication on each queue (auth.hpp).
 ///
-/// Not modelled: flow control, more than one host, namespaces that change, reservations.
+/// With the fault "events", SIGUSR1 gives it one namespace more, which it announces; --at readings of the log
+/// of changed namespaces fail.
+///
+/// Not modelled: flow control, more than one host, namespaces that go, reservations.
 #include "auth.hpp"
 #include "options.hpp"
 
@@ -283,6 +286,13 @@ public:
             leave();
     }
 
+    /// The namespaces have changed. A host that has asked for events is told so, once until it reads the log.
+    void changed()
+    {
+        changed_ = !qid_;
+        tell_change();
+    }
+
     /// Returns whether there was anything to do.
     bool poll()
     {
@@ -309,6 +319,42 @@ public:
     }
 
 private:
+    void tell_change()
+    {
+        if (!changed_ || !event_asked_ || event_masked_)
+            return;
+        changed_ = event_asked_ = false;
+        event_masked_ = true;
+        say("told of a change");
+        respond(event_slot_, 0, 4 << 16 | 2); // a notice: Namespace Attribute Changed, in log page 4
+    }
+
+    void event_request(unsigned index)
+    {
+        if (event_asked_)
+            say("a second event is asked for");
+        event_asked_ = true;
+        event_slot_ = index;
+        tell_change();
+    }
+
+    /// The log of changed namespaces: that there may be any. Its first readings fail.
+    void changed_log(unsigned index)
+    {
+        if (told.at) {
+            told.at--;
+            say("the log is not read: %u more", told.at);
+            respond(index, 0x0006);
+            return;
+        }
+        say("the log is read");
+        event_masked_ = false;
+        std::memset(slots_[index].data, 0, 4096);
+        std::memset(slots_[index].data, 0xff, 4);
+        respond_data(index, 4096);
+        tell_change();
+    }
+
     void trespassed(const ibv_wc& wc)
     {
         say("another's key: %s", wc.status == IBV_WC_SUCCESS ? "taken" : "refused");
@@ -539,6 +585,7 @@ private:
         to[77] = static_cast<std::uint8_t>(told.mdts);
         store(to + 78, htole16(1));
         store(to + 80, htole32(0x20000));
+        store(to + 92, htole32(told.fault == "events" ? 1 << 8 : 0)); // OAES: namespaces
         store(to + 96, htole32(told.traffic ? 1 << 6 : 0));
         to[111] = 1;
         if (told.floor_s)
@@ -596,14 +643,18 @@ private:
             respond(index, 0, queues | queues << 16);
             return;
         }
-        case 0x0c: // Asynchronous Event: none ever comes
+        case 0x0c: // Asynchronous Event: only "events" has any
+            event_request(index);
             return;
         case 0x08: // Abort
             say("asked to abort");
             respond(index, 0, aborts(s.command.data()) ? 0 : 1);
             return;
         case 0x02:
-            log_page(index);
+            if (told.fault == "events" && s.command[40] == 0x04)
+                changed_log(index);
+            else
+                log_page(index);
             return;
         case 0x0a: // Get Features: the keep-alive timeout
             respond(index, 0, s.command[40] == 0x0f ? told.floor_s * 1000 : 0);
@@ -819,6 +870,10 @@ private:
     bool leaving_ = false;
     bool enabled_ = false;
     bool shut_ = false;
+    bool changed_ = false;      ///< what the host was not told
+    bool event_asked_ = false;  ///< an Asynchronous Event Request waits in event_slot_
+    bool event_masked_ = false; ///< until the log is read
+    unsigned event_slot_ = 0;
     clock_type::time_point shut_at_{}; ///< when it is shut down
 };
 
@@ -861,6 +916,18 @@ void rotate_ana()
     rotate = 0;
     std::rotate(told.ana.begin(), told.ana.begin() + 1, told.ana.end());
     say("the ANA states have changed");
+}
+
+/// There is one namespace more.
+void announce()
+{
+    if (!rotate || told.fault != "events")
+        return;
+    rotate = 0;
+    told.namespaces++;
+    say("%u namespaces", told.namespaces);
+    for (auto& [id, link] : connections)
+        link->changed();
 }
 
 /// Returns whether the connection's id is still of use.
@@ -990,6 +1057,7 @@ int main(int argc, char** argv)
         execute_late();
         end_pause();
         rotate_ana();
+        announce();
         if (!busy) {
             pollfd wait[2] = {{channel->fd, POLLIN, 0}, {completions ? completions->fd : -1, POLLIN, 0}};
             ::poll(wait, 2, 100); // a pause, a withheld write or a signal may be due

@@ -234,6 +234,34 @@ ok "sick for long: it is read when it can be identified" until_true 60 reads 2
 ok "sick for long: disconnected" weftctl disconnect --all
 gone
 
+# --- Asynchronous events: the target announces nothing more until its log of changed namespaces is read, which fails
+# twice. It is asked for one event at a time, also when associations end under the work that handles one.
+hostile events --at 2
+ok "events: connected" weftctl connect "$uri" "${patience[@]}"
+kill -USR1 "$target"
+ok "events: a new namespace is a disk" until_true 30 test -b /dev/weft-rdma0n2
+ok "events: the log is read, by the third attempt" until_true 60 grep -q "the log is read" /tmp/hostile.out
+is "events: two failed" "$(grep -c "the log is not read" /tmp/hostile.out)" 2
+told() { grep -c "told of a change" /tmp/hostile.out; }
+told_more() { [ "$(told)" -gt "$before" ]; }
+announced() { # NSID: of a new namespace
+	before=$(told)
+	kill -USR1 "$target"
+	ok "events: namespace $1 is a disk" until_true 60 test -b "/dev/weft-rdma0n$1"
+	ok "events: and it was announced" until_true 30 told_more
+}
+announced 3
+for n in 4 5 6; do
+	kill -USR1 "$target"
+	echo 1 >/sys/class/weft-rdma/weft-rdma0/reset_controller
+	ok "events: a reset: namespace $n is a disk" until_true 60 test -b "/dev/weft-rdma0n$n"
+	ok "events: and the controller is live" until_true 60 live
+done
+announced 7
+is "events: one was asked for at a time" "$(grep -c "a second event" /tmp/hostile.out)" 0
+ok "events: disconnected" weftctl disconnect --all
+gone
+
 # --- A target that connects, and cannot say what it has: each attempt succeeds, and no association serves
 hostile none
 ok "no-list: connected" weftctl connect "$uri" "${patience[@]}" --fast-io-fail-timeout "$(slow 3)" \
