@@ -60,7 +60,8 @@ static blk_status_t weft_execute_polled(struct request *rq, struct weft_rdma_que
  * @result: gets the completion's result, or NULL
  * @timeout: in jiffies, 0 for the queue's
  * @flags: BLK_MQ_REQ_RESERVED to use a reserved tag
- * @queue: the queue that it connects, or on which it authenticates, or NULL
+ * @queue: the queue that it connects or sets up: if the connection ends, the command ends
+ *	at once; or NULL. For one command of a queue at a time
  *
  * Context: process context, may sleep.
  * Return: 0; a positive NVMe status, with WEFT_STATUS_HOST if the status is not
@@ -154,19 +155,21 @@ static int weft_ctrl_property(struct weft_rdma_ctrl *ctrl, struct nvme_command *
 			      union nvme_result *result)
 {
 	int ret = weft_rdma_command(ctrl->admin_q, cmd, NULL, 0, result,
-				    WEFT_RDMA_SETUP_TIMEOUT, 0, NULL);
+				    WEFT_RDMA_SETUP_TIMEOUT, 0, &ctrl->queues[0]);
 
+	if (weft_rdma_connection_ended(&ctrl->queues[0], ret))
+		return -ECONNRESET;
 	return ret > 0 ? -EIO : ret;
 }
 
 /**
  * weft_rdma_property_read() - Property Get
- * @ctrl: its admin queue is connected
+ * @ctrl: its admin queue is connected; it is being set up, or shut down
  * @offset: NVME_REG_*
  * @wide: 8 bytes
  * @value: set
  *
- * Return: 0 or a negative errno.
+ * Return: 0; -ECONNRESET if the connection has ended; or another negative errno.
  */
 int weft_rdma_property_read(struct weft_rdma_ctrl *ctrl, u32 offset, bool wide,
 			    u64 *value)
@@ -184,11 +187,11 @@ int weft_rdma_property_read(struct weft_rdma_ctrl *ctrl, u32 offset, bool wide,
 
 /**
  * weft_rdma_property_write() - Property Set
- * @ctrl: its admin queue is connected
+ * @ctrl: its admin queue is connected; it is being set up, or shut down
  * @offset: NVME_REG_*
  * @value: 4 bytes
  *
- * Return: 0 or a negative errno.
+ * Return: 0; -ECONNRESET if the connection has ended; or another negative errno.
  */
 int weft_rdma_property_write(struct weft_rdma_ctrl *ctrl, u32 offset, u32 value)
 {
@@ -204,17 +207,19 @@ int weft_rdma_property_write(struct weft_rdma_ctrl *ctrl, u32 offset, u32 value)
  * @cns: NVME_ID_CNS_*
  * @nsid: the namespace, as @cns asks for it
  * @data: NVME_IDENTIFY_DATA_SIZE bytes for the result
+ * @queue: the admin queue, if this is part of the setup; else NULL
  *
  * Context: process context, may sleep.
  * Return: 0, an NVMe status, or a negative errno.
  */
-int weft_rdma_identify(struct weft_rdma_ctrl *ctrl, u8 cns, u32 nsid, void *data)
+int weft_rdma_identify(struct weft_rdma_ctrl *ctrl, u8 cns, u32 nsid, void *data,
+		       struct weft_rdma_queue *queue)
 {
 	struct nvme_command cmd;
 
 	weft_capsule_identify(&cmd, cns, nsid);
 	return weft_rdma_command(ctrl->admin_q, &cmd, data, NVME_IDENTIFY_DATA_SIZE, NULL,
-				 WEFT_RDMA_SETUP_TIMEOUT, 0, NULL);
+				 WEFT_RDMA_SETUP_TIMEOUT, 0, queue);
 }
 
 /* A command without a waiter: the request has its own copy. */

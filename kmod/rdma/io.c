@@ -113,9 +113,11 @@ static __always_inline void weft_slot_done(struct weft_rdma_queue *queue,
 static void weft_queue_wc_failed(struct weft_rdma_queue *queue, struct ib_wc *wc,
 				 const char *what)
 {
-	/* The CM may tell later, or not at all. A queue that is stopped is not lost. */
-	if (!test_bit(WEFT_QUEUE_LIVE, &queue->flags) &&
-	    test_bit(WEFT_QUEUE_STARTED, &queue->flags)) {
+	/*
+	 * The CM may tell later, or not at all. A queue that is stopped is not lost. The
+	 * admin queue is live before the others are set up.
+	 */
+	if (test_bit(WEFT_QUEUE_STARTED, &queue->flags)) {
 		cmpxchg(&queue->cm_status, 0, -ECONNRESET);
 		weft_rdma_queue_lost(queue);
 	}

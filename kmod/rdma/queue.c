@@ -44,7 +44,7 @@ static const char *weft_cm_event_text(int event)
 }
 
 /**
- * weft_rdma_queue_set_connect() - say which request connects a queue, or authenticates
+ * weft_rdma_queue_set_connect() - say which request connects a queue, or sets it up
  * @queue: its connection was established
  * @rq: the request, which is sent next, or NULL: it has ended, and is not freed yet
  *
@@ -63,7 +63,7 @@ bool weft_rdma_queue_set_connect(struct weft_rdma_queue *queue, struct request *
 }
 
 /**
- * weft_rdma_queue_lost() - let the request that connects a queue time out now
+ * weft_rdma_queue_lost() - let the request that connects or sets up a queue time out now
  * @queue: its connection has ended
  *
  * No answer can come. Nothing happens if no such request is in flight.

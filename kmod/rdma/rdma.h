@@ -195,7 +195,8 @@ struct weft_rdma_run {
  *	association or the queues for peer memory are set up; some requests may read it then
  * @poll_lock: one poller at a time
  * @connect_lock: protects @connect
- * @connect: its Connect, or a command of its authentication, while that is in flight
+ * @connect: its Connect, or another command of its setup, or of the controller's shutdown,
+ *	while that is in flight; there is one at a time
  * @sent: SENDs of commands on memory that is registered for good
  * @left: of these, so many have left the send queue, as far as is known
  * @signal_mask: one of so many more has a completion, see weft_queue_signals()
@@ -270,7 +271,7 @@ static inline bool weft_queue_aside(const struct weft_rdma_queue *queue)
  * @cmd: for other passthrough: the command, without id and data pointer. Only
  *	valid while the caller waits; a timeout handler may run later
  * @opcode: opcode of @cmd
- * @connects: the queue that @cmd connects, or on which it authenticates; else NULL
+ * @connects: the queue that @cmd connects, or sets up; else NULL
  * @result: of the completion
  * @slot: of the queue, that it was sent by
  * @status: of the completion, see WEFT_STATUS_*
@@ -753,7 +754,8 @@ int weft_rdma_command(struct request_queue *q, struct nvme_command *cmd,
 int weft_rdma_refuse_status(struct weft_why *why, int status, const char *what);
 int weft_rdma_property_read(struct weft_rdma_ctrl *ctrl, u32 offset, bool wide, u64 *value);
 int weft_rdma_property_write(struct weft_rdma_ctrl *ctrl, u32 offset, u32 value);
-int weft_rdma_identify(struct weft_rdma_ctrl *ctrl, u8 cns, u32 nsid, void *data);
+int weft_rdma_identify(struct weft_rdma_ctrl *ctrl, u8 cns, u32 nsid, void *data,
+		       struct weft_rdma_queue *queue);
 void weft_rdma_abort(struct weft_rdma_queue *queue, u16 cid);
 void weft_rdma_async_event(struct weft_rdma_ctrl *ctrl);
 

@@ -25,7 +25,7 @@ static int weft_scan_identify(struct weft_rdma_ctrl *ctrl, u32 nsid,
 	data = kzalloc(NVME_IDENTIFY_DATA_SIZE, GFP_KERNEL);
 	if (!data)
 		return -ENOMEM;
-	ret = weft_rdma_identify(ctrl, NVME_ID_CNS_NS, nsid, data);
+	ret = weft_rdma_identify(ctrl, NVME_ID_CNS_NS, nsid, data, NULL);
 	if (ret)
 		ret = weft_refuse(why, ret < 0 ? ret : -EIO,
 				  "Identify Namespace failed (status %d)", ret);
@@ -34,7 +34,7 @@ static int weft_scan_identify(struct weft_rdma_ctrl *ctrl, u32 nsid,
 	if (ret)
 		goto out_free;
 	memset(data, 0, NVME_IDENTIFY_DATA_SIZE);
-	ret = weft_rdma_identify(ctrl, NVME_ID_CNS_NS_DESC_LIST, nsid, data);
+	ret = weft_rdma_identify(ctrl, NVME_ID_CNS_NS_DESC_LIST, nsid, data, NULL);
 	/* Not known before NVMe 1.3: then the ids are those of Identify alone. */
 	if (ret > 0 && ctrl->info.version < NVME_VS(1, 3, 0) &&
 	    ((ret & WEFT_STATUS_CODE) == NVME_SC_INVALID_FIELD ||
@@ -247,7 +247,7 @@ static bool weft_scan_list(struct weft_rdma_ctrl *ctrl, __le32 *list, u32 errors
 				       WEFT_SCAN_LISTS_MAX * WEFT_NSIDS_PER_LIST, last);
 			return true;
 		}
-		ret = weft_rdma_identify(ctrl, NVME_ID_CNS_NS_ACTIVE_LIST, last, list);
+		ret = weft_rdma_identify(ctrl, NVME_ID_CNS_NS_ACTIVE_LIST, last, list, NULL);
 		/* Also while it is removed: the target decides how long the list is. */
 		if (weft_scan_is_lost(ctrl, errors))
 			return false;

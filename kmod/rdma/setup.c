@@ -29,6 +29,23 @@ static int weft_refuse_lost(const struct weft_rdma_queue *queue, struct weft_why
 	return weft_refuse(why, -ECONNRESET, "queue %u: the target ended the connection", queue->id);
 }
 
+/* Say why a command of a queue's setup failed. @status as of weft_rdma_command(). */
+static int weft_refuse_command(const struct weft_rdma_queue *queue, int status, const char *what,
+			       struct weft_why *why)
+{
+	if (weft_rdma_connection_ended(queue, status))
+		return weft_refuse_lost(queue, why);
+	return weft_rdma_refuse_status(why, status, what);
+}
+
+/* The same for a property of the controller. */
+static int weft_refuse_property(const struct weft_rdma_ctrl *ctrl, int error, const char *what,
+				struct weft_why *why)
+{
+	return error == -ECONNRESET ? weft_refuse_lost(&ctrl->queues[0], why) :
+				      weft_refuse(why, error, "%s", what);
+}
+
 static int weft_fabrics_connect(struct weft_rdma_queue *queue, struct weft_why *why)
 {
 	struct weft_rdma_ctrl *ctrl = queue->ctrl;
@@ -49,10 +66,8 @@ static int weft_fabrics_connect(struct weft_rdma_queue *queue, struct weft_why *
 				data, sizeof(*data), &result, WEFT_RDMA_SETUP_TIMEOUT,
 				BLK_MQ_REQ_RESERVED | BLK_MQ_REQ_NOWAIT, queue);
 	kfree(data);
-	if (weft_rdma_connection_ended(queue, ret))
-		return weft_refuse_lost(queue, why);
 	if (ret)
-		return weft_rdma_refuse_status(why, ret, "Connect");
+		return weft_refuse_command(queue, ret, "Connect", why);
 	if (!queue->index)
 		ctrl->info.cntlid = le32_to_cpu(result.u32) & 0xffff;
 	return weft_rdma_authenticate(queue, le32_to_cpu(result.u32), why);
@@ -71,7 +86,8 @@ static int weft_ctrl_wait_ready(struct weft_rdma_ctrl *ctrl, u32 mask, u32 wante
 			return weft_refuse(why, -ENOTCONN, "the controller is being deleted");
 		ret = weft_rdma_property_read(ctrl, NVME_REG_CSTS, false, &csts);
 		if (ret)
-			return weft_refuse(why, ret, "the controller's status cannot be read");
+			return weft_refuse_property(ctrl, ret,
+						    "the controller's status cannot be read", why);
 		if (csts & NVME_CSTS_CFS)
 			return weft_refuse(why, -EIO, "the controller has failed (CSTS 0x%llx)", csts);
 		if ((csts & mask) == wanted)
@@ -92,12 +108,13 @@ static int weft_ctrl_enable(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 
 	ret = weft_rdma_property_read(ctrl, NVME_REG_CAP, true, &ctrl->cap);
 	if (ret)
-		return weft_refuse(why, ret, "the controller's capabilities cannot be read");
+		return weft_refuse_property(ctrl, ret,
+					    "the controller's capabilities cannot be read", why);
 	if (NVME_CAP_MPSMIN(ctrl->cap) > PAGE_SHIFT - 12)
 		return weft_refuse(why, -EPROTO, "its smallest page (CAP.MPSMIN) is larger than this host's page");
 	ret = weft_rdma_property_write(ctrl, NVME_REG_CC, cc);
 	if (ret)
-		return weft_refuse(why, ret, "the controller cannot be enabled");
+		return weft_refuse_property(ctrl, ret, "the controller cannot be enabled", why);
 	return weft_ctrl_wait_ready(ctrl, NVME_CSTS_RDY, NVME_CSTS_RDY,
 				    max_t(u32, NVME_CAP_TIMEOUT(ctrl->cap), 1) * 500, why);
 }
@@ -114,11 +131,12 @@ static int weft_ctrl_identify_nvm(struct weft_rdma_ctrl *ctrl, u32 page_bytes,
 	id = kzalloc(NVME_IDENTIFY_DATA_SIZE, GFP_KERNEL);
 	if (!id)
 		return -ENOMEM;
-	ret = weft_rdma_identify(ctrl, NVME_ID_CNS_CS_CTRL, 0, id);
+	ret = weft_rdma_identify(ctrl, NVME_ID_CNS_CS_CTRL, 0, id, &ctrl->queues[0]);
 	if (!ret)
 		weft_info_nvm(id, page_bytes, info);
 	else if (ret < 0 || ret & WEFT_STATUS_HOST)
-		ret = weft_rdma_refuse_status(why, ret, "Identify Controller (NVM command set)");
+		ret = weft_refuse_command(&ctrl->queues[0], ret,
+					  "Identify Controller (NVM command set)", why);
 	else
 		ret = 0;
 	kfree(id);
@@ -135,9 +153,9 @@ static int weft_ctrl_identify(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 	id = kzalloc_obj(*id);
 	if (!id)
 		return -ENOMEM;
-	ret = weft_rdma_identify(ctrl, NVME_ID_CNS_CTRL, 0, id);
+	ret = weft_rdma_identify(ctrl, NVME_ID_CNS_CTRL, 0, id, &ctrl->queues[0]);
 	if (ret)
-		ret = weft_rdma_refuse_status(why, ret, "Identify Controller");
+		ret = weft_refuse_command(&ctrl->queues[0], ret, "Identify Controller", why);
 	else
 		ret = weft_info_controller(id, ctrl->cap, page_bytes, &info, why);
 	/* A disk takes a page at least. */
@@ -168,7 +186,7 @@ static int weft_ctrl_set_features(struct weft_rdma_ctrl *ctrl, u8 fid, u32 value
 	cmd.features.fid = cpu_to_le32(fid);
 	cmd.features.dword11 = cpu_to_le32(value);
 	ret = weft_rdma_command(ctrl->admin_q, &cmd, NULL, 0, &got,
-				WEFT_RDMA_SETUP_TIMEOUT, 0, NULL);
+				WEFT_RDMA_SETUP_TIMEOUT, 0, &ctrl->queues[0]);
 	if (!ret && result)
 		*result = le32_to_cpu(got.u32);
 	return ret;
@@ -187,7 +205,7 @@ static void weft_ctrl_read_keep_alive(struct weft_rdma_ctrl *ctrl)
 	cmd.features.fid = cpu_to_le32(NVME_FEAT_KATO);
 	ctrl->target_kato_ms = ctrl->opts.kato_ms;
 	if (weft_rdma_command(ctrl->admin_q, &cmd, NULL, 0, &result, WEFT_RDMA_SETUP_TIMEOUT, 0,
-			      NULL))
+			      &ctrl->queues[0]))
 		return;	/* the feature is optional */
 	ctrl->target_kato_ms = clamp(le32_to_cpu(result.u32), ctrl->opts.kato_ms,
 				     max(ctrl->opts.kato_ms, WEFT_RDMA_TARGET_KATO_MAX));
@@ -232,7 +250,8 @@ static int weft_ctrl_count_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *
 	 */
 	ret = weft_ctrl_set_features(ctrl, NVME_FEAT_NUM_QUEUES, ask | ask << 16, &result);
 	if (ret)
-		return weft_rdma_refuse_status(why, ret, "Set Features (Number of Queues)");
+		return weft_refuse_command(&ctrl->queues[0], ret,
+					   "Set Features (Number of Queues)", why);
 	granted = min(result & 0xffff, result >> 16) + 1;
 	if (ctrl->set_ready) {
 		io = ctrl->poll_from - 1;
@@ -260,10 +279,18 @@ static int weft_ctrl_count_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *
 	return 0;
 }
 
+/* Say why a queue was stopped in the course of the setup. */
+static int weft_refuse_late(const struct weft_rdma_queue *queue, struct weft_why *why)
+{
+	if (READ_ONCE(queue->cm_status))
+		return weft_refuse_lost(queue, why);
+	return weft_refuse(why, -ETIMEDOUT, "queue %u: the target answered too late", queue->id);
+}
+
 /* A command of the setup that timed out has stopped the queue, even if it was answered after all. */
 static int weft_queue_set_live(struct weft_rdma_queue *queue, struct weft_why *why)
 {
-	bool connected, ended = false;
+	bool connected, ended;
 
 	/* Under the lock of weft_rdma_queue_stop(), which may be running in the timeout handler. */
 	mutex_lock(&queue->lock);
@@ -272,15 +299,12 @@ static int weft_queue_set_live(struct weft_rdma_queue *queue, struct weft_why *w
 		set_bit(WEFT_QUEUE_LIVE, &queue->flags);
 		/* Pairs with the CM's handler: from here on, it ends the association. */
 		smp_mb__after_atomic();
-		ended = READ_ONCE(queue->cm_status);
-		if (ended)
-			clear_bit(WEFT_QUEUE_LIVE, &queue->flags);
 	}
+	ended = READ_ONCE(queue->cm_status);
+	if (ended)
+		clear_bit(WEFT_QUEUE_LIVE, &queue->flags);
 	mutex_unlock(&queue->lock);
-	if (!connected)
-		return weft_refuse(why, -ETIMEDOUT, "queue %u: the target answered too late",
-				   queue->id);
-	return ended ? weft_refuse_lost(queue, why) : 0;
+	return connected && !ended ? 0 : weft_refuse_late(queue, why);
 }
 
 static int weft_queue_start_admin(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
@@ -380,9 +404,7 @@ static int weft_queues_check_live(struct weft_rdma_ctrl *ctrl, struct request_qu
 	flush_work(&q->timeout_work);
 	for (i = first; i < first + count; i++)
 		if (!test_bit(WEFT_QUEUE_LIVE, &ctrl->queues[i].flags))
-			return weft_refuse(why, -ETIMEDOUT,
-					   "queue %u: the target answered too late",
-					   ctrl->queues[i].id);
+			return weft_refuse_late(&ctrl->queues[i], why);
 	return 0;
 }
 
@@ -403,9 +425,21 @@ static bool weft_queues_are_wanted(struct weft_rdma_ctrl *ctrl, u32 first)
 {
 	enum weft_rdma_state state = weft_rdma_state(ctrl);
 
+	if (READ_ONCE(ctrl->lost))
+		return false;
 	/* The end of the association waits for the queues that are added to it. */
 	return (ctrl->queues[first].mem ? state == WEFT_RDMA_LIVE : state < WEFT_RDMA_DELETING) &&
 	       weft_rdma_ib_usable(ctrl->ib);
+}
+
+/* After weft_queues_are_wanted(). */
+static int weft_refuse_unwanted(const struct weft_rdma_ctrl *ctrl, struct weft_why *why)
+{
+	if (READ_ONCE(ctrl->lost))
+		return weft_refuse(why, -ECONNRESET,
+				   "a connection was lost while the others were made");
+	return weft_refuse(why, -ENOTCONN,
+			   "the association or its RDMA device is being removed");
 }
 
 /**
@@ -430,7 +464,7 @@ int weft_rdma_start_queues(struct weft_rdma_ctrl *ctrl, u32 first, u32 count, u3
 
 	for (i = first; i < end; i++) {
 		if (!weft_queues_are_wanted(ctrl, first)) {
-			ret = weft_refuse(why, -ENOTCONN, "the association or its RDMA device is being removed");
+			ret = weft_refuse_unwanted(ctrl, why);
 			break;
 		}
 		for (; asked < min(end, i + WEFT_RDMA_CONNECTS); asked++) {
@@ -501,7 +535,7 @@ static int weft_background_start(struct weft_rdma_ctrl *ctrl, struct weft_why *w
 	int ret;
 
 	ret = weft_rdma_start_queues(ctrl, first, count, &made, why);
-	if (!ret || READ_ONCE(ctrl->lost) || !weft_queues_are_wanted(ctrl, first))
+	if (!ret || !weft_queues_are_wanted(ctrl, first))
 		return ret;
 	/*
 	 * Without a path to the target, the association begins anew. But a fabric may

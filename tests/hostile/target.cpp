@@ -503,6 +503,10 @@ private:
             return;
         case 0x04: { // Property Get
             const auto offset = le32toh(load<std::uint32_t>(c.data() + 44));
+            if (offset == 0 && told.fault == "drop-cap") {
+                leave();
+                return;
+            }
             std::uint64_t value = 0;
             if (offset == 0)
                 value = (told.entries - 1) | 20ULL << 24 | 1ULL << 37;
@@ -634,6 +638,11 @@ private:
     void admin(unsigned index, std::uint8_t opcode)
     {
         auto& s = slots_[index];
+        if ((told.fault == "drop-identify" && opcode == 0x06) ||
+            (told.fault == "drop-features" && opcode == 0x09)) {
+            leave();
+            return;
+        }
         switch (opcode) {
         case 0x06:
             break;

@@ -94,6 +94,13 @@ wild wild-namespace "namespace 1: "
 wild wild-descriptors "its descriptor of type"
 wild no-answer "does not answer"
 wild reject "has no resources left"
+# A connection that ends in place of an answer, in the course of the setup: it is not waited for.
+for n in cap identify features; do
+	begin=$SECONDS
+	wild "drop-$n" "queue 0: the target ended the connection"
+	# A command of the setup times out after 10 s.
+	[ "$slow_tenths" -gt 20 ] || ok "drop-$n: at once" test $((SECONDS - begin)) -lt 8
+done
 
 hostile few --at 2
 ok "few: connected by as many queues as it takes" \
