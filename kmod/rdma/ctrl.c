@@ -346,7 +346,8 @@ void weft_rdma_ctrl_remove(struct weft_rdma_ctrl *ctrl)
 	flush_work(&ctrl->recover_work);
 	cancel_delayed_work_sync(&ctrl->connect_work);
 	cancel_delayed_work_sync(&ctrl->fail_fast_work);
-	live = test_bit(WEFT_QUEUE_LIVE, &ctrl->queues[0].flags);
+	/* A loss after this is seen when the next command times out. */
+	live = test_bit(WEFT_QUEUE_LIVE, &ctrl->queues[0].flags) && !READ_ONCE(ctrl->lost);
 	cancel_work_sync(&ctrl->scan_work);
 	cancel_work_sync(&ctrl->event_work);
 	cancel_delayed_work_sync(&ctrl->again_work);

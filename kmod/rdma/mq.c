@@ -117,6 +117,69 @@ static enum weft_rdma_end weft_request_timeout_end(const struct weft_rdma_queue 
 	       WEFT_RDMA_END_KEEP_ALIVE : WEFT_RDMA_END_TIMEOUT;
 }
 
+/* I/O of a disk, or on registered memory; not an internal command. */
+static bool weft_request_is_io(struct request *rq)
+{
+	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
+
+	return pdu->queue->index && (!blk_rq_is_passthrough(rq) || pdu->mapping);
+}
+
+/*
+ * Ask the target to abort a command that timed out, which gets as long again. Returns
+ * false if that was done before, or is not done for such a command.
+ */
+static bool weft_request_abort(struct request *rq, struct weft_rdma_slot *slot, u16 cid)
+{
+	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
+	struct weft_rdma_queue *queue = pdu->queue;
+
+	if (!weft_request_is_io(rq) || slot->aborted)
+		return false;
+	slot->aborted = true;
+	weft_ctrl_warn(queue->ctrl, "queue %u: command 0x%x timed out, aborting it\n", queue->id,
+		       cid);
+	weft_rdma_abort(queue, cid);
+	return true;
+}
+
+static bool weft_request_expire(struct request *rq, void *data)
+{
+	if (rq != data && weft_request_in_flight(rq) && weft_request_is_io(rq))
+		blk_abort_request(rq);
+	return true;
+}
+
+/*
+ * The association of a controller that is being removed does not answer, and no recovery
+ * begins: stop its I/O queues, and have the timeout handlers end the other requests. The
+ * association was up, so its queues stay until weft_rdma_teardown() has waited for this
+ * handler; those for peer memory may go before, and each is stopped by the handler of
+ * its own request.
+ */
+static void weft_ctrl_stop_io(struct weft_rdma_ctrl *ctrl, struct request *rq)
+{
+	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
+	bool any = false;
+	u32 i;
+
+	for (i = 1; i < ctrl->mem_first; i++) {
+		any |= test_and_clear_bit(WEFT_QUEUE_LIVE, &ctrl->queues[i].flags);
+		clear_bit(WEFT_QUEUE_CONNECTED, &ctrl->queues[i].flags);
+	}
+	clear_bit(WEFT_QUEUE_LIVE, &pdu->queue->flags);
+	/* Wait for threads that saw one live and are posting, also if another handler clears. */
+	if (any || test_bit(WEFT_QUEUE_STARTED, &pdu->queue->flags))
+		synchronize_rcu();
+	if (!any)
+		return;
+	weft_ctrl_warn(ctrl, "a command timed out while the controller is removed: its I/O fails\n");
+	for (i = 1; i < ctrl->mem_first; i++)
+		if (ctrl->queues[i].cm_id)
+			weft_rdma_queue_stop(&ctrl->queues[i]);
+	blk_mq_tagset_busy_iter(&ctrl->set, weft_request_expire, rq);
+}
+
 static enum blk_eh_timer_return weft_rdma_timeout(struct request *rq)
 {
 	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
@@ -146,14 +209,8 @@ static enum blk_eh_timer_return weft_rdma_timeout(struct request *rq)
 	case WEFT_RDMA_LIVE:
 		if (READ_ONCE(slot->rq) != rq)
 			return BLK_EH_RESET_TIMER;	/* just answered */
-		if (queue->index && (!blk_rq_is_passthrough(rq) || pdu->mapping) &&
-		    !slot->aborted) {
-			slot->aborted = true;
-			weft_ctrl_warn(ctrl, "queue %u: command 0x%x timed out, aborting it\n",
-				       queue->id, cid);
-			weft_rdma_abort(queue, cid);
+		if (weft_request_abort(rq, slot, cid))
 			return BLK_EH_RESET_TIMER;
-		}
 		weft_rdma_error(ctrl, weft_request_timeout_end(queue, pdu),
 				"queue %u: command 0x%x timed out", queue->id, cid);
 		return BLK_EH_RESET_TIMER;
@@ -163,8 +220,21 @@ static enum blk_eh_timer_return weft_rdma_timeout(struct request *rq)
 		/* weft_rdma_teardown() ends it. */
 		if (READ_ONCE(ctrl->ending))
 			return BLK_EH_RESET_TIMER;
+		/* In a setup there is no I/O. */
+		if (state == WEFT_RDMA_DELETING && weft_request_is_io(rq)) {
+			/*
+			 * The association may still be there: the disks' pages are written.
+			 * An exporter may wait for a command on registered memory: it gets
+			 * no second interval.
+			 */
+			if (test_bit(WEFT_QUEUE_LIVE, &queue->flags) && !READ_ONCE(ctrl->lost) &&
+			    (READ_ONCE(slot->rq) != rq ||
+			     (!pdu->mapping && weft_request_abort(rq, slot, cid))))
+				return BLK_EH_RESET_TIMER;
+			weft_ctrl_stop_io(ctrl, rq);
+		}
 		/*
-		 * Setup or shutdown waits for this command, so recovery
+		 * Setup, shutdown or removal waits for this command, so recovery
 		 * cannot run. After the drain it cannot be answered, and with
 		 * its key gone no other queue pair reaches its data.
 		 */

@@ -294,6 +294,33 @@ ok "stopped: it goes on, and is connected again" until_true 60 live
 ok "stopped: disconnected" weftctl disconnect --all
 gone
 
+# --- A controller that is removed while its target pauses: what the page cache of its disk has is written, because a
+# command that times out gets as long again, as elsewhere.
+# Between the two time limits, of which the block layer rounds each up to the next second.
+hostile pause --unarmed --at 1 --keep "$(slow 8)"
+ok "removed: connected" weftctl connect "$uri" "${patience[@]}"
+head -c 65536 /dev/urandom >/tmp/dirty
+exec 9<>/dev/weft-rdma0n1
+cat /tmp/dirty >&9
+kill -USR2 "$target"
+ok "removed: disconnected, with dirty pages" weftctl disconnect --all
+exec 9>&-
+ok "removed: the first time limit was over" grep -q "asked to abort" /tmp/hostile.out
+ok "removed: connected again" weftctl connect "$uri" "${patience[@]}"
+ok "removed: the pages were written" cmp -n 65536 /tmp/dirty /dev/weft-rdma0n1
+ok "removed: disconnected" weftctl disconnect --all
+gone
+# A target that goes away then is not waited for longer than one time limit.
+hostile vanish --unarmed --at 1
+ok "removed, lost: connected" weftctl connect "$uri" "${patience[@]}"
+exec 9<>/dev/weft-rdma0n1
+cat /tmp/dirty >&9
+kill -USR2 "$target"
+ok "removed, lost: disconnected, although its pages cannot be written" timeout "$(slow 30)" weftctl disconnect --all
+exec 9>&-
+ok "removed, lost: the log says why" log_says "timed out while the controller is removed"
+gone
+
 # --- What it prefers, and limits of single commands
 hostile none --picky
 ok "picky: connected" weftctl connect "$uri" "${patience[@]}"
