@@ -47,13 +47,15 @@ static void weft_rdma_ib_remove(struct ib_device *ib, void *client_data)
 {
 	struct weft_rdma_ctrl *ctrl;
 
+	/* From here on, no controller takes the device. */
 	ib_set_client_data(ib, &weft_rdma_ib_client, NULL);
 	smp_mb();	/* before ctrl->ib, see weft_rdma_ib_usable() */
 	mutex_lock(&weft_rdma_ctrls_lock);
 	list_for_each_entry(ctrl, &weft_rdma_ctrls, list)
 		if (READ_ONCE(ctrl->ib) == ib)
 			weft_ctrl_device_removed(ctrl, ib);
-	list_for_each_entry(ctrl, &weft_rdma_ctrls, list) {
+	mutex_unlock(&weft_rdma_ctrls_lock);
+	for (ctrl = weft_rdma_ctrl_next(NULL); ctrl; ctrl = weft_rdma_ctrl_next(ctrl)) {
 		if (READ_ONCE(ctrl->ib) != ib)
 			continue;
 		flush_work(&ctrl->recover_work);
@@ -65,7 +67,6 @@ static void weft_rdma_ib_remove(struct ib_device *ib, void *client_data)
 		weft_ctrl_device_removed(ctrl, ib);
 		flush_work(&ctrl->recover_work);
 	}
-	mutex_unlock(&weft_rdma_ctrls_lock);
 }
 
 static struct ib_client weft_rdma_ib_client = {

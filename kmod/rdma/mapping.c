@@ -32,8 +32,9 @@
  *
  * A mapping's reservation lock protects its state. Its holder may have to wait
  * for a recovery, which takes ctrl->mem_lock. So ctrl->mem_lock must not be
- * taken inside the reservation lock. weft_domains_lock protects the domains and
- * is the innermost lock.
+ * taken inside the reservation lock. weft_rdma_ctrls_lock is taken inside it: its
+ * holders do not wait for a target. weft_domains_lock protects the domains and is
+ * the innermost lock.
  */
 #include "mapping.h"
 
@@ -63,10 +64,10 @@ static void weft_domain_fence(struct weft_domain *domain)
 		if (READ_ONCE(ctrl->domain) == domain)
 			weft_rdma_error(ctrl, WEFT_RDMA_END_MEMORY,
 					"peer memory was revoked, and a command on it does not end");
-	/* Also wait for running recoveries: their domain may be released already. */
-	list_for_each_entry(ctrl, &weft_rdma_ctrls, list)
-		flush_work(&ctrl->recover_work);
 	mutex_unlock(&weft_rdma_ctrls_lock);
+	/* Also wait for running recoveries: their domain may be released already. */
+	for (ctrl = weft_rdma_ctrl_next(NULL); ctrl; ctrl = weft_rdma_ctrl_next(ctrl))
+		flush_work(&ctrl->recover_work);
 }
 
 static void weft_mapping_killed(struct percpu_ref *ref)
@@ -455,14 +456,15 @@ static int weft_regions_alloc(struct weft_mapping *mapping)
 /*
  * Find a controller of the domain whose queues for peer memory are connected.
  * Returns it with a reference and its mem_lock, which keeps them connected; or
- * NULL. It only tries the lock, because a thread that connects queues may wait
- * for this one.
+ * NULL. It only tries the locks, because a thread that connects queues may wait
+ * for this one, and the exporter waits for the caller.
  */
 static struct weft_rdma_ctrl *weft_domain_ctrl(struct weft_domain *domain)
 {
 	struct weft_rdma_ctrl *ctrl, *found = NULL;
 
-	mutex_lock(&weft_rdma_ctrls_lock);
+	if (!mutex_trylock(&weft_rdma_ctrls_lock))
+		return NULL;
 	list_for_each_entry(ctrl, &weft_rdma_ctrls, list) {
 		if (READ_ONCE(ctrl->domain) != domain || !mutex_trylock(&ctrl->mem_lock))
 			continue;

@@ -684,6 +684,7 @@ void weft_rdma_scan_later(struct weft_rdma_ctrl *ctrl, unsigned long delay);
 void weft_rdma_scan_owe(struct weft_rdma_ctrl *ctrl, unsigned long delay);
 void weft_rdma_ana_kick(struct weft_rdma_ctrl *ctrl, unsigned long delay);
 void weft_rdma_ctrl_put(struct weft_rdma_ctrl *ctrl);
+struct weft_rdma_ctrl *weft_rdma_ctrl_next(struct weft_rdma_ctrl *ctrl);
 
 /* ctrl.c */
 int weft_rdma_ctrl_create(const struct weft_controller_request *req,

@@ -72,7 +72,7 @@ static void weft_ctrl_lost(struct weft_rdma_ctrl *ctrl)
 {
 	weft_ctrl_err(ctrl, "not connected again within %d s (ctrl_loss_tmo): the controller is removed\n",
 		      READ_ONCE(ctrl->opts.ctrl_loss_timeout));
-	/* Leave it on the list: the removal of a device holds the list's lock and waits for us. */
+	/* The work takes it off the list, and waits for us. */
 	kref_get(&ctrl->ref);
 	if (!queue_work(weft_rdma_wq, &ctrl->removal_work))
 		weft_rdma_ctrl_put(ctrl);

@@ -85,6 +85,10 @@ static int weft_ctrl_wait_ready(struct weft_rdma_ctrl *ctrl, u32 mask, u32 wante
 		if (!deleting && weft_rdma_state(ctrl) >= WEFT_RDMA_DELETING)
 			return weft_refuse(why, -ENOTCONN, "the controller is being deleted");
 		ret = weft_rdma_property_read(ctrl, NVME_REG_CSTS, false, &csts);
+		/* Its removal may wait for this. The CM ends the connection then, too. */
+		if (!weft_rdma_ib_usable(ctrl->ib))
+			return weft_refuse(why, -ENODEV, "the RDMA device %s is being removed",
+					   dev_name(&ctrl->ib->dev));
 		if (ret)
 			return weft_refuse_property(ctrl, ret,
 						    "the controller's status cannot be read", why);

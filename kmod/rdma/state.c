@@ -9,7 +9,10 @@
  */
 #include "rdma.h"
 
-/* Protects weft_rdma_ctrls. */
+/*
+ * Protects weft_rdma_ctrls. Not held while a thread waits for a target: the holder of an
+ * exporter's reservation lock takes it (mapping.c).
+ */
 DEFINE_MUTEX(weft_rdma_ctrls_lock);
 LIST_HEAD(weft_rdma_ctrls);
 
@@ -121,6 +124,33 @@ static void weft_rdma_ctrl_free(struct kref *ref)
 void weft_rdma_ctrl_put(struct weft_rdma_ctrl *ctrl)
 {
 	kref_put(&ctrl->ref, weft_rdma_ctrl_free);
+}
+
+/**
+ * weft_rdma_ctrl_next() - go through the controllers, to wait for each
+ * @ctrl: the last one, whose reference is dropped; NULL to begin
+ *
+ * weft_rdma_ctrls_lock is not held meanwhile. One that is added or removed then may be
+ * left out.
+ *
+ * Context: process context, may sleep.
+ * Return: the one with the next number, with a reference; or NULL.
+ */
+struct weft_rdma_ctrl *weft_rdma_ctrl_next(struct weft_rdma_ctrl *ctrl)
+{
+	struct weft_rdma_ctrl *other, *next = NULL;
+
+	mutex_lock(&weft_rdma_ctrls_lock);
+	list_for_each_entry(other, &weft_rdma_ctrls, list)
+		if ((!ctrl || other->instance > ctrl->instance) &&
+		    (!next || other->instance < next->instance))
+			next = other;
+	if (next)
+		kref_get(&next->ref);
+	mutex_unlock(&weft_rdma_ctrls_lock);
+	if (ctrl)
+		weft_rdma_ctrl_put(ctrl);
+	return next;
 }
 
 /**

@@ -508,10 +508,16 @@ private:
                 return;
             }
             std::uint64_t value = 0;
+            // "never-ready": it says that this takes two minutes at most.
+            const bool never = told.fault == "never-ready";
             if (offset == 0)
-                value = (told.entries - 1) | 20ULL << 24 | 1ULL << 37;
+                value = (told.entries - 1) | (never ? 240ULL : 20ULL) << 24 | 1ULL << 37;
             else if (offset == 0x8)
                 value = 0x20000;
+            else if (offset == 0x1c && due("never-ready"))
+                say("asked whether it is ready");
+            else if (offset == 0x1c && never)
+                value = 0;
             else if (offset == 0x1c) // SHST: 1 while it shuts down, then 2
                 value = (enabled_ ? 1 : 0) |
                         (!shut_                         ? 0

@@ -399,5 +399,24 @@ is "late, stopped: the last one is not executed late yet" "$(grep -c "executed t
 ok "late, stopped: the volume stops" weftctl stop v
 ok "late, stopped: and not before the target executed it" grep -q "executed the withheld" /tmp/hostile.out
 late_end "late, stopped"
+
+# --- A controller that comes back to a target that is never ready, and an RDMA device that goes meanwhile. The target
+# answers still, and its removal waits for the attempt to connect.
+hostile none
+ok "never-ready: connected" weftctl connect "$uri" "${patience[@]}"
+gone
+hostile never-ready --at 0
+ok "never-ready: it is asked" until_true 60 grep -q "asked whether it is ready" /tmp/hostile.out
+rdma link delete rxe0 & deleting=$!
+ok "never-ready: the attempt ends when its RDMA device goes, and says so" until_true 20 \
+	log_says "attempt .* to connect: the RDMA device rxe0 is being removed"
+# On older kernels, the removal waits for the target, which has the device open.
+gone
+ok "never-ready: the device is gone" until_true 30 has_ended $deleting
+soft_roce_on dummy0
+hostile none
+ok "never-ready: connected again when there is one again" until_true 60 live
+ok "never-ready: disconnected" weftctl disconnect --all
+gone
 hostile_end
 done_testing
