@@ -129,7 +129,8 @@ public:
                          {"generation", owner.generation},
                          {"sequence", owner.sequence},
                          {"beat_time", owner.beat_time},
-                         {"interval_ms", owner.interval_ms}});
+                         {"interval_ms", owner.interval_ms},
+                         {"outlast_ms", owner.outlast_ms}});
             records.push_back(std::move(line));
         }
         add("members", std::move(all));

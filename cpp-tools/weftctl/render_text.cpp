@@ -424,6 +424,9 @@ private:
         fmt::print("    assembly  {}, {}\n", owner.generation, owner.instance);
         fmt::print("    heartbeat {}, {} ms apart, last at {}\n", owner.sequence, owner.interval_ms,
                    format_time(owner.beat_time));
+        if (owner.outlast_ms)
+            fmt::print("    writes    may be executed until {} ms after the end of its lease\n",
+                       owner.outlast_ms);
     }
 
     /// Prints the bridges that are not above the previous device.

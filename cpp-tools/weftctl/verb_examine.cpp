@@ -55,6 +55,7 @@ examined_owner describe(const std::string& device, const char* record, std::uint
     owner.sequence = copy.info->sequence;
     owner.beat_time = copy.info->beat_time;
     owner.interval_ms = copy.info->interval_ms;
+    owner.outlast_ms = copy.info->outlast_ms;
     return owner;
 }
 

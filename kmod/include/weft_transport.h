@@ -291,6 +291,9 @@ struct weft_mem_op {
  * @disconnect: undo @connect; no bio is in flight. Process context, may sleep
  * @drain: wait until the path's disk has no bio of the volume left, which does not choose
  *	it any more; those that wait are given back. Otherwise NULL. Process context
+ * @outlast_ms: milliseconds, since a volume sent its last write over the path, after
+ *	which the target cannot execute it any more, whatever became of the connection
+ *	and of this host; at most WEFT_OUTLAST_MAX_MS. NULL if that is not known. May sleep
  * @controller_create: connect a controller, which makes disks, and return its
  *	name; NULL for a transport without controllers. Process context
  * @controller_secrets: replace the secrets of a controller, given by its name. Process
@@ -321,6 +324,7 @@ struct weft_transport_ops {
 					    struct weft_why *why);
 	void			(*disconnect)(struct weft_path *path);
 	void			(*drain)(struct weft_path *path);
+	u32			(*outlast_ms)(struct weft_path *path);
 	int			(*controller_create)(const struct weft_controller_request *req,
 						     char *name, size_t size,
 						     struct weft_why *why);

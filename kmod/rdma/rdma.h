@@ -742,6 +742,7 @@ static inline bool weft_rdma_is_short(int error)
 int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why);
 int weft_rdma_setup_again(struct weft_rdma_ctrl *ctrl, struct weft_why *why);
 int weft_rdma_setup_fewer(struct weft_rdma_ctrl *ctrl, struct weft_why *why);
+u32 weft_rdma_outlast_ms(const struct weft_rdma_ctrl *ctrl);
 void weft_rdma_teardown(struct weft_rdma_ctrl *ctrl, bool shutdown);
 void weft_rdma_free_sets(struct weft_rdma_ctrl *ctrl);
 int weft_rdma_start_queues(struct weft_rdma_ctrl *ctrl, u32 first, u32 count, u32 *made,

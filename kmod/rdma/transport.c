@@ -116,6 +116,11 @@ static void weft_rdma_path_disconnect(struct weft_path *path)
 	kfree(rp);
 }
 
+static u32 weft_rdma_path_outlast_ms(struct weft_path *path)
+{
+	return weft_rdma_outlast_ms(container_of(path, struct weft_rdma_path, path)->ns->ctrl);
+}
+
 struct weft_transport_ops weft_rdma_transport = {
 	.name			= "rdma",
 	.owner			= THIS_MODULE,
@@ -123,6 +128,7 @@ struct weft_transport_ops weft_rdma_transport = {
 	.connect		= weft_rdma_path_connect,
 	.disconnect		= weft_rdma_path_disconnect,
 	.drain			= weft_rdma_path_drain,
+	.outlast_ms		= weft_rdma_path_outlast_ms,
 	.controller_create	= weft_rdma_ctrl_create,
 	.controller_secrets	= weft_rdma_ctrl_secrets,
 	.controller_delete	= weft_rdma_ctrl_delete,

@@ -661,6 +661,28 @@ bool weft_mpath_write_cache(struct weft_member *member)
 }
 
 /**
+ * weft_mpath_outlast_ms() - how long targets may execute a write to a member
+ * @member: the member
+ *
+ * Context: process context, may sleep.
+ * Return: milliseconds since it was sent; 0 if the transports of the paths do not know.
+ */
+u32 weft_mpath_outlast_ms(struct weft_member *member)
+{
+	int srcu = srcu_read_lock(&member->volume->path_srcu);
+	u32 i, most = 0;
+
+	for (i = 0; i < WEFT_PATHS_MAX; i++) {
+		struct weft_path *path = weft_member_path(member, i);
+
+		if (path && path->ops->outlast_ms)
+			most = max(most, path->ops->outlast_ms(path));
+	}
+	srcu_read_unlock(&member->volume->path_srcu, srcu);
+	return min_t(u32, most, WEFT_OUTLAST_MAX_MS);
+}
+
+/**
  * weft_mpath_mem() - what a member's paths can do with memory that has no pages
  * @member: the member
  *

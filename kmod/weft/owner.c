@@ -9,6 +9,8 @@
  * is its heartbeat. Another host that wants the volume watches the record. If
  * it sees a heartbeat, it is refused at once. If it sees none for
  * WEFT_LEASE_BEATS + WEFT_OBSERVE_MARGIN intervals, the heartbeat has stopped.
+ * It waits on until no target can execute a write of the former owner any more
+ * (see "late writes").
  * It may then take over if its user requests that, or if the record is its own
  * from before a reboot: it has the host's NQN, and the machine's UUID if both are
  * known. Machines that were cloned share the one, and not the other.
@@ -37,8 +39,14 @@
  * record is another host's, and is of an older generation than the claim, it is
  * a late heartbeat of a former owner, and the next heartbeat overwrites it.
  *
- * This does not stop a data write that was sent before the host stalled and
- * arrives late. Only a reservation on the target does.
+ * DOC: late writes
+ *
+ * A target may execute a data write late that an owner sent while it had its lease:
+ * its adapter repeats lost packets, and the target notices the loss of the host
+ * only by its keep-alive timeout. weft_rdma knows how long this may take
+ * (weft_rdma_outlast_ms()). The owner's record says it for the slowest path of all
+ * members, and another host takes over this time after the end of the lease. Block
+ * devices do not say it. There, only a reservation on the target excludes a late write.
  *
  * lease.c has the state, and what becomes of writes by it.
  */
@@ -115,12 +123,26 @@ static int weft_owner_read(struct weft_volume *vol, struct weft_owner_info *info
 	return ret;
 }
 
+/*
+ * How long targets may execute writes of this host, in milliseconds. It does not become
+ * shorter: writes may still be on their way over a path that was removed or has changed.
+ */
+static u32 weft_owner_outlast_ms(struct weft_volume *vol)
+{
+	u32 i, most = vol->owner.info.outlast_ms;
+
+	for (i = 0; i < vol->member_count; i++)
+		most = max(most, weft_mpath_outlast_ms(vol->members[i]));
+	return most;
+}
+
 /* FUA for a claim and a release; a lost heartbeat is replaced by the next. */
 static int weft_owner_write(struct weft_volume *vol, u32 state, bool claim)
 {
 	struct weft_owner_claim *owner = &vol->owner;
 
 	owner->info.state = state;
+	owner->info.outlast_ms = weft_owner_outlast_ms(vol);
 	owner->info.sequence++;
 	owner->info.beat_time = ktime_get_real_seconds();
 	memset(weft_owner_record_bytes(vol), 0, WEFT_OWNER_BYTES);
@@ -341,6 +363,13 @@ static int weft_owner_busy(struct weft_volume *vol,
 			   owner->interval_ms);
 }
 
+/* For how long a silent owner may be alive, or have writes on their way. In milliseconds. */
+static u32 weft_owner_silence_ms(u32 interval_ms, u32 outlast_ms)
+{
+	return interval_ms * WEFT_LEASE_BEATS +
+	       max(interval_ms * WEFT_OBSERVE_MARGIN, outlast_ms);
+}
+
 /*
  * Watch a record that says HELD until it changes, or until the time of its
  * owner, and of the claim's, is over. Returns 0 if the heartbeat has stopped or
@@ -350,15 +379,17 @@ static noinline_for_stack int
 weft_owner_watch(struct weft_volume *vol, const struct weft_owner_info *first,
 		 struct weft_why *why)
 {
-	unsigned int beats = WEFT_LEASE_BEATS + WEFT_OBSERVE_MARGIN;
 	u32 interval_ms = max(first->interval_ms, vol->owner.claim.interval_ms);
+	u32 outlast_ms = max(first->outlast_ms, vol->owner.claim.outlast_ms);
+	u32 left = weft_owner_silence_ms(interval_ms, outlast_ms);
 	struct weft_owner_info seen;
-	unsigned int i;
+	u32 step;
 	int ret;
 
 	/* Look twice per interval: a heartbeat is then seen soon. */
-	for (i = 0; i < 2 * beats; i++) {
-		ret = weft_owner_sleep(vol, DIV_ROUND_UP(interval_ms, 2));
+	for (; left; left -= step) {
+		step = min(left, DIV_ROUND_UP(interval_ms, 2));
+		ret = weft_owner_sleep(vol, step);
 		if (!ret)
 			ret = weft_owner_read(vol, &seen, why);
 		/* A heartbeat would have made it valid. */
@@ -395,8 +426,10 @@ weft_owner_may_claim(struct weft_volume *vol, bool take_over, struct weft_why *w
 				   vol->name, damage.text);
 	if (ret == -ENODATA || ret == -EBADMSG) {
 		/* The record is lost. A claim that was not released still counts. */
-		if (vol->owner.claim.state != WEFT_OWNER_HELD)
+		if (vol->owner.claim.state != WEFT_OWNER_HELD) {
+			vol->owner.unknown = ret == -EBADMSG;
 			return 0;
+		}
 		seen = vol->owner.claim;
 		ret = 0;
 	}
@@ -488,9 +521,10 @@ int weft_owner_take(struct weft_volume *vol, const struct weft_assemble_request 
 		    struct weft_why *why)
 {
 	struct weft_owner_claim *owner = &vol->owner;
-	unsigned int beats = 2;
+	bool alone = true;
 	unsigned long start;
 	u32 own_ms = READ_ONCE(weft_heartbeat_ms);
+	u32 wait_ms;
 	int ret;
 
 	owner->left = req->left;
@@ -521,19 +555,22 @@ int weft_owner_take(struct weft_volume *vol, const struct weft_assemble_request 
 	 * Two hosts may find the volume free at the same time. The last one to
 	 * write owns it, and the other one sees this here. If our claim took
 	 * long, it may have overwritten another host's, whose lease still runs:
-	 * wait for the end of that lease.
+	 * wait for the end of that lease, and of its writes. They go to the same targets.
 	 */
-	if (time_after(jiffies, owner->read_at +
-		       msecs_to_jiffies(min_not_zero(own_ms, owner->others_ms))))
-		beats = WEFT_LEASE_BEATS + WEFT_OBSERVE_MARGIN;
-	ret = weft_owner_sleep(vol, beats * owner->info.interval_ms);
+	wait_ms = 2 * owner->info.interval_ms;
+	if (owner->unknown || time_after(jiffies, owner->read_at +
+					 msecs_to_jiffies(min_not_zero(own_ms, owner->others_ms)))) {
+		alone = false;
+		wait_ms = weft_owner_silence_ms(owner->info.interval_ms, owner->info.outlast_ms);
+	}
+	ret = weft_owner_sleep(vol, wait_ms);
 	if (!ret)
 		ret = weft_owner_confirm(vol, why);
-	if (!ret && beats > 2)
+	if (!ret && !alone)
 		ret = weft_owner_begin(vol, &start, why);
 	if (ret) {
 		/* Another lease may still run: the next owner has to wait for it, too. */
-		if (beats == 2)
+		if (alone)
 			weft_owner_free(vol);
 		goto out_late;
 	}

@@ -352,6 +352,7 @@ void weft_owner_encode(const struct weft_owner_info *info,
 	rec->sequence = cpu_to_le64(info->sequence);
 	rec->beat_time = cpu_to_le64(info->beat_time);
 	rec->interval_ms = cpu_to_le32(info->interval_ms);
+	rec->outlast_ms = cpu_to_le32(info->outlast_ms);
 	memcpy(rec->host_nqn, info->host_nqn, strlen(info->host_nqn));
 	memcpy(rec->machine, info->machine, WEFT_UUID_SIZE);
 	rec->checksum = cpu_to_le32(weft_owner_checksum(rec));
@@ -408,11 +409,13 @@ int weft_owner_decode(const struct weft_owner *rec,
 	info->sequence = le64_to_cpu(rec->sequence);
 	info->beat_time = le64_to_cpu(rec->beat_time);
 	info->interval_ms = le32_to_cpu(rec->interval_ms);
+	info->outlast_ms = le32_to_cpu(rec->outlast_ms);
 	memcpy(info->host_nqn, rec->host_nqn, WEFT_NQN_SIZE);
 	memcpy(info->machine, rec->machine, WEFT_UUID_SIZE);
 	if (info->state > WEFT_OWNER_HELD ||
 	    info->interval_ms < WEFT_HEARTBEAT_MIN_MS ||
-	    info->interval_ms > WEFT_HEARTBEAT_MAX_MS)
+	    info->interval_ms > WEFT_HEARTBEAT_MAX_MS ||
+	    info->outlast_ms > WEFT_OUTLAST_MAX_MS)
 		return weft_refuse(why, -EBADMSG,
 				   "the owner record has impossible values");
 	return 0;

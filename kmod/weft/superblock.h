@@ -39,6 +39,7 @@ struct weft_owner_info {
 	u8	instance[WEFT_UUID_SIZE];
 	u32	state;
 	u32	interval_ms;
+	u32	outlast_ms;
 	u64	generation;
 	u64	sequence;
 	u64	beat_time;

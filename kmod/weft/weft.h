@@ -197,6 +197,7 @@ struct weft_deferred {
  * @regained_until: when a lease that began with it would end, in jiffies
  * @others_ms: the former owner's heartbeat interval; 0 if this host found the
  *	volume free
+ * @unknown: record and claim are damaged, so another host's lease may still run
  * @info: the record as last written
  * @claim: the claim as last read; all zero if there is none
  * @claim_damaged: the claim's block is neither a valid claim nor all zero
@@ -215,6 +216,7 @@ struct weft_owner_claim {
 	unsigned long		regained_at;
 	unsigned long		regained_until;
 	u32			others_ms;
+	bool			unknown;
 	struct weft_owner_info	info;
 	struct weft_owner_info	claim;
 	bool			claim_damaged;
@@ -538,6 +540,7 @@ void weft_mpath_look_for_dead(struct weft_member *member);
 bool weft_mpath_write_cache(struct weft_member *member);
 enum weft_path_mem weft_mpath_mem(struct weft_member *member);
 void weft_mpath_outlast_own(struct weft_member *member);
+u32 weft_mpath_outlast_ms(struct weft_member *member);
 unsigned long weft_mpath_patience(struct weft_member *member, unsigned long since);
 bool weft_mpath_is_patient(struct weft_member *member, unsigned long since);
 

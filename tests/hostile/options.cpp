@@ -14,7 +14,8 @@ const std::map<std::string, bool options::*> flags{
     {"--cacheless", &options::cacheless},   {"--holds-admin", &options::holds_admin},
     {"--keeps-keys", &options::keeps_keys}, {"--limitless", &options::limitless},
     {"--picky", &options::picky},           {"--refuse", &options::refuse},
-    {"--traffic", &options::traffic},       {"--unarmed", &options::unarmed},
+    {"--stays", &options::stays},           {"--traffic", &options::traffic},
+    {"--unarmed", &options::unarmed},
 };
 
 const std::map<std::string, unsigned options::*> numbers{

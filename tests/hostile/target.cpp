@@ -14,7 +14,10 @@
 /// With the fault "events", SIGUSR1 gives it one namespace more, which it announces; --at readings of the log
 /// of changed namespaces fail.
 ///
-/// Not modelled: flow control, more than one host, namespaces that go, reservations.
+/// Several hosts have the one controller and the one disk, and are not told apart; all come by one RDMA
+/// device.
+///
+/// Not modelled: flow control, namespaces that go, reservations.
 #include "auth.hpp"
 #include "options.hpp"
 
@@ -853,9 +856,10 @@ private:
         if (length >= 65536 && s.data[0] == 20 && due("late-write")) {
             late.push_back(
                 {offset, {s.data, s.data + length}, clock_type::now() + std::chrono::seconds(told.keep_s)});
-            say("withheld a write of %llu bytes at %llu, and gone", static_cast<unsigned long long>(length),
-                static_cast<unsigned long long>(offset));
-            leave();
+            say("withheld a write of %llu bytes at %llu, and %s", static_cast<unsigned long long>(length),
+                static_cast<unsigned long long>(offset), told.stays ? "silent" : "gone");
+            if (!told.stays)
+                leave();
             return;
         }
         if (told.refuse && fault_done && length >= 65536 && s.data[0] == 20) {

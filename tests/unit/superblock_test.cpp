@@ -226,6 +226,7 @@ weft_owner_info owner()
     weft_owner_info info{};
     info.state = WEFT_OWNER_HELD;
     info.interval_ms = 1000;
+    info.outlast_ms = 26000;
     info.sequence = 5;
     std::strcpy(info.host_nqn, "nqn.2014-08.org.nvmexpress:uuid:0");
     info.machine[0] = 1;
@@ -244,6 +245,7 @@ TEST(Owner, ReadsBackAndSeesEveryFlip)
     EXPECT_STREQ(back.host_nqn, info.host_nqn);
     EXPECT_EQ(std::memcmp(back.machine, info.machine, sizeof(info.machine)), 0);
     EXPECT_EQ(back.sequence, 5u);
+    EXPECT_EQ(back.outlast_ms, 26000u);
     for (std::size_t byte = 0; byte < sizeof(record); byte++) {
         auto bad = record;
         reinterpret_cast<std::uint8_t*>(&bad)[byte] ^= 0x10;
@@ -269,6 +271,20 @@ TEST(Owner, ImpossibleIntervalsAreRefused)
         weft_owner_info back{};
         weft_why why{};
         EXPECT_EQ(weft_owner_decode(&record, &back, &why), -EBADMSG) << interval;
+    }
+}
+
+TEST(Owner, LateWritesHaveABound)
+{
+    for (const auto outlast : {0u, WEFT_OUTLAST_MAX_MS + 0u, WEFT_OUTLAST_MAX_MS + 1u, ~0u}) {
+        auto info = owner();
+        info.outlast_ms = outlast;
+        weft_owner record{};
+        weft_owner_encode(&info, &record);
+        weft_owner_info back{};
+        weft_why why{};
+        EXPECT_EQ(weft_owner_decode(&record, &back, &why), outlast <= WEFT_OUTLAST_MAX_MS ? 0 : -EBADMSG)
+            << outlast;
     }
 }
 

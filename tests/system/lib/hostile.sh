@@ -26,11 +26,12 @@ hostile_end() {
 	no_soft_roce
 }
 
-# hostile FAULT [OPTION...]: starts the target, with the addresses 10.9.0.1 and 10.9.0.2. gone: ends it.
+# hostile FAULT [OPTION...]: starts the target, with these addresses. gone: ends it.
+hostile_addresses=(10.9.0.1 10.9.0.2)
 hostile() {
 	# Before it listens: a controller that lost the last one may connect at once.
 	log_mark
-	weft-hostile 10.9.0.1 10.9.0.2 --fault "$@" >/tmp/hostile.out 2>&1 & target=$!
+	weft-hostile "${hostile_addresses[@]}" --fault "$@" >/tmp/hostile.out 2>&1 & target=$!
 	until_true 10 grep -q listening /tmp/hostile.out
 }
 gone() { kill "$target"; wait "$target" 2>/dev/null; }
