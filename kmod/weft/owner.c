@@ -299,6 +299,9 @@ static void weft_owner_beat(struct work_struct *work)
 	}
 	if (!ret)
 		ret = weft_owner_write(vol, WEFT_OWNER_HELD, false);
+	/* The two that give the lease back are in a row. */
+	if (ret)
+		WRITE_ONCE(vol->owner.regained, false);
 	if (!ret && weft_owner_may_renew(vol, start)) {
 		WRITE_ONCE(vol->lease, weft_owner_lease_end(vol, start));
 		weft_owner_set(vol, WEFT_OWNERSHIP_HELD, NULL);
