@@ -142,8 +142,16 @@ else
 fi
 
 # --- Patience
+# Blocks with generations, of which some are on two members. Registered memory is used before them.
+generations=/weft/tests/system/weft_generations.py
+collector=127.0.0.1:7700
+$generations collect $collector /tmp/generations & collecting=$!
+ok "generations are collected" until_true 30 bash -c ": </dev/tcp/${collector/://}"
+work_begin generations $generations write /dev/weft/v $collector --from=$(((96 << 20) + (62 << 10))) --blocks=32 \
+	--stride=$((68 << 10)) --errors=wait --until=/tmp/work.end
+ok "and written" until_true 30 test -s /tmp/generations
 echo 2 >'/sys/block/weft!v/weft/no_path_timeout'
-load_begins 30 "pages --depth=1"
+load_begins 30 "pages --depth=1 --span=$((64 << 20))"
 drop_port 0; drop_port 1
 ok "no path is left" until_true 20 all_usable 00
 is "the member says so" "$(member 0 .state)" stalled
@@ -161,6 +169,10 @@ restore_port 0; restore_port 1
 ok "all paths come back then" until_true 40 all_usable 22
 ok "and I/O does" dd if=/dev/weft/v of=/dev/null bs=4k count=1 iflag=direct status=none
 ok "the claim is held again" until_true 20 grep -q held "$ownership"
+ok "each sector of a failed write has its old or its new data, and keeps it" work_end 60
+ok "some writes failed" grep -q ' [1-9][0-9]* failed' /tmp/work.generations.out
+tail -n 1 /tmp/work.generations.out | indented
+kill $collecting
 echo 600 >'/sys/block/weft!v/weft/no_path_timeout'
 
 # --- Other data

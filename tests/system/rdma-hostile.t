@@ -390,6 +390,7 @@ is "late, refused: the error comes when the target cannot execute the write any 
 	"$(python3 /tmp/late.py 20)" "write 20 No data available late"
 grep -v 'wrote 4096' /tmp/hostile.out | tail -n 8 | indented
 late_refused "late, refused"
+is "late, refused: what failed was executed" "$(bytes)" " 65536 14"
 ok "late, refused: stopped" weftctl stop v
 late_end "late, refused"
 
@@ -418,5 +419,22 @@ hostile none
 ok "never-ready: connected again when there is one again" until_true 60 live
 ok "never-ready: disconnected" weftctl disconnect --all
 gone
+# --- A write that fails while the target stands still with its command: it is not sent again when the target goes on
+hostile none
+ok "failed: a volume" weftctl create v "$uri" --force "${patience[@]}"
+letters() { head -c 65536 /dev/zero | tr '\0' "$1"; }
+put() { letters "$1" | dd of=/dev/weft/v bs=64k seek="$2" iflag=fullblock oflag=direct status=none; } # LETTER CHUNK
+ok "failed: a write" put a 0
+echo 1 >'/sys/block/weft!v/weft/no_path_timeout'
+kill -STOP "$target"
+put b 0 2>/dev/null
+is "failed: another one to the same bytes fails" $? 1
+kill -CONT "$target"
+ok "failed: writes go on" until_true 90 put c 1
+ok "failed: stopped" weftctl stop v
+# The volume's data begin at 1 MiB.
+dd if=/dev/weft-rdma0n1 bs=64k skip=16 count=1 iflag=direct status=none | cmp - <(letters a)
+result $? "failed: it was not executed"
+late_end "failed"
 hostile_end
 done_testing

@@ -7,13 +7,15 @@ usage: weft_generations.py collect ADDRESS:PORT LOG
          --from=BYTES --blocks=N --stride=BYTES   where the blocks of 4096 bytes are
          --pause=SECONDS                          between two commands of a thread
          --until=FILE                             ends when the file is there; without it after the first look
+         --errors=wait                            tries again after an I/O error, which ends it otherwise
 
 `collect` runs on a host that stays. It knows the generation of each block that any host was told to be written, and gives
 each writer a higher epoch than all before. LOG has a line for each acknowledged write.
 
 `write` first reads all blocks: what was acknowledged to a host before must be there, or a newer one. Then it writes and
-reads at random. Each sector has its block, its place and the generation, which begins with the writer's epoch. Status 0;
-1: data are wrong, with a line that begins with "wrong:"; 3: an I/O error, or a writer of a newer epoch is at work.
+reads at random, and reads all blocks again. Each sector has its block, its place and the generation, which begins with the
+writer's epoch. After a write that failed, each sector has its old generation or the new one, and keeps it. Status 0; 1: data
+are wrong, with a line that begins with "wrong:"; 3: an I/O error, or a writer of a newer epoch is at work.
 """
 import errno
 import itertools
@@ -100,7 +102,7 @@ class Writer:
     def __init__(self, device, address, options):
         self.first, self.stride = int(options["from"]), int(options["stride"])
         self.blocks, self.pause = int(options["blocks"]), float(options.get("pause", "0"))
-        self.until = options.get("until")
+        self.until, self.waits = options.get("until"), options.get("errors") == "wait"
         self.ended = None
         self.device = os.open(device, os.O_RDWR | os.O_DIRECT)
         self.connection = socket.create_connection(address)
@@ -112,8 +114,8 @@ class Writer:
             block, generation = map(int, line.split())
             self.acknowledged[block] = generation
         self.counter = itertools.count(1)
-        self.state = {}
-        self.writes = self.reads = 0
+        self.state, self.failed = {}, {}
+        self.writes = self.reads = self.failures = 0
 
     def place(self, block):
         return self.first + block * self.stride
@@ -145,7 +147,10 @@ class Writer:
             if os.pwritev(self.device, [buffer], self.place(block)) != BLOCK:
                 raise OSError(errno.EIO, "a short write")
         except OSError as error:
+            self.failed.setdefault(block, set()).add(generation)
+            self.failures += 1
             raise Ended(LOST, f"write of block {block}, generation {shown(generation)}: {error}") from error
+        self.failed.pop(block, None)
         self.state[block] = [generation] * (BLOCK // SECTOR)
         with self.send_lock:
             self.connection.sendall(f"{block} {generation}\n".encode())
@@ -160,13 +165,15 @@ class Writer:
 
     def look_again(self, block, buffer):
         found = self.read(block, buffer)
+        failed = self.failed.pop(block, ())
         for place, (is_, was) in enumerate(zip(found, self.state[block])):
-            if is_ == was:
+            if is_ == was or is_ in failed:
                 continue
             if is_ is not None and is_ >> EPOCH_SHIFT > self.epoch:
                 raise Ended(LOST, f"block {block} has the generation {shown(is_)}: another host has the volume")
             raise Ended(WRONG, f"wrong: block {block}, sector {place}: generation {'nothing' if is_ is None else shown(is_)} "
                         f"after {'nothing' if was is None else shown(was)}")
+        self.state[block] = found
 
     def work(self, share):
         buffer, draw = mmap.mmap(-1, BLOCK), random.Random(self.epoch * THREADS + share)
@@ -174,12 +181,17 @@ class Writer:
         try:
             while not self.ended and not os.path.exists(self.until):
                 block = draw.choice(mine)
-                if draw.randrange(3):
-                    self.write(block, buffer)
-                    self.writes += 1
-                else:
-                    self.look_again(block, buffer)
-                    self.reads += 1
+                try:
+                    if draw.randrange(3):
+                        self.write(block, buffer)
+                        self.writes += 1
+                    else:
+                        self.look_again(block, buffer)
+                        self.reads += 1
+                except Ended as ended:
+                    if ended.status != LOST or not self.waits:
+                        raise
+                    time.sleep(0.1)
                 time.sleep(self.pause)
         except Ended as ended:
             self.end(ended)
@@ -197,9 +209,6 @@ class Writer:
         try:
             for block in range(self.blocks):
                 self.look_first(block, buffer)
-        except Ended as ended:
-            self.end(ended)
-        else:
             print(f"epoch {self.epoch}: {len(self.acknowledged)} acknowledged blocks are there", flush=True)
             if self.until:
                 threads = [threading.Thread(target=self.work, args=(share,)) for share in range(THREADS)]
@@ -207,7 +216,11 @@ class Writer:
                     thread.start()
                 for thread in threads:
                     thread.join()
-                print(f"epoch {self.epoch}: {self.writes} writes, {self.reads} reads", flush=True)
+                for block in range(0 if self.ended else self.blocks):
+                    self.look_again(block, buffer)
+                print(f"epoch {self.epoch}: {self.writes} writes, {self.failures} failed, {self.reads} reads", flush=True)
+        except Ended as ended:
+            self.end(ended)
         return self.ended.status if self.ended else 0
 
 
