@@ -852,8 +852,9 @@ private:
         auto& s = slots_[index];
         const auto offset = le64toh(load<std::uint64_t>(s.command.data() + 40)) * block;
         const std::uint64_t length = (le16toh(load<std::uint16_t>(s.command.data() + 48)) + 1ULL) * block;
-        // The twentieth of the writes that the test numbers by their bytes.
-        if (length >= 65536 && s.data[0] == 20 && due("late-write")) {
+        // The twentieth of the writes that the test numbers by their bytes; a heartbeat or a claim.
+        if ((length >= 65536 && s.data[0] == 20 && due("late-write")) ||
+            (offset == owner_at && due("late-owner"))) {
             late.push_back(
                 {offset, {s.data, s.data + length}, clock_type::now() + std::chrono::seconds(told.keep_s)});
             say("withheld a write of %llu bytes at %llu, and %s", static_cast<unsigned long long>(length),

@@ -419,6 +419,26 @@ hostile none
 ok "never-ready: connected again when there is one again" until_true 60 live
 ok "never-ready: disconnected" weftctl disconnect --all
 gone
+# --- The same of the volume's own writes: executed late, one would write over what the next host has written
+hostile late-owner --unarmed --keep $((2 * keep_alive - 2))
+ok "late heartbeat: a volume" weftctl create v "$uri" --force "${patience[@]}"
+kill -USR2 "$target"
+ok "late heartbeat: one is withheld" until_true 30 grep -q "withheld a write of 4096 bytes" /tmp/hostile.out
+ok "late heartbeat: the volume stops" weftctl stop v
+ok "late heartbeat: and not before the target executed it" grep -q "executed the withheld" /tmp/hostile.out
+is "late heartbeat: the volume is free" "$(weftctl examine /dev/weft-rdma0n1 --json |
+	json '.owners[] | select(.record == "owner") | .held')" false
+late_end "late heartbeat"
+
+hostile late-owner --unarmed --keep $((2 * keep_alive - 2))
+ok "late claim: a volume" weftctl create v "$uri" --force "${patience[@]}"
+ok "late claim: stopped" weftctl stop v
+kill -USR2 "$target"
+refused "late claim: an assembly whose claim is withheld fails" 1 "owner record cannot be written" \
+	weftctl assemble v "$uri"
+ok "late claim: and not before the target executed it" grep -q "executed the withheld" /tmp/hostile.out
+late_end "late claim"
+
 # --- A write that fails while the target stands still with its command: it is not sent again when the target goes on
 hostile none
 ok "failed: a volume" weftctl create v "$uri" --force "${patience[@]}"
