@@ -244,23 +244,40 @@ ok "after ten of its intervals without a beat, and two more for the claim" test 
 echo "$usual" >$interval
 weftctl stop v >/dev/null
 modprobe dm_mod
-dmsetup create still --table "0 $((32 * 2048)) linear $(readlink -f /dev/b0) 0"; dmsetup mknodes
+linear="0 $((32 * 2048)) linear $(readlink -f /dev/b0) 0"
+dmsetup create still --table "$linear"; dmsetup mknodes
+# Heartbeats are counted before the next one comes.
+slow 500 >$interval
 weftctl assemble v /dev/mapper/still /dev/b1 >/dev/null
+# Fields of a disk's statistics: 5 is completed writes, 16 is completed flushes.
+stat_of() { awk -v field="$2" '{ print $field }' "/sys/block/$(basename "$(readlink -f "/dev/$1")")/stat"; }
+# goes_on SENTENCE: heartbeats succeed again, and with them a write, which is for the other member.
+goes_on() {
+	local beats
+	beats=$(stat_of b0 5)
+	dmsetup resume still
+	ok "$1: a write goes on" until_true 20 dd if=/dev/zero of=/dev/weft/v bs=64k seek=129 count=1 oflag=direct
+	beats=$(($(stat_of b0 5) - beats))
+	ok "$1: after two heartbeats ($beats)" test $beats -ge 2
+	ok "$1: the lease is held" is_now held
+}
 dmsetup suspend still
 ok "a heartbeat that does not come back is shown, without a write" until_true 10 is_now suspended
-dmsetup resume still
-ok "one that does is, too" until_true 10 is_now held
+goes_on "it comes back"
+dmsetup suspend --noflush still; dmsetup load still --table "0 $((32 * 2048)) error"; dmsetup resume still
+ok "heartbeats that fail are shown, too" until_true 10 is_now failed
+dmsetup suspend --noflush still; dmsetup load still --table "$linear"
+goes_on "they succeed again"
+echo "$usual" >$interval
 ok "stopped" weftctl stop v
 dmsetup remove still
-# Fields of the disk's statistics: 5 is completed writes, 16 is completed flushes.
 make_null beat 32 cache_size=16
 ok "a volume of a disk with a write cache" weftctl create beating /dev/beat --force
-stat_of() { awk -v field="$1" '{ print $field }' "/sys/block/$(basename "$(readlink -f /dev/beat)")/stat"; }
-written=$(stat_of 5)
-flushed=$(stat_of 16)
-three_beats() { [ $(($(stat_of 5) - written)) -ge 3 ]; }
+written=$(stat_of beat 5)
+flushed=$(stat_of beat 16)
+three_beats() { [ $(($(stat_of beat 5) - written)) -ge 3 ]; }
 ok "it has three heartbeats" until_true 20 three_beats
-is "which do not flush the cache" "$(stat_of 16)" "$flushed"
+is "which do not flush the cache" "$(stat_of beat 16)" "$flushed"
 ok "stopped" weftctl stop beating
 remove_null beat
 
