@@ -146,19 +146,32 @@ ok "a discard of 8 MiB counts as 256 KiB: at 1 MiB/s four take three quarters of
 	test "$ms" -ge 600 -a "$ms" -lt 8000
 # Without O_DIRECT: the page cache writes back when the last opener closes.
 dd if=/dev/zero of=/dev/weft/v bs=1M count=64 status=none & writer=$!
-held() { [ "$(weftctl qos v --json | json '[.qos.members[].background.held] | add')" -gt 0 ]; }
+held_now() { weftctl qos v --json | json '[.qos.members[].background.held] | add'; }
+held() { [ "$(held_now)" -gt 0 ]; }
 ok "commands are held" until_true 20 held
 ok "QoS is switched off while they are" weftctl qos v --off
 wait $writer
 result $? "which lets them go on"
 ok "it is switched on again" weftctl qos v --background-max 8M/s
 ok "registered memory, verified at a limit" weft-memtest v verify pages --largest=262144 --count=60
-fio --name=w --filename=/dev/weft/v --rw=randwrite --bs=256k --iodepth=32 --ioengine=io_uring --direct=1 --size=64m \
-	--time_based --runtime=60 --thread >/dev/null 2>&1 & writer=$!
-ok "a writer's commands are held" until_true 20 held
+weftctl qos v --background-max 1M/s >/dev/null
+# Writes that have begun, also those in flight.
+begun() { awk '{ print $5 + $9 }' '/sys/block/weft!v/stat'; }
+before=$(begun)
+all_begun() { [ "$(begun)" -ge $((before + 32)) ]; }
+fio --name=w --filename=/dev/weft/v --rw=write --bs=256k --iodepth=32 --ioengine=io_uring --direct=1 --size=8m \
+	--buffer_pattern=0x77 --thread >/dev/null 2>&1 & writer=$!
+ok "a writer has begun 32 writes" until_true 20 all_begun
 kill -9 $writer
 wait $writer 2>/dev/null
-ok "the volume stops after its writer was killed" until_true 30 weftctl stop v
+left=$(held_now)
+ok "the writer is killed, and they are held ($left)" test "$left" -gt 0
+ok "the volume stops" until_true 30 weftctl stop v
+# Two chunks on each member, behind its first MiB.
+written=$(for disk in "${members[@]}"; do
+	dd if="$disk" bs=1M skip=1 count=2 iflag=direct status=none
+done | tr -cd '\167' | wc -c)
+is "each was executed" "$written" $((32 << 18))
 
 # --- Parts of a command that is background by its size
 ok "small chunks: a volume" weftctl create v "${members[@]}" --chunk 32K --force
