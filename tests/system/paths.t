@@ -130,6 +130,25 @@ ok "stopped" weftctl stop v
 dmsetup remove one
 for disk in plain cached; do remove_null $disk; done
 
+# --- A write that a local disk fails is not sent again, also where there is another path
+make_null good 64
+make_null bad 64
+for path in one other; do
+	dmsetup create $path --table "0 $((64 * 2048)) linear $(readlink -f /dev/bad) 0"
+done
+dmsetup mknodes
+ok "a volume whose second disk has a bad block" weftctl create v /dev/good /dev/mapper/one --chunk 64K
+ok "and two paths" weftctl path add v /dev/mapper/other
+echo +2048-2055 >/sys/kernel/config/nullb/bad/badblocks
+writes() { awk '{ print $5 }' "/sys/block/$(basename "$(readlink -f /dev/bad)")/stat"; }
+before=$(writes)
+dd if=/dev/zero of=/dev/weft/v bs=4k seek=16 count=1 oflag=direct status=none 2>/dev/null
+is "a write to that block fails" $? 1
+is "and was sent once" $(($(writes) - before)) 1
+ok "stopped" weftctl stop v
+for path in one other; do dmsetup remove $path; done
+for disk in good bad; do remove_null $disk; done
+
 # --- Disks that have no write zeroes and no discard, and find that out by the first one, as a SCSI disk does
 if modprobe -q weft_test_disk disks=2 size_mib=16 unlearned=1; then
 	ok "a volume on such disks" weftctl create v /dev/testdisk0 /dev/testdisk1 --chunk 64K
