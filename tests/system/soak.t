@@ -77,8 +77,9 @@ works() {
 		until_true 60 grep -q 'blocks are there' /tmp/work.generations.out || { cat /tmp/work.*.out; false; }"
 }
 memory_part() { echo "--from=$(((64 + 32 * $1) << 20)) --span=$((32 << 20))"; }
-generations="tests/system/weft_generations.py write /dev/weft/v $collector --from=$((128 << 20)) --blocks=192
-	--stride=$((68 << 10))"
+# Each sixteenth block is on two members.
+generations="tests/system/weft_generations.py write /dev/weft/v $collector --from=$(((128 << 20) + (62 << 10)))
+	--blocks=192 --stride=$((68 << 10))"
 generations=${generations//[$'\n\t']/ }
 works_on() { at "$1" work_runs; }
 work_is_over() { at "$1" "work_end 120"; }
