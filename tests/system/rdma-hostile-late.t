@@ -1,0 +1,78 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# A target that executes writes late, or never (tests/hostile): newer data stay, a stop waits, and no failed write is
+# sent again.
+# lab-kernel: uml
+# lab-more: debian12
+# shellcheck disable=SC2154 # What hostile_begin sets.
+. "${0%/*}/lib.sh"
+
+hostile_begin
+
+# --- A write that is executed late, but as late as the rules allow: within two keep-alive timeouts, or three where any
+# command keeps the association alive. What no host can know is left: a target that reports no CQT may execute later
+# still what its disk had begun. The same write is sent again at once, writes elsewhere go on, and newer writes to the
+# same bytes wait.
+late_write() { # SENTENCE SECONDS [OPTION]
+	late_begin "$@"
+	late_writes "$1" python3 /tmp/late.py 59
+	late_end "$1"
+}
+late_write "late" $((2 * keep_alive - 2))
+late_write "late, alive by traffic" $((3 * keep_alive - 2)) --traffic
+
+late_begin "late, refused" $((2 * keep_alive - 2)) --refuse
+is "late, refused: the error comes when the target cannot execute the write any more" \
+	"$(python3 /tmp/late.py 20)" "write 20 No data available late"
+grep -v 'wrote 4096' /tmp/hostile.out | tail -n 8 | indented
+late_refused "late, refused"
+is "late, refused: what failed was executed" "$(bytes)" " 65536 14"
+ok "late, refused: stopped" weftctl stop v
+late_end "late, refused"
+
+late_begin "late, stopped" $((2 * keep_alive - 2))
+ok "late, stopped: 20 writes" python3 /tmp/late.py 20
+is "late, stopped: the last one is not executed late yet" "$(grep -c "executed the withheld" /tmp/hostile.out)" 0
+ok "late, stopped: the volume stops" weftctl stop v
+ok "late, stopped: and not before the target executed it" grep -q "executed the withheld" /tmp/hostile.out
+late_end "late, stopped"
+
+# --- The same of the volume's own writes: executed late, one would write over what the next host has written
+hostile late-owner --unarmed --keep $((2 * keep_alive - 2))
+ok "late heartbeat: a volume" weftctl create v "$uri" --force "${patience[@]}"
+kill -USR2 "$target"
+ok "late heartbeat: one is withheld" until_true 30 grep -q "withheld a write of 4096 bytes" /tmp/hostile.out
+ok "late heartbeat: the volume stops" weftctl stop v
+ok "late heartbeat: and not before the target executed it" grep -q "executed the withheld" /tmp/hostile.out
+is "late heartbeat: the volume is free" "$(weftctl examine /dev/weft-rdma0n1 --json |
+	json '.owners[] | select(.record == "owner") | .held')" false
+late_end "late heartbeat"
+
+hostile late-owner --unarmed --keep $((2 * keep_alive - 2))
+ok "late claim: a volume" weftctl create v "$uri" --force "${patience[@]}"
+ok "late claim: stopped" weftctl stop v
+kill -USR2 "$target"
+refused "late claim: an assembly whose claim is withheld fails" 1 "owner record cannot be written" \
+	weftctl assemble v "$uri"
+ok "late claim: and not before the target executed it" grep -q "executed the withheld" /tmp/hostile.out
+late_end "late claim"
+
+# --- A write that fails while the target stands still with its command: it is not sent again when the target goes on
+hostile none
+ok "failed: a volume" weftctl create v "$uri" --force "${patience[@]}"
+letters() { head -c 65536 /dev/zero | tr '\0' "$1"; }
+put() { letters "$1" | dd of=/dev/weft/v bs=64k seek="$2" iflag=fullblock oflag=direct status=none; } # LETTER CHUNK
+ok "failed: a write" put a 0
+echo 1 >'/sys/block/weft!v/weft/no_path_timeout'
+kill -STOP "$target"
+put b 0 2>/dev/null
+is "failed: another one to the same bytes fails" $? 1
+kill -CONT "$target"
+ok "failed: writes go on" until_true 90 put c 1
+ok "failed: stopped" weftctl stop v
+# The volume's data begin at 1 MiB.
+dd if=/dev/weft-rdma0n1 bs=64k skip=16 count=1 iflag=direct status=none | cmp - <(letters a)
+result $? "failed: it was not executed"
+late_end "failed"
+hostile_end
+done_testing
