@@ -18,6 +18,7 @@ import torch
 import torch.distributed
 from safetensors.torch import load_file, save_file
 from torch.distributed import checkpoint
+from torch.distributed.checkpoint import DefaultSavePlanner
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, default_collate
 
 import weft
@@ -411,6 +412,31 @@ def load_step(_rank_number, path, step):
         assert torch.equal(state["model"][name].full_tensor(), tensor), name
 
 
+class PlanOfTheFirst(DefaultSavePlanner):
+    """Gives all saves the plan of the first one, as newer versions of PyTorch do with enable_plan_caching=True."""
+    first = None
+
+    def finish_plan(self, new_plan):
+        self.first = self.first or new_plan
+        return super().finish_plan(self.first)
+
+
+def save_and_lose_a_rank(rank, path, planner):
+    """Two saves by one writer. In the second one a rank ends before it has written, and the other one has written."""
+    writer, planner = WeftWriter(path, overwrite=True), planner()
+
+    def save(step):
+        checkpoint.save({"model": sharded(whole(step)), "step": step}, storage_writer=writer, planner=planner)
+    save(1)
+    if rank == 1:
+        writer.write_data = lambda *_: os._exit(1)
+    try:
+        save(2)
+    finally:
+        # Without the other one.
+        os._exit(1)
+
+
 def save_apart(path, step, overwrite=False):
     """Two ranks in a process group of Unix of their own."""
     os.setsid()
@@ -462,6 +488,14 @@ class Checkpoints(TorchTest):
     def test_async_of_two_ranks(self):
         self.assertEqual(as_ranks(2, save_beside, self.path("two"), 3), [0, 0])
         self.assertEqual(as_ranks(2, load_step, self.path("two"), 3), [0, 0])
+
+    def test_a_failed_save_of_a_used_writer(self):
+        """It leaves the checkpoint before whole."""
+        for planner in (DefaultSavePlanner, PlanOfTheFirst):
+            path = self.path(planner.__name__)
+            self.assertEqual(as_ranks(2, save_and_lose_a_rank, path, planner), [1, 1])
+            self.assertEqual(as_ranks(2, load_step, path, 1), [0, 0])
+            self.assertEqual([name.split("-")[0] for name in rank_files(path)], ["0", "0", "1"])
 
     def test_a_full_filesystem(self):
         """FULL of the environment is a folder of a small one."""

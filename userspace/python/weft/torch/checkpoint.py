@@ -89,6 +89,8 @@ class WeftWriter(StorageWriter):
 
     def set_up_storage_writer(self, is_coordinator, *_args, **_options):
         """The coordinator prepares the folder, before the others write."""
+        # One writer may do several saves, and reset() comes only with an id of a checkpoint.
+        self._id = str(uuid.uuid4())
         if not is_coordinator:
             return
         os.makedirs(self.path, exist_ok=True)
@@ -114,12 +116,13 @@ class WeftWriter(StorageWriter):
         return plan
 
     def prepare_global_plan(self, plans):
-        """Gives each rank the name of its file. The coordinator's save id tells it from the file that it replaces."""
-        return [dataclasses.replace(plan, storage_data=f"{number}-{self._id[:8]}.weft") for number, plan in enumerate(plans)]
+        """Gives each rank its number. A planner may use a rank's plan again in later saves, so it has no name of a file."""
+        return [dataclasses.replace(plan, storage_data=number) for number, plan in enumerate(plans)]
 
     def write_data(self, plan: SavePlan, planner: SavePlanner):
         """Writes the items of this rank. When it returns, they are on the medium."""
-        name = plan.storage_data
+        # The rank's id of this save tells the file from the one that it replaces.
+        name = f"{plan.storage_data}-{self._id[:8]}.weft"
         items = [(item, _item(planner, item)) for item in plan.items]
         at, results, places = 0, [], []
         for item, data in items:
