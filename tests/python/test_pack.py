@@ -161,6 +161,24 @@ class RoundTrip(PackTest):
             self.assertEqual(pack[0], b"c")
         self.assertEqual(os.listdir(self.folder), ["data.weft"])
 
+    def test_a_name_that_no_file_has(self):
+        """Only a regular file is replaced: no device, pipe or folder, also not by a link's name."""
+        taken = self.path("taken")
+        for take in (os.mkfifo, os.mkdir, lambda name: os.symlink("/dev/null", name)):
+            take(taken)
+            for replace in (True, False):
+                with self.assertRaisesRegex(FileExistsError, "taken is not a regular file"):
+                    Writer(taken, replace=replace)
+            writer = Writer(self.file, replace=True)
+            os.rename(taken, self.file)
+            with self.assertRaisesRegex(FileExistsError, "data.weft is not a regular file"):
+                writer.finish()
+            writer.abandon()
+            self.assertEqual(os.listdir(self.folder), ["data.weft"])
+            self.assertFalse(os.path.isfile(self.file))
+            os.rename(self.file, self.path("gone"))
+            (os.rmdir if take == os.mkdir else os.unlink)(self.path("gone"))
+
     def test_a_fork_reads_for_itself(self):
         samples = self.samples(300, LENGTHS["mixed"])
         self.made(samples)

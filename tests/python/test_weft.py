@@ -267,6 +267,8 @@ class Writing(WeftTest):
             pass
         with self.assertRaises(FileNotFoundError):
             weft.create(os.path.join(self.folder, "no", "file"), 1)
+        with self.assertRaisesRegex(FileExistsError, "is not a regular file"):
+            weft.create(self.folder, 1)
         for wrong in (-1, 1 << 63, 1 << 64):
             with self.assertRaises(ValueError):
                 weft.create(path, wrong)

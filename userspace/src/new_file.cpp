@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <limits>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
 
@@ -36,6 +37,18 @@ std::uint64_t up(std::uint64_t bytes, std::uint64_t unit)
 std::string folder_of(const std::string& path)
 {
     return path.substr(0, path.rfind('/') + 1);
+}
+
+/// Refuses a name that another thing than a regular file has: a user who names a device wants to write to it.
+/// Of a link, it counts what the link leads to; a link that leads to a file or to nothing is replaced itself.
+Result<void> check_name(const std::string& path)
+{
+    struct stat there {
+    };
+    if (!::stat(path.c_str(), &there) && !S_ISREG(there.st_mode))
+        return failure(EEXIST, path + " is not a regular file, and a new file replaces only these: give it "
+                                      "another name, or open a device with weft_open()");
+    return {};
 }
 
 /// A path for a draft in the same folder, hidden from users who list files.
@@ -122,6 +135,8 @@ Result<NewFile> NewFile::create(const std::string& path, std::uint64_t size)
         return failure(EINVAL, "'" + path + "' does not name a file");
     if (size > std::numeric_limits<off_t>::max() / 2)
         return failure(EFBIG, std::to_string(size) + " bytes for " + path + ": no file has this size");
+    if (auto free = check_name(file.name_); !free)
+        return std::unexpected(std::move(free.error()));
     do {
         auto draft = draft_of(file.name_);
         file.cached_fd_ = ::open(draft.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -234,6 +249,9 @@ Result<void> NewFile::publish()
         return failure(EBADF, name_ + " is finished");
     if (forks_ != fork_count)
         return failure(ECHILD, name_ + " is a file of the parent process");
+    // It may be there only since create().
+    if (auto free = check_name(name_); !free)
+        return free;
     // Engines may have written beyond its end.
     if (::ftruncate(cached_fd_, static_cast<off_t>(file_size_)) || ::fsync(cached_fd_) ||
         ::rename(draft_.c_str(), name_.c_str()))

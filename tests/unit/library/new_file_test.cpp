@@ -164,13 +164,46 @@ TEST_F(NewFileTest, RangesAndSizesThatAreNone)
     if (strict.is_direct())
         EXPECT_EQ(strict.write(engine_, pinned, 10, 0, 90000).error().code, EINVAL);
     EXPECT_TRUE(strict.finish());
-    // A name that no file can have any more.
-    std::filesystem::create_directories(path("folder") + "/inside");
-    auto hidden = must(NewFile::create(path("folder"), 0));
-    EXPECT_FALSE(hidden.finish());
     auto longest = must(NewFile::create(path(std::string(255, 'x').c_str()), 0));
     EXPECT_TRUE(longest.finish());
-    EXPECT_EQ(names().size(), 4U) << "two files, the folder and the longest name";
+    EXPECT_EQ(names().size(), 3U) << "two files and the longest name";
+}
+
+TEST_F(NewFileTest, NothingButAFileIsReplaced)
+{
+    const auto make = [&](const std::string& name) {
+        const auto at = path(name.c_str());
+        if (name == "folder")
+            std::filesystem::create_directory(at);
+        else if (name == "pipe")
+            EXPECT_FALSE(::mkfifo(at.c_str(), 0600));
+        else
+            std::filesystem::create_symlink("/dev/null", at);
+    };
+    for (const std::string name : {"folder", "pipe", "device"}) {
+        auto late = must(NewFile::create(path(name.c_str()), 5));
+        make(name);
+        const auto kind = std::filesystem::symlink_status(path(name.c_str())).type();
+        const auto refused = late.finish();
+        ASSERT_FALSE(refused) << name;
+        EXPECT_EQ(refused.error().code, EEXIST) << name;
+        const auto next = NewFile::create(path(name.c_str()), 5);
+        ASSERT_FALSE(next) << name;
+        EXPECT_EQ(next.error().code, EEXIST) << name;
+        EXPECT_NE(next.error().text.find(path(name.c_str()) + " is not a regular file"), std::string::npos);
+        EXPECT_EQ(std::filesystem::symlink_status(path(name.c_str())).type(), kind) << name;
+    }
+    EXPECT_EQ(names(), (std::vector<std::string>{"device", "folder", "pipe"}));
+    // Links are replaced, and what they lead to stays.
+    std::ofstream(path("old")) << "the old one";
+    std::filesystem::create_symlink("old", path("link"));
+    std::filesystem::create_symlink("nowhere", path("dangling"));
+    for (const auto* link : {"link", "dangling"}) {
+        auto file = must(NewFile::create(path(link), 5));
+        ASSERT_TRUE(file.finish()) << link;
+        EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(path(link)))) << link;
+    }
+    EXPECT_EQ(std::filesystem::file_size(path("old")), std::strlen("the old one"));
 }
 
 TEST_F(NewFileTest, AWriteThatFails)

@@ -10,9 +10,9 @@
 namespace weft
 {
 
-/// A new file of a known size, open for writing. It gets its name in finish(); a file that had the name is
-/// replaced then. Without finish(), nothing is left of it; a process that is killed leaves a hidden file,
-/// .NAME- and eight letters, in its folder.
+/// A new file of a known size, open for writing. It gets its name in finish(); a regular file that had the
+/// name, or a link to one, is replaced then. Without finish(), nothing is left of it; a process that is
+/// killed leaves a hidden file, .NAME- and eight letters, in its folder.
 ///
 /// Engines and streams write to it as to any target: in whole blocks. Its size as a target is that of the
 /// file in whole pages; finish() cuts off what is beyond the file's size.
@@ -20,7 +20,7 @@ class WEFT_API NewFile : public Target
 {
 public:
     /// All blocks are allocated here, so a full filesystem fails here, with ENOSPC. EFBIG: no file has this
-    /// size.
+    /// size. EEXIST, also in finish(): the name is that of a folder, a device, a pipe or a socket.
     [[nodiscard]] static Result<NewFile> create(const std::string& path, std::uint64_t size);
     NewFile(NewFile&& other) noexcept;
     NewFile& operator=(NewFile&& other) noexcept;

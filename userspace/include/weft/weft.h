@@ -86,9 +86,10 @@ struct weft_target *weft_volume_open(const char *name, unsigned int access, stru
 struct weft_target *weft_file_open(const struct weft_target *volume, const char *path, int strict,
 				   struct weft_error *error);
 /*
- * Makes a new file of this size, open for writing. It gets its name in weft_file_finish(), which replaces a file of that
- * name; if it is closed before that, it is removed. A process that is killed leaves a hidden file, .NAME- and eight
- * letters. All blocks are allocated here: -ENOSPC. As a target of weft_write() and streams its size is in whole pages.
+ * Makes a new file of this size, open for writing. It gets its name in weft_file_finish(), which replaces a regular file
+ * of that name, or a link to one; if it is closed before that, it is removed. A process that is killed leaves a hidden
+ * file, .NAME- and eight letters. All blocks are allocated here: ENOSPC. EEXIST, also in weft_file_finish(): the name is
+ * that of a folder, a device, a pipe or a socket. As a target of weft_write() and streams its size is in whole pages.
  */
 struct weft_target *weft_file_create(const char *path, uint64_t size, struct weft_error *error);
 void weft_close(struct weft_target *target);

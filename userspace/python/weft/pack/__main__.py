@@ -160,7 +160,7 @@ def _parser():
     one.add_argument("--no-sample-checksums", action="store_true",
                      help="4 bytes less of index for each sample; a large sample is verified by its cells")
     one.add_argument("--no-seal", action="store_true", help="do not make the file immutable")
-    one.add_argument("--force", action="store_true", help="replace the file if it is there")
+    one.add_argument("--force", action="store_true", help="replace an existing output if it is a regular file")
     one.add_argument("--restart", action="store_true", help="drop the work of an earlier attempt")
     shows_progress(one)
     one = verb("unpack", _unpack, "write the samples to files again")

@@ -98,11 +98,11 @@ class Writer:
     cell: bytes of a cell, a power of two from 64 KiB to 1 MiB. align: samples of at least so many bytes begin at a multiple
     of it, a power of two from 512 to 64 KiB. sums: a checksum for each sample as well, 4 bytes in the index; without, a large
     sample is verified only by reading all of its cells. attributes: a dictionary for JSON, which readers get. seal: make the
-    file immutable (chattr +i) at the end if that is possible. replace: a dataset that has the name. restart: drop what an
+    file immutable (chattr +i) at the end if that is possible. replace: a file that has the name. restart: drop what an
     earlier Writer left. parts: samples are dictionaries from names to bytes; without, they are bytes.
 
-    FileExistsError: the name is taken. PackError: what an earlier Writer left does not match. ENOSPC: the volume is full;
-    nothing that a checkpoint has is lost.
+    FileExistsError: the name is taken, with `replace` by something that is not a regular file. PackError: what an earlier Writer
+    left does not match. ENOSPC: the volume is full; nothing that a checkpoint has is lost.
     """
 
     def __init__(self, path, *, cell=256 << 10, align=4096, parts=False, sums=True, attributes=None, seal=True, replace=False,
@@ -117,14 +117,21 @@ class Writer:
         self._data_offset = max(cell, form.HEADER_BYTES)
         self._lock = self._data = None
         self._spills, self._busy, self.made = {}, False, None
-        if not replace and os.path.lexists(self.path):
-            raise FileExistsError(errno.EEXIST, f"{self.path} is there already; --force (replace=True) replaces it")
+        self._check_name("is there already")
         os.makedirs(self._work, exist_ok=True)
         try:
             self._begin(restart)
         except BaseException:
             self._close()
             raise
+
+    def _check_name(self, what):
+        # Of a link, what it leads to: a user who names a device wants to write to it.
+        if os.path.exists(self.path) and not os.path.isfile(self.path):
+            raise FileExistsError(errno.EEXIST, f"{self.path} is not a regular file, and a dataset replaces only these: give it "
+                                                "another name")
+        if not self._replace and os.path.lexists(self.path):
+            raise FileExistsError(errno.EEXIST, f"{self.path} {what}; --force (replace=True) replaces it")
 
     def _file(self, name):
         return os.path.join(self._work, name)
@@ -360,8 +367,7 @@ class Writer:
         except OSError as wrong:
             raise self._full(wrong) from wrong
         os.fchmod(self._data.fileno(), 0o666 & ~_umask())
-        if not self._replace and os.path.lexists(self.path):
-            raise FileExistsError(errno.EEXIST, f"{self.path} has appeared meanwhile; --force (replace=True) replaces it")
+        self._check_name("has appeared meanwhile")
         if os.path.lexists(self.path):
             _unseal(self.path)
         os.replace(self._file("data"), self.path)
