@@ -3,6 +3,7 @@
 the files are; the current folder without it."""
 import collections
 import contextlib
+import dataclasses
 import multiprocessing
 import os
 import pickle
@@ -644,6 +645,22 @@ class Checkpoints(TorchTest):
             self.assertIn("not part of a checkpoint", log.output[0])
             with self.assertRaisesRegex(checkpoint.api.CheckpointException, "remove the folder first"):
                 checkpoint.save({"a": torch.zeros(1)}, storage_writer=WeftWriter(self.path("evil"), overwrite=True))
+
+    def test_metadata_that_a_load_refuses(self):
+        """It completes no checkpoint, and replaces none."""
+        class Planner(DefaultSavePlanner):
+            def create_global_plan(self, all_plans):
+                plans, metadata = super().create_global_plan(all_plans)
+                return plans, dataclasses.replace(metadata, planner_data=collections.Counter())
+        state, new = {"a": torch.randn(5000)}, self.path("new")
+        checkpoint.save(state, storage_writer=WeftWriter(self.path("old")))
+        for path in (self.path("old"), new):
+            with self.assertRaisesRegex(checkpoint.api.CheckpointException, f"{path}: a load would refuse .*collections.Counter"):
+                checkpoint.save({"a": torch.zeros(5000)}, storage_writer=WeftWriter(path, overwrite=True), planner=Planner())
+        self.assertEqual(checkpoints(self.folder), [self.path("old")])
+        empty = {"a": torch.zeros(5000)}
+        checkpoint.load(empty, storage_reader=WeftReader(self.path("old")))
+        self.assertTrue(torch.equal(empty["a"], state["a"]))
 
     def test_files_of_others_stay(self):
         os.mkdir(self.path("mixed"))

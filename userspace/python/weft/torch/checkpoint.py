@@ -75,7 +75,8 @@ class WeftWriter(StorageWriter):
     """Writes a checkpoint into the folder `path`, which is made if it is not there.
 
     For save() and async_save(). FileExistsError: the folder has a complete checkpoint already, unless `overwrite` is set. With
-    `overwrite` that checkpoint stays until the new one is complete, so the folder needs room for both.
+    `overwrite` that checkpoint stays until the new one is complete, so the folder needs room for both. ValueError: the metadata
+    of the planner has objects that a load refuses.
     """
 
     def __init__(self, path, *, overwrite=False):
@@ -142,6 +143,12 @@ class WeftWriter(StorageWriter):
         if hasattr(metadata, "storage_meta"):
             metadata.storage_meta = self.storage_meta()
         text = pickle.dumps(metadata)
+        try:
+            # A planner may have added anything to it.
+            _Unpickler(io.BytesIO(text)).load()
+        except Exception as problem:
+            raise ValueError(f"{self.path}: a load would refuse the metadata of this checkpoint ({problem}): use a planner that "
+                             "adds only numbers, strings, lists and dictionaries to it") from problem
         with _writer.create(os.path.join(self.path, _METADATA), len(text)) as file:
             file.write_from(text)
         self._remove_all_but(_files_of(metadata))
