@@ -140,9 +140,11 @@ class RoundTrip(PackTest):
                 pack[0]
 
     def test_what_is_no_sample(self):
-        for samples in ([b"", {}], [{}, b""], ["text"], [1], [{"a": 1}]):
-            with self.assertRaises(TypeError):
+        for samples in ([b"", {}], [{}, b""], ["text"], [1], [{"a": 1}], [None, b"x"], [b"x", None], [{}, None]):
+            with self.subTest(samples), self.assertRaises(TypeError):
                 self.made(samples, restart=True)
+        with self.assertRaisesRegex(ValueError, "sample 1 has two parts"):
+            self.made([{"1": b"a", "2": b"b"}, {"1": b"a", 1: b"b"}], restart=True)
         for wrong in ({"cell": 32768}, {"cell": 100000}, {"cell": 2 << 20}, {"align": 256}, {"align": 131072}):
             with self.assertRaisesRegex(ValueError, "power of two"):
                 Writer(self.path("none"), **wrong)
@@ -820,7 +822,8 @@ class Sources(PackTest):
                 weft.pack.pack(sources.Mds(folder), self.file, restart=True)
         for change in ({"format": "json"}, {"version": 1}, {"samples": -1}, {"samples": "x"}, {"column_sizes": [8]},
                        {"raw_data": {"basename": "../shard", "bytes": 1}}, {"raw_data": {"basename": "/shard", "bytes": 1}},
-                       {"raw_data": {"basename": "shard", "bytes": 1 << 40}}, {"raw_data": None}):
+                       {"raw_data": {"basename": "shard", "bytes": 1 << 40}}, {"raw_data": None},
+                       {"column_names": ["id", "raw", "raw"]}, {"column_names": ["id", "1", 1]}):
             self.index(folder, [{**shards[0], **change}])
             with self.subTest(change), self.assertRaisesRegex(PackError, "not an index of MDS"):
                 sources.Mds(folder)

@@ -24,16 +24,17 @@ def pack(source, path, *, progress=None, **options):
         with Writer(path, parts=True, attributes=source.attributes, **options) as writer:
             _pack_entries(source, writer, progress)
         return writer.made
-    samples = iter(source)
-    first = next(samples, None)
-    with Writer(path, parts=isinstance(first, dict), **options) as writer:
+    samples, given = iter(source), 0
+    # Not with a default of next(): a first sample of None would be one, too.
+    first = list(itertools.islice(samples, 1))
+    with Writer(path, parts=bool(first) and isinstance(first[0], dict), **options) as writer:
         skip = writer.count
-        for number, sample in enumerate(() if first is None else itertools.chain((first,), samples)):
-            if number >= skip:
+        for given, sample in enumerate(itertools.chain(first, samples), 1):
+            if given > skip:
                 writer.add(sample)
                 if progress:
                     progress(writer.count, writer.bytes, None)
-        _check_skipped(0 if first is None else number + 1, writer, skip)
+        _check_skipped(given, writer, skip)
     return writer.made
 
 

@@ -246,8 +246,11 @@ class Writer:
             if not isinstance(sample, dict):
                 raise TypeError(f"sample {self.count} is of type {type(sample).__name__}: with parts=True, it is a dictionary "
                                 "from names to bytes")
-            return form.encode_parts({str(name): bytes(memoryview(data)) for name, data in sample.items()}, self._name)
-        if isinstance(sample, (dict, str, int)):
+            parts = {str(name): bytes(memoryview(data)) for name, data in sample.items()}
+            if len(parts) != len(sample):
+                raise ValueError(f"sample {self.count} has two parts whose names are equal as text: {list(sample)}")
+            return form.encode_parts(parts, self._name)
+        if isinstance(sample, (dict, str, int, type(None))):
             raise TypeError(f"sample {self.count} is of type {type(sample).__name__}: it has to be bytes; dictionaries are for "
                             "parts=True")
         return bytes(memoryview(sample))

@@ -283,6 +283,8 @@ class _Shard:
         self.samples, self._bytes = int(known["samples"]), int(known["raw_data"]["bytes"])
         self.columns = [(str(name), str(encoding), int(size or 0)) for name, encoding, size in
                         zip(known["column_names"], known["column_encodings"], known["column_sizes"], strict=True)]
+        if len({name for name, _, _ in self.columns}) != len(self.columns):
+            raise ValueError(f"shard {self.name!r} has two columns of one name: {[name for name, _, _ in self.columns]}")
         if self.samples < 0 or not 0 <= self._bytes < 1 << 32 or any(size < 0 for _, _, size in self.columns):
             raise ValueError(f"shard {self.name!r} has a negative size, or one above 4 GiB")
 
