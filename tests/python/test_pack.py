@@ -743,6 +743,42 @@ class Sources(PackTest):
             self.made([{"__key__": key, "": b"data"} for key in pair], restart=True)
             self.assertEqual(self.command("unpack", self.file, self.path(f"pair{len(pair[1])}"))[0], 1)
 
+    def test_unpacking_into_a_tar_file(self):
+        """It has its name when it is whole and on the medium. A file of another that has the draft's name stays."""
+        self.made([b"one", b"two"])
+        out, draft, calls = self.path("out.tar"), self.path("out.tar.partial"), []
+        with open(self.path("mine"), "wb") as file:
+            file.write(b"mine")
+        for take in (os.symlink, os.link):
+            take(os.path.abspath(self.path("mine")), draft)
+            status, _, error = self.command("unpack", self.file, out)
+            self.assertEqual((status, error.strip()), (1, f"weft-pack: {draft} exists already: remove it, or give another name"))
+            with open(draft, "rb") as file:
+                self.assertEqual(file.read(), b"mine")
+            os.unlink(draft)
+
+        def fail(*_):
+            raise KeyError("a mistake of the program's")
+        with Pack(self.file) as pack:
+            with self.assertRaises(KeyError):
+                weft.pack.unpack_tar(pack, out, fail)
+            self.assertEqual(sorted(os.listdir(self.folder)), ["data.weft", "mine"])
+
+            def sync(file):
+                calls.append("fsync")
+                with tarfile.open(f"/proc/self/fd/{file}") as tar:
+                    self.assertEqual(len(tar.getmembers()), 2)
+                # All of it: a tar file ends with zeros.
+                self.assertEqual(os.fstat(file).st_size % tarfile.RECORDSIZE, 0)
+            rename = os.rename
+            with unittest.mock.patch("os.fsync", sync), \
+                    unittest.mock.patch("os.rename", lambda *names: (calls.append("rename"), rename(*names))):
+                self.assertEqual(weft.pack.unpack_tar(pack, out), 2)
+        self.assertEqual(calls, ["fsync", "rename"])
+        self.assertEqual(sorted(os.listdir(self.folder)), ["data.weft", "mine", "out.tar"])
+        with tarfile.open(out) as tar:
+            self.assertEqual([tar.extractfile(member).read() for member in tar], [b"one", b"two"])
+
     def shards(self, compression=None, count=25):
         """A folder of MDS, as its writer makes it, of a text, a number and bytes; and its samples."""
         folder = self.path(f"mds-{compression}")

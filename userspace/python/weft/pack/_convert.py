@@ -112,23 +112,30 @@ def unpack_folder(pack, folder, progress=None):
 
 
 def unpack_tar(pack, path, progress=None):
-    """Writes the samples of a Pack to a new tar file, as WebDataset has them. Returns the number of files."""
+    """Writes the samples of a Pack to a new tar file, as WebDataset has them. FileExistsError: it is there, or its draft
+    NAME.partial is. Returns the number of files."""
     files, draft = 0, f"{path}.partial"
-    if os.path.lexists(path):
-        raise FileExistsError(f"{path} exists already: remove it, or give another name")
+    for name in (path, draft):
+        if os.path.lexists(name):
+            raise FileExistsError(f"{name} exists already: remove it, or give another name")
+    # Only a new file is written, and removed after an error: no link leads to another one.
+    to = open(draft, "xb")
     try:
-        with tarfile.open(draft, "w", format=tarfile.GNU_FORMAT, errors="surrogateescape") as tar:
-            for number, data in pack.scan():
-                for name, content in _names(pack, number, data):
-                    _checked(pack, number, name)
-                    member = tarfile.TarInfo(name.decode("utf-8", "surrogateescape"))
-                    member.size, member.mtime, member.mode = len(content), pack.header.created, 0o644
-                    tar.addfile(member, io.BytesIO(content))
-                    # tarfile keeps all of them, which is a lot for millions.
-                    tar.members = []
-                    files += 1
-                if progress:
-                    progress(number + 1, files, len(pack))
+        with to:
+            with tarfile.open(fileobj=to, mode="w", format=tarfile.GNU_FORMAT, errors="surrogateescape") as tar:
+                for number, data in pack.scan():
+                    for name, content in _names(pack, number, data):
+                        _checked(pack, number, name)
+                        member = tarfile.TarInfo(name.decode("utf-8", "surrogateescape"))
+                        member.size, member.mtime, member.mode = len(content), pack.header.created, 0o644
+                        tar.addfile(member, io.BytesIO(content))
+                        # tarfile keeps all of them, which is a lot for millions.
+                        tar.members = []
+                        files += 1
+                    if progress:
+                        progress(number + 1, files, len(pack))
+            to.flush()
+            os.fsync(to.fileno())
         os.rename(draft, path)
     except BaseException:
         if os.path.lexists(draft):
