@@ -240,6 +240,23 @@ class Writing(WeftTest):
             self.assertEqual(bytes(file.read()), self.data + bytes(end - self.SIZE) + more)
             self.assertEqual(file.read_into(bytearray(4096), end + 8192).bytes, 0)
 
+    def test_what_another_has_appended_is_read(self):
+        more = os.urandom(10000)
+        with weft.open(self.path) as file, open(self.path, "ab") as other:
+            for wanted in (self.data, self.data + more, self.data + 2 * more):
+                memory = bytearray(5000)
+                self.assertEqual(file.read_into(memory, len(wanted) - 5000, 5000).bytes, 5000)
+                self.assertEqual(memory, wanted[-5000:])
+                self.assertEqual(bytes(file.read(len(wanted) - 5000)), wanted[-5000:])
+                self.assertEqual(bytes(file.read()), wanted)
+                file.gather(memory, [(len(wanted) - 5000, 5000)])
+                self.assertEqual(memory, wanted[-5000:])
+                self.assertEqual(file.size, len(wanted))
+                self.assertEqual(file.read_into(memory, len(wanted)).bytes, 0)
+                other.write(more)
+                other.flush()
+            self.assertEqual(file.read_into(memory, len(wanted)).bytes, 5000)
+
     def test_a_file_appears_whole(self):
         path = os.path.join(self.folder, "new")
         parts = [os.urandom(length) for length in (10, 5000, 4096, 100000, 1, 3)]

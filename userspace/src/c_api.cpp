@@ -345,7 +345,8 @@ void weft_close(weft_target* target)
 void weft_target_geometry(const weft_target* target, weft_geometry* geometry)
 {
     const auto& from = target->get().geometry();
-    *geometry = {from.size, from.block_size, from.alignment, from.chunk_size, from.member_count, {}};
+    *geometry = {target->get().size_now(), from.block_size,   from.alignment,
+                 from.chunk_size,          from.member_count, {}};
 }
 
 const char* weft_target_reason(const weft_target* target)

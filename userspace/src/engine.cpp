@@ -418,6 +418,7 @@ int Engine::Impl::check(Op& op, const Target& target, const Registration* memory
         const auto end = target.size_now();
         if (io.offset >= end)
             return -ERANGE;
+        op.way.size = end;
         // The kernel refuses a command that goes beyond the last block, where a file's read is short.
         const auto block = geometry.block_size;
         if (op.way.mem >= 0)

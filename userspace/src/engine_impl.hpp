@@ -73,7 +73,7 @@ inline void signal_event(int fd) noexcept
 /// the registration may be destroyed before the last completion is handled.
 struct Way {
     std::uint64_t number = 0; ///< of the target
-    std::uint64_t size = 0;   ///< of the target
+    std::uint64_t size = 0;   ///< of the target; for a read beyond it, the size when the read began
     std::uint32_t block = 1;  ///< of the target
     int fd = -1;              ///< the target's descriptor, for I/O by file
     int mem = -1;             ///< /dev/weft/NAME.mem, if it is used

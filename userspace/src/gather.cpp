@@ -65,7 +65,6 @@ struct Gather::Impl final : Sink {
     std::uint32_t left = 0;           ///< reads
     std::vector<std::uint32_t> alone; ///< extents of joined reads that failed, to be read one by one
     std::uint32_t alone_in_flight = 0;
-    std::uint64_t size = 0; ///< of the target
     bool running = false;
     std::vector<Extent> own; ///< of the records of this run
     std::span<const Extent> extents;
@@ -189,8 +188,8 @@ void Gather::Impl::complete(std::uint64_t token, const Completion& completion) n
         } else {
             const auto mine = std::min<std::int64_t>(bytes, extent.length);
             bytes -= mine;
-            // The same result as for a read of this extent alone.
-            settle(index, extent.offset >= size ? -ERANGE : mine);
+            // A read of this extent alone says that it begins behind the end.
+            settle(index, mine || !extent.length ? mine : -ERANGE);
         }
     }
 }
@@ -225,7 +224,6 @@ Result<Gathered> Gather::run(const Target& target, const Registration& memory, S
         if (extent.length > INT32_MAX)
             return failure(EINVAL, "an extent of " + std::to_string(extent.length) +
                                        " bytes is too long: a result holds less than 2 GiB");
-    impl.size = target.size();
     impl.alone.clear();
     impl.extents = extents;
     impl.results = results;

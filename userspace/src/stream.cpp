@@ -21,10 +21,11 @@ public:
     {
         const auto& geometry = target.geometry();
         Plan plan;
-        if (options.offset > target.size() || options.offset % geometry.block_size)
+        const auto size = target.size_now();
+        if (options.offset > size || options.offset % geometry.block_size)
             return failure(EINVAL, "a stream cannot begin at byte " + std::to_string(options.offset) +
                                        " of " + target.path());
-        const auto rest = target.size() - options.offset;
+        const auto rest = size - options.offset;
         if (options.length > rest)
             return failure(EINVAL, std::to_string(options.length) + " bytes from " +
                                        std::to_string(options.offset) + " on end beyond " + target.path());

@@ -203,7 +203,6 @@ Target::~Target()
     close();
 }
 
-/// In bytes. A file that is written may have grown since it was opened.
 std::uint64_t Target::size_now() const noexcept
 {
     struct stat status {

@@ -142,6 +142,44 @@ TEST_F(GatherTest, AnErrorIsOfItsExtentAlone)
     EXPECT_EQ(results[1], -ERANGE);
 }
 
+TEST_F(GatherTest, AFileThatHasGrownIsReadToItsNewEnd)
+{
+    const auto gather_of = [&](const Registration& registration) {
+        auto gather = must(Gather::create(engine_));
+        const std::vector<Extent> extents{{8 * mib - 4096, 0, 4096, 0},
+                                          {8 * mib, 4096, 4096, 0},
+                                          {8 * mib + 4096, 8192, 4096, 0},
+                                          {8 * mib + 8192, 12288, 4096, 0}};
+        std::vector<std::int32_t> results(extents.size());
+        const auto done = must(gather.run(volume_, registration, extents, results));
+        EXPECT_EQ(done.reads, 1U) << "they are joined";
+        return results;
+    };
+    EXPECT_EQ(gather_of(registration_), (std::vector<std::int32_t>{4096, -ERANGE, -ERANGE, -ERANGE}));
+    EXPECT_EQ(volume_.size_now(), 8 * mib);
+    std::ofstream(file_.path(), std::ios::binary | std::ios::app) << std::string(8191, 'x');
+    EXPECT_EQ(volume_.size(), 8 * mib);
+    EXPECT_EQ(volume_.size_now(), 8 * mib + 8191);
+    for (const bool staged : {false, true}) {
+        const auto registration = must(volume_.add(memory_, {.direct = !staged, .staged = staged}));
+        std::memset(memory_.data(), 0, 4 * 4096);
+        // In several parts, of which one ends where the file has ended.
+        for (const std::uint32_t longest : {0U, 4096U}) {
+            faults.longest = longest;
+            EXPECT_EQ(gather_of(registration), (std::vector<std::int32_t>{4096, 4096, 4095, -ERANGE}));
+            ASSERT_TRUE(engine_.read(volume_, registration, {8 * mib - 4096, 0, 16384}, 0));
+            EXPECT_EQ(one(engine_).result, 4096 + 8191);
+            EXPECT_TRUE(right({8 * mib - 4096, 0, 4096, 0}, 4096));
+            EXPECT_EQ(std::count(memory_.data() + 4096, memory_.data() + 4 * 4096, std::byte('x')), 8191);
+        }
+    }
+    faults.longest = 0;
+    auto stream =
+        must(ReadStream::create(engine_, volume_, registration_, {.offset = 8 * mib, .piece = 65536}));
+    EXPECT_EQ(must(stream.next()).length, 8191U);
+    EXPECT_EQ(must(stream.next()).length, 0U);
+}
+
 /// Uses the engine while it is told of something, in all the ways that there are.
 struct Busy final : Sink {
     void complete(std::uint64_t token, const Completion& completion) noexcept override

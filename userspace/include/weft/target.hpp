@@ -55,6 +55,8 @@ public:
     [[nodiscard]] const Geometry& geometry() const noexcept { return geometry_; }
     /// In bytes, when it was opened. A file that grows later is read to its new end.
     [[nodiscard]] std::uint64_t size() const noexcept { return geometry_.size; }
+    /// In bytes. It is that of a file that may have grown since it was opened.
+    [[nodiscard]] std::uint64_t size_now() const noexcept;
     [[nodiscard]] const std::string& path() const noexcept { return path_; }
     /// True if the kernel takes registered memory, by /dev/weft/NAME.mem.
     [[nodiscard]] bool is_weft() const noexcept { return mem_ != nullptr; }
@@ -72,7 +74,6 @@ public:
 protected:
     Target() noexcept;
     void close() noexcept;
-    [[nodiscard]] std::uint64_t size_now() const noexcept;
 
     std::string path_;
     std::string reason_;

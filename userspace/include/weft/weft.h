@@ -38,7 +38,7 @@ struct weft_error {
 };
 
 struct weft_geometry {
-	uint64_t size;
+	uint64_t size;		/* now: a file may have grown since it was opened */
 	uint32_t block_size;	/* writes, and reads without the route staged, are in multiples of it */
 	uint32_t alignment;	/* required alignment of host memory for these */
 	uint32_t chunk_size;	/* contiguous bytes on one member; 0: unknown */

@@ -184,8 +184,7 @@ class Target:
         self._buffers = weakref.WeakKeyDictionary()
         self._process = os.getpid()
         self.pool = Pool()
-        geometry = lib.Geometry()
-        lib.target_geometry(self._handle.value, ctypes.byref(geometry))
+        geometry = self._geometry()
         self.size, self.block_size, self.alignment = geometry.size, geometry.block_size, geometry.alignment
         self.chunk_size, self.member_count = geometry.chunk_size, geometry.member_count
         # Why a file is read through its filesystem; empty for all else.
@@ -197,6 +196,22 @@ class Target:
         if not self._handle:
             raise ValueError(f"{self.name} is closed")
         return self._handle
+
+    def _geometry(self):
+        geometry, of = lib.Geometry(), self.handle
+        try:
+            lib.target_geometry(of.value, ctypes.byref(geometry))
+        finally:
+            # An exception has this frame, and is not to keep it.
+            of = None
+        return geometry
+
+    def _rest(self, offset, length=None):
+        """The bytes from there to the end. length: who wants fewer than there were does not ask for the size again."""
+        if length is None or offset + length > self.size:
+            # A file may have grown since. One that has become shorter ends before its size.
+            self.size = max(self.size, self._geometry().size)
+        return max(self.size - offset, 0)
 
     def register(self, memory, *, writable=True, persistent=False):
         """A Registration of it. persistent: with all targets of the volume, once, and not for each I/O."""
@@ -219,19 +234,20 @@ class Target:
         of the target."""
         offset, memory_offset = _number(offset), _number(memory_offset)
         with _Lent(self, memory, True) as lent:
-            rest = max(self.size - offset, 0)
-            if length is None:
-                length = max(min(lent.memory.length - memory_offset, rest), 0)
-            self._check(lent.memory, memory_offset, _number(length))
+            room = max(lent.memory.length - memory_offset, 0)
+            wanted = room if length is None else _number(length)
+            rest = self._rest(offset, wanted)
+            length = min(room, rest) if length is None else wanted
+            self._check(lent.memory, memory_offset, length)
             # A block is read whole where that is what was asked for, beyond the end of a file, too.
             length = min(length, -(-rest // self.block_size) * self.block_size)
             return self._move(lib.read, lent, offset, length, memory_offset)
 
     def read(self, offset=0, length=None):
         """The bytes from there as a Buffer of the host; to the end without a length. What is not in whole blocks is staged."""
-        offset = _number(offset)
-        rest = max(self.size - offset, 0)
-        buffer = Buffer(rest if length is None else min(_number(length), rest))
+        offset, length = _number(offset), None if length is None else _number(length)
+        rest = self._rest(offset, length)
+        buffer = Buffer(rest if length is None else min(length, rest))
         if not len(buffer):
             return buffer
         with Registration(self, buffer.memory, True, False) as registration:
