@@ -111,17 +111,23 @@ bool is_marked(const std::string& name)
     return !sequence.empty() && read_text(marks / name) == sequence;
 }
 
-/// Stops a volume, if stage() assembled it.
-Status stop_marked(const std::string& name)
+/// Stops a volume if it is this plugin's, and removes its mark.
+Status stop_if(bool own, const std::string& name)
 {
     std::string output;
-    if (is_marked(name))
+    if (own)
         if (auto done = weftctl({"stop", name}, output);
             !done.ok() && done.error_code() != StatusCode::NOT_FOUND)
             return done;
     std::error_code ignored; // a number that is there once says nothing later
     fs::remove(marks / name, ignored);
     return Status::OK;
+}
+
+/// Stops a volume, if stage() assembled it.
+Status stop_marked(const std::string& name)
+{
+    return stop_if(is_marked(name), name);
 }
 
 /// Assembles a volume that is not, and marks it. The kubelet calls again when a target is not there yet.
@@ -144,14 +150,16 @@ Status assemble(const volume_use& use)
     // Another command may have been faster, and the volume is its then. A failure after the assembly leaves
     // it, too.
     const bool other = output.find("is assembled already") != output.npos;
-    if (!sequence.empty() && !other)
+    const bool own = !sequence.empty() && !other;
+    if (own)
         if (const auto marked = replace_file(marks / use.name, sequence, 0600); !marked && done.ok())
             done = refuse(marked.error());
     // The kubelet calls again, and finds it assembled.
     if (!done.ok() && other)
         return {StatusCode::ABORTED, done.error_message()};
+    // Also if it has no mark: unstage() would leave it assembled.
     if (!done.ok())
-        if (const auto stopped = stop_marked(use.name); !stopped.ok())
+        if (const auto stopped = stop_if(own && sequence_of(use.name) == sequence, use.name); !stopped.ok())
             return {done.error_code(), done.error_message() + "; " + stopped.error_message()};
     return done;
 }

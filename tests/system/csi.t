@@ -168,6 +168,11 @@ rmdir $work/pods/other
 refused "another filesystem" 9 "has the filesystem xfs, not ext4" stage mount:ext4 $writer data "/dev/c0 /dev/c1"
 is "the volume is not left assembled" "$(is_up)" down
 is "and no mark of it" "$(ls /run/weft-csi 2>/dev/null)" ""
+mkdir -p /run/weft-csi
+mount -t tmpfs -o ro none /run/weft-csi
+refused "a volume that cannot be marked" 13 "/run/weft-csi/" stage mount $writer data "/dev/c0 /dev/c1"
+is "is not left assembled either" "$(is_up)" down
+umount /run/weft-csi
 weftctl create data2 /dev/c2 /dev/c3 >/dev/null
 weftctl stop data2 >/dev/null
 refused "a member that is another volume's" 15 "not of data" stage mount $writer data "/dev/c0 /dev/c2 /dev/c1"
