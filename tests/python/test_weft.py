@@ -105,6 +105,33 @@ class Reading(WeftTest):
         with self.assertRaisesRegex(ValueError, "closed|ended"):
             file.read_into(registered)
 
+    def test_a_kernel_without_room(self):
+        """Each try is a millisecond after the one before, however many pieces are in flight."""
+        busy, pauses, wait = 0, [], weft._engine.Engine._wait
+
+        def wait_busy(engine, flying):
+            nonlocal busy
+            ended = wait(engine, flying)
+            if busy:
+                busy -= 1
+                return [(token, -errno.EBUSY, route) for token, _, route in ended]
+            return ended
+        with weft.open(self.path) as file, unittest.mock.patch("weft._target._PIECE_BYTES", 4096), \
+                unittest.mock.patch("weft._engine.Engine._wait", wait_busy), \
+                unittest.mock.patch("weft._engine.time.sleep", pauses.append), \
+                unittest.mock.patch("weft._engine.BUSY_TRIES", 100):
+            for busy in (1, 100):
+                pauses.clear()
+                wanted, memory = busy, bytearray(self.SIZE)
+                self.assertEqual(file.read_into(memory).bytes, self.SIZE)
+                self.assertEqual(memory, self.data)
+                self.assertEqual(pauses, [0.001] * wanted)
+            busy = 1 << 20
+            pauses.clear()
+            with self.assertRaises(OSError) as raised:
+                file.read_into(memory)
+            self.assertEqual((raised.exception.errno, len(pauses)), (errno.EBUSY, 100))
+
 
 class Memory(WeftTest):
     def test_memory_by_dlpack(self):

@@ -10,7 +10,7 @@ from . import _library as lib
 
 # I/Os in flight. With pieces of 4 MiB, they stay below what the kernel copies at a time (WEFT_MEM_BOUNCE_MAX).
 ENTRIES = 32
-# Tries, 1 ms apart, of a piece for which the kernel has no room, because others use it.
+# Tries, 1 ms apart, of pieces for which the kernel has no room, because others use it.
 BUSY_TRIES = 10000
 
 
@@ -95,13 +95,12 @@ class Engine:
                     pending = again.pop() if again else next(left, None)
                 if not flying:
                     break
+                busy = False
                 for token, result, how in self._wait(flying) or ():
                     piece = flying.pop(token)
                     if result == -errno.EBUSY and tries < BUSY_TRIES:
                         # Others use what the kernel has for copies.
-                        tries += 1
-                        if not flying:
-                            time.sleep(0.001)
+                        busy = True
                         if pending:
                             again.append(piece)
                         else:
@@ -111,6 +110,9 @@ class Engine:
                     else:
                         moved += result
                         route = how if route is None else max(route, how)
+                if busy:
+                    tries += 1
+                    time.sleep(0.001)
         except BaseException:
             self._drain(flying)
             raise
