@@ -284,8 +284,9 @@ size_t delivered(weft_engine* engine, weft_completion* completions, size_t count
                 some[i].token, some[i].result, static_cast<weft_route>(some[i].route), {}};
         if (left)
             left = until - clock::now();
-        // A step that completes no I/O does not count: wait again.
-        const bool again = first && !got && engine->engine.in_flight() && (!left || left->count() > 0);
+        // A step that completes no I/O does not count: wait again, unless only another thread can.
+        const bool again = first && !got && engine->engine.in_flight() && (!left || left->count() > 0) &&
+                           engine->engine.submit() != -EEXIST;
         if (got < room.size() && !again)
             break;
     }

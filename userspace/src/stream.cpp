@@ -5,6 +5,9 @@
 #include <weft/stream.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 namespace weft
@@ -83,10 +86,25 @@ struct Window {
     {
     }
     /// Waits for the I/O in flight.
-    void drain() noexcept
+    Result<void> drain()
     {
-        while (flying)
-            static_cast<void>(engine->wait({}));
+        Result<void> waited;
+        while (flying && waited)
+            waited = wait_beside(*engine);
+        return waited;
+    }
+    /// The same before its sink ends. The I/O of another thread's engine ends when that thread polls; if the
+    /// thread has ended, nobody is told of it any more.
+    void end() noexcept
+    {
+        while (flying) {
+            if (engine->reachable() != -EEXIST)
+                static_cast<void>(engine->wait({}));
+            else if (engine->has_user())
+                std::this_thread::sleep_for(std::chrono::microseconds(100));
+            else
+                break;
+        }
     }
 
     std::shared_ptr<Engine::Impl> engine;
@@ -94,19 +112,19 @@ struct Window {
     const Registration& memory;
     Plan plan;
     std::vector<Place> places;
-    std::uint32_t flying = 0; ///< I/O in flight
+    std::atomic<std::uint32_t> flying = 0; ///< I/O in flight; end() may read it in another thread
 };
 
 } // namespace
 
 struct ReadStream::Impl final : Window, Sink {
     using Window::Window;
-    ~Impl() { drain(); }
+    ~Impl() { end(); }
     void complete(std::uint64_t token, const Completion& completion) noexcept override
     {
         places[token].result = completion.result;
         places[token].in_flight = false;
-        flying--;
+        flying--; // it may be gone after this
     }
     /// Reads ahead into all places except the caller's.
     bool ahead() noexcept
@@ -171,7 +189,8 @@ Result<Piece> ReadStream::next()
         return Piece{};
     auto& place = impl.places[impl.taken % impl.places.size()];
     while (place.in_flight)
-        static_cast<void>(impl.engine->wait({}));
+        if (auto waited = wait_beside(*impl.engine); !waited)
+            return std::unexpected(std::move(waited.error()));
     if (place.result >= place.piece.length) {
         impl.given = true;
         return place.piece;
@@ -189,18 +208,20 @@ Result<Piece> ReadStream::next()
 
 struct WriteStream::Impl final : Window, Sink {
     using Window::Window;
-    ~Impl() { drain(); }
+    ~Impl() { end(); }
     void complete(std::uint64_t token, const Completion& completion) noexcept override
     {
-        flying--;
-        if (token == flush_token) {
+        if (token == flush_token)
             flushed = completion.result;
-            return;
-        }
-        auto& place = places[token];
+        else
+            written(places[token], completion.result);
+        flying--; // it may be gone after this
+    }
+    void written(Place& place, std::int64_t result) noexcept
+    {
         place.in_flight = false;
-        if (completion.result != place.result && !error) {
-            error = completion.result < 0 ? static_cast<int>(-completion.result) : EIO;
+        if (result != place.result && !error) {
+            error = result < 0 ? static_cast<int>(-result) : EIO;
             failed = place.piece;
         }
     }
@@ -242,7 +263,8 @@ Result<Piece> WriteStream::next()
     if (!impl.given.length) {
         auto& place = impl.places[impl.number % impl.places.size()];
         while (place.in_flight)
-            static_cast<void>(impl.engine->wait({}));
+            if (auto waited = wait_beside(*impl.engine); !waited)
+                return std::unexpected(std::move(waited.error()));
         if (impl.error)
             return impl.why();
         impl.given = impl.plan.next();
@@ -278,7 +300,8 @@ Result<void> WriteStream::put(std::uint32_t length)
 Result<void> WriteStream::finish()
 {
     auto& impl = *impl_;
-    impl.drain();
+    if (auto drained = impl.drain(); !drained)
+        return drained;
     impl.ended = true;
     if (impl.error)
         return impl.why();
@@ -286,7 +309,8 @@ Result<void> WriteStream::finish()
         if (auto waited = wait_beside(*impl.engine); !waited)
             return waited;
     impl.flying++;
-    impl.drain();
+    if (auto drained = impl.drain(); !drained)
+        return drained;
     if (impl.flushed < 0)
         return failure_of(impl.target.path() + " cannot be flushed", static_cast<int>(-impl.flushed));
     return {};

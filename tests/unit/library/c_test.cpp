@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 #include <poll.h>
+#include <thread>
 
 namespace weft::test
 {
@@ -209,6 +210,24 @@ TEST_F(CTest, DeadlinesCancellationAndTimeouts)
     weft_cancel(engine_, ticket);
     EXPECT_EQ(one().result, -ECANCELED);
     EXPECT_EQ(weft_wait(engine_, &completion, 1, -1), 0U) << "nothing is in flight";
+}
+
+TEST_F(CTest, AnotherThreadDoesNotWait)
+{
+    auto* const engine = weft_engine_create(nullptr, &error_);
+    ASSERT_NE(engine, nullptr) << error_.text;
+    faults.stalled = 1;
+    std::thread([&] {
+        auto io = sized<weft_io>();
+        io.length = 4096;
+        EXPECT_EQ(weft_read(engine, target_, registration_, &io, nullptr), 0);
+        EXPECT_EQ(weft_submit(engine), 0);
+    }).join();
+    weft_completion completion{};
+    for (const std::int64_t timeout : {std::int64_t{-1}, std::int64_t{3600'000'000'000}})
+        EXPECT_EQ(weft_wait(engine, &completion, 1, timeout), 0U);
+    EXPECT_EQ(weft_submit(engine), -EEXIST);
+    weft_engine_destroy(engine);
 }
 
 TEST_F(CTest, TellsByADescriptor)

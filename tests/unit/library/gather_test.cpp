@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <thread>
 #include <weft/gather.hpp>
 #include <weft/stream.hpp>
 
@@ -344,6 +345,42 @@ TEST_F(GatherTest, AStreamTellsOfAnError)
     EXPECT_FALSE(stream.next());
     EXPECT_FALSE(stream.next());
     // It ends here, with reads in flight.
+}
+
+TEST_F(GatherTest, AStreamOfAnotherThread)
+{
+    // Of one that goes on.
+    std::optional<ReadStream> reads;
+    std::optional<WriteStream> writes;
+    std::atomic<bool> made = false, polls = false;
+    std::jthread thread([&] {
+        auto engine = must(Engine::create());
+        const StreamOptions options{.window = 2, .piece = 65536};
+        reads.emplace(must(ReadStream::create(engine, volume_, registration_, options)));
+        writes.emplace(must(WriteStream::create(engine, volume_, registration_, options)));
+        static_cast<void>(must(writes->next()));
+        EXPECT_TRUE(writes->put(4096));
+        made = true;
+        while (!polls)
+            std::this_thread::yield();
+        while (engine.in_flight())
+            static_cast<void>(engine.wait({}));
+    });
+    while (!made)
+        std::this_thread::yield();
+    EXPECT_EQ(reads->next().error().code, EEXIST);
+    EXPECT_EQ(writes->finish().error().code, EEXIST);
+    polls = true;
+    reads.reset();
+    writes.reset();
+    thread.join();
+    // Of one that has ended, with a read that nobody is told of.
+    auto engine = std::make_unique<Engine>(must(Engine::create()));
+    faults.stalled = 1;
+    std::thread([&] { reads.emplace(must(ReadStream::create(*engine, volume_, registration_))); }).join();
+    EXPECT_EQ(reads->next().error().code, EEXIST);
+    reads.reset();
+    engine.reset();
 }
 
 TEST_F(GatherTest, AStreamWritesAllOfIt)

@@ -114,8 +114,8 @@ public:
     /// count.
     std::size_t poll(Span<Completion> completions) noexcept;
     /// Like poll(), but waits first: for any completion, also a sink's, or until the timeout. Without a
-    /// timeout it returns 0 only if a sink got a completion or nothing is in flight; with one, also before
-    /// its end.
+    /// timeout it returns 0 only if a sink got a completion or nothing is in flight, or in another thread
+    /// than the engine's; with one, also before its end.
     std::size_t wait(Span<Completion> completions,
                      std::optional<std::chrono::nanoseconds> timeout = std::nullopt) noexcept;
     /// A descriptor, owned by the engine, that is readable from when poll() has work until poll() is called.

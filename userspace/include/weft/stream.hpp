@@ -27,7 +27,8 @@ struct Piece {
 };
 
 /// Reads a range in order, ahead of the caller. The pieces in flight are in the memory; with less than
-/// `window` pieces of memory, fewer are in flight. Use it in the engine's thread. It allocates nothing after
+/// `window` pieces of memory, fewer are in flight. Use it in the engine's thread: in another one it fails
+/// with EEXIST, and the destructor waits until the engine's thread has polled. It allocates nothing after
 /// create(). The target and the registration have to outlive it and must not be moved.
 class WEFT_API ReadStream
 {

@@ -202,7 +202,7 @@ void weft_cancel(struct weft_engine *engine, struct weft_ticket ticket);
 int weft_submit(struct weft_engine *engine);
 /*
  * Return the number of completions stored. weft_wait() waits for one first, for at most this number of nanoseconds
- * (-1: without limit); without limit it returns 0 only if nothing is in flight.
+ * (-1: without limit); without limit it returns 0 only if nothing is in flight, or in another thread than the engine's.
  */
 size_t weft_poll(struct weft_engine *engine, struct weft_completion *completions, size_t count);
 size_t weft_wait(struct weft_engine *engine, struct weft_completion *completions, size_t count, int64_t timeout);
