@@ -155,7 +155,14 @@ class Memory(WeftTest):
             managed.tensor.strides = (ctypes.c_int64 * 2)(1, 4)
             with self.assertRaisesRegex(ValueError, "not contiguous"):
                 file.read_into(Lender())
-        self.assertEqual(len(ended), 2)
+            managed.tensor.strides = None
+            for bits, lanes in ((4, 1), (6, 2), (1, 7), (0, 1)):
+                managed.tensor.bits, managed.tensor.lanes = bits, lanes
+                with self.assertRaisesRegex(ValueError, f"elements of {bits * lanes} bits"):
+                    file.read_into(Lender())
+            managed.tensor.bits, managed.tensor.lanes = 4, 2
+            self.assertEqual(file.read_into(Lender()).bytes, 4096)
+        self.assertEqual(len(ended), 7)
 
     def test_a_view_keeps_the_buffer(self):
         with weft.open(self.path) as file:

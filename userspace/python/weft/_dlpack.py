@@ -50,7 +50,11 @@ class Borrowed:
         if not _is_dense(shape, tensor.strides):
             self.end()
             raise ValueError("the tensor is not contiguous: use a copy by .contiguous()")
-        self.length = tensor.bits * tensor.lanes // 8
+        bits = tensor.bits * tensor.lanes
+        if not bits or bits % 8:
+            self.end()
+            raise ValueError(f"the tensor has elements of {bits} bits, and weft moves whole bytes: use a view of it as bytes")
+        self.length = bits // 8
         for size in shape:
             self.length *= size
         self.address = (tensor.data or 0) + tensor.byte_offset
