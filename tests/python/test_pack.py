@@ -181,6 +181,19 @@ class RoundTrip(PackTest):
             os.rename(self.file, self.path("gone"))
             (os.rmdir if take == os.mkdir else os.unlink)(self.path("gone"))
 
+    def test_a_link_is_replaced_itself(self):
+        os.symlink("nowhere", self.file)
+        weft.pack.pack([b"a"], self.file, replace=True, seal=False)
+        os.rename(self.file, self.path("other"))
+        os.symlink("other", self.file)
+        with unittest.mock.patch("weft.pack._writer._unseal") as unseal:
+            weft.pack.pack([b"b"], self.file, replace=True, seal=False)
+        unseal.assert_not_called()
+        for name, sample in (("other", b"a"), ("data.weft", b"b")):
+            self.assertFalse(os.path.islink(self.path(name)))
+            with Pack(self.path(name)) as pack:
+                self.assertEqual(pack[0], sample)
+
     def test_a_fork_reads_for_itself(self):
         samples = self.samples(300, LENGTHS["mixed"])
         self.made(samples)

@@ -371,7 +371,8 @@ class Writer:
             raise self._full(wrong) from wrong
         os.fchmod(self._data.fileno(), 0o666 & ~_umask())
         self._check_name("has appeared meanwhile")
-        if os.path.lexists(self.path):
+        # A link is replaced itself, and what it leads to stays sealed.
+        if os.path.isfile(self.path) and not os.path.islink(self.path):
             _unseal(self.path)
         os.replace(self._file("data"), self.path)
         try:
