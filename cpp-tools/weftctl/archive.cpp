@@ -13,6 +13,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <sys/stat.h>
 
 namespace weft
 {
@@ -65,20 +66,35 @@ int pack_into_file(const std::string& output, const fs::path& folder)
     return problem ? problem : next.commit();
 }
 
-int pack_into_device(const std::string& output, const fs::path& folder)
+int pack_into_stream(const std::string& output, const fs::path& folder)
 {
     const OwnedFd fd(::open(output.c_str(), O_WRONLY | O_CLOEXEC));
-    return fd ? pack(fd, folder) : errno;
+    struct stat known = {};
+    if (!fd || ::fstat(fd.get(), &known))
+        return errno;
+    // It may have another name since.
+    return S_ISBLK(known.st_mode) ? EPERM : pack(fd, folder);
 }
 
 } // namespace
 
+result<void> check_archive(const std::string& output)
+{
+    std::error_code ignored;
+    if (!fs::is_block_file(output, ignored))
+        return {};
+    return fail(exit_code::usage, "{} is a disk, which an archive would overwrite; give the name of a file",
+                output);
+}
+
 result<void> write_archive(const std::string& output, const fs::path& folder)
 {
-    // A device or a pipe is written to. A file is replaced once the archive is whole.
+    if (auto good = check_archive(output); !good)
+        return good;
+    // A terminal or a pipe is written to. A file is replaced once the archive is whole.
     std::error_code ignored;
     const bool is_file = !fs::exists(output, ignored) || fs::is_regular_file(output, ignored);
-    const int problem = is_file ? pack_into_file(output, folder) : pack_into_device(output, folder);
+    const int problem = is_file ? pack_into_file(output, folder) : pack_into_stream(output, folder);
     if (!problem)
         return {};
     return fail(exit_code::failure, "{} cannot be written: {}", output,

@@ -98,6 +98,9 @@ void copy_build_logs(const fs::path& folder)
 
 result<exit_code> run_report(const report_options& options, renderer& out)
 {
+    // Before the state is collected, which takes a while.
+    if (auto good = check_archive(options.output); !good)
+        return std::unexpected(good.error());
     const temporary_folder scratch;
     if (scratch.path().empty())
         return fail(exit_code::failure, "no folder for the report can be made: {}", std::strerror(errno));

@@ -88,6 +88,10 @@ is "to examine a damaged member is status 5" $? 5
 ok "and shows both superblocks" grep -q "superblock *at byte [1-9][0-9]*: valid" /tmp/examined
 weftctl check w --repair >/dev/null
 refused "a device that is no member" 4 "no weft superblock" weftctl assemble v /dev/r0 /dev/r1 /dev/r4k
+refused "a report over a disk" 2 "/dev/r4k is a disk" weftctl report --output /dev/r4k
+ln -s /dev/r4k /tmp/report
+refused "or over what a link leads to" 2 "is a disk" weftctl report --output /tmp/report
+is "nothing was written" "$(head -c 1M /dev/r4k | tr -d '\0' | wc -c)" 0
 
 # A clone of a member: two devices that say the same of themselves.
 make_null clone 32

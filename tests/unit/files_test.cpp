@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /// Files that weftctl writes, and those by which commands see each other.
+#include <archive.hpp>
 #include <awaited.hpp>
 #include <sysfile.hpp>
 
@@ -8,6 +9,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 namespace weft
@@ -74,6 +76,35 @@ TEST_F(FilesTest, WhatThisProcessHasOpenIsAppendedTo)
     ASSERT_TRUE(replace_file("/dev/fd/" + std::to_string(fd.get()), "text"));
     EXPECT_EQ(read_text(path), "before text");
     EXPECT_TRUE(fs::is_symlink("/dev/fd"));
+}
+
+TEST_F(FilesTest, AnArchiveIsAFileOrGoesThroughAPipe)
+{
+    fs::create_directory(folder_ / "in");
+    std::ofstream(folder_ / "in/file") << "text";
+    ASSERT_TRUE(write_archive(folder_ / "out", folder_ / "in"));
+    EXPECT_GT(fs::file_size(folder_ / "out"), 0U);
+    fs::create_symlink("/dev/null", folder_ / "null");
+    ASSERT_TRUE(write_archive(folder_ / "null", folder_ / "in"));
+    EXPECT_TRUE(fs::is_symlink(folder_ / "null"));
+}
+
+TEST_F(FilesTest, AnArchiveIsNotWrittenOverADisk)
+{
+    // No driver has the number: nothing can be written there.
+    const auto disk = folder_ / "disk";
+    if (::mknod(disk.c_str(), S_IFBLK | 0600, makedev(4095, 0)))
+        GTEST_SKIP() << "this user makes no block device: run this as root";
+    fs::create_directory(folder_ / "in");
+    fs::create_symlink(disk, folder_ / "link");
+    for (const auto* name : {"disk", "link"}) {
+        const auto done = write_archive(folder_ / name, folder_ / "in");
+        ASSERT_FALSE(done);
+        EXPECT_EQ(done.error().code, exit_code::usage);
+        EXPECT_NE(done.error().text.find("is a disk"), std::string::npos) << done.error().text;
+    }
+    EXPECT_TRUE(fs::is_block_file(disk));
+    EXPECT_TRUE(fs::is_symlink(folder_ / "link"));
 }
 
 TEST(Awaited, IsSeenWhileItsCommandLives)
