@@ -112,18 +112,30 @@ result<owner_copy> read_owner(const block_device& device, std::uint64_t offset)
     return copy;
 }
 
+const owner_copy& deciding(const owner_copy& record, const owner_copy& claim)
+{
+    if (record.absent())
+        return claim;
+    // A former owner's late heartbeat may have overwritten the record.
+    const bool is_late = record.info && claim.info &&
+                         !std::memcmp(record.info->volume_uuid, claim.info->volume_uuid, WEFT_UUID_SIZE) &&
+                         record.info->generation < claim.info->generation;
+    return is_late ? claim : record;
+}
+
 result<std::optional<std::string>> owner_of(const block_device& first)
 {
-    auto record = read_owner(first);
-    // The claim counts where the record is lost.
-    if (record && record->absent())
-        record = read_owner(first, WEFT_CLAIM_OFFSET);
+    const auto record = read_owner(first);
     if (!record)
         return std::unexpected(record.error());
-    if (record->held())
-        return fmt::format("which host {} owns", record->info->host_nqn);
-    if (!record->info && !record->absent())
-        return fmt::format("and {}, so a host may use the volume", record->why);
+    const auto claim = read_owner(first, WEFT_CLAIM_OFFSET);
+    if (!claim)
+        return std::unexpected(claim.error());
+    const auto& owner = deciding(*record, *claim);
+    if (owner.held())
+        return fmt::format("which host {} owns", owner.info->host_nqn);
+    if (!owner.info && !owner.absent())
+        return fmt::format("and {}, so a host may use the volume", owner.why);
     return std::nullopt;
 }
 

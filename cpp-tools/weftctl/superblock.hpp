@@ -62,6 +62,10 @@ struct owner_copy {
 [[nodiscard]] result<owner_copy> read_owner(const block_device& device,
                                             std::uint64_t offset = WEFT_OWNER_OFFSET);
 
+/// Which of the two says who has the volume, as in kmod/weft/owner.c: the claim counts where the record is
+/// lost, and where the claim is newer.
+[[nodiscard]] const owner_copy& deciding(const owner_copy& record, const owner_copy& claim);
+
 /// What the records on a member 0 say of a host that may use the volume, as a clause, such as "which host NQN
 /// owns"; none if no host does.
 [[nodiscard]] result<std::optional<std::string>> owner_of(const block_device& first);

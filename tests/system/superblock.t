@@ -291,6 +291,12 @@ refused "a member other than 0 of a volume that is owned" 3 "owns; --force" weft
 head -c 4096 /dev/zero | put_block b0 4096
 put_block b0 8192 </tmp/claim
 refused "whose record is lost, and its claim is not" 3 "owns; --force" weftctl wipe /dev/b1
+weftctl assemble v >/dev/null
+record 8192 >/tmp/newer
+weftctl stop v >/dev/null
+put_block b0 4096 </tmp/free; put_block b0 8192 </tmp/newer
+refused "whose record is older than the claim of a host" 3 "owns; --force" weftctl wipe /dev/b1
+put_block b0 8192 </tmp/claim
 put_block b0 4096 </tmp/held
 flip b0 4200
 refused "whose record is damaged" 3 "owner record is damaged" weftctl wipe /dev/b1

@@ -288,6 +288,47 @@ TEST(Owner, LateWritesHaveABound)
     }
 }
 
+weft::owner_copy copy_of(const weft_owner_info& info)
+{
+    return {info, 0, ""};
+}
+
+TEST(Owner, TheNewerOfRecordAndClaimCounts)
+{
+    auto late = owner();
+    auto claim = owner();
+    late.generation = 3;
+    claim.generation = 4;
+    std::strcpy(claim.host_nqn, "nqn.2014-08.org.nvmexpress:uuid:1");
+    const auto holder = [](const weft_owner_info& record, const weft_owner_info& claimed) -> std::string {
+        const auto one = copy_of(record);
+        const auto other = copy_of(claimed);
+        const auto& decides = weft::deciding(one, other);
+        return decides.held() ? decides.info->host_nqn : "nobody";
+    };
+    EXPECT_EQ(holder(late, claim), claim.host_nqn) << "a former owner's late heartbeat";
+    late.state = WEFT_OWNER_FREE;
+    EXPECT_EQ(holder(late, claim), claim.host_nqn) << "a former owner's late release";
+    late.generation = 4;
+    EXPECT_EQ(holder(late, claim), "nobody") << "released after the claim";
+    late.generation = 5;
+    EXPECT_EQ(holder(late, claim), "nobody");
+    claim.volume_uuid[0] ^= 1;
+    late.generation = 3;
+    EXPECT_EQ(holder(late, claim), "nobody") << "a claim to another volume";
+}
+
+TEST(Owner, TheClaimCountsWhereTheRecordIsLost)
+{
+    const weft::owner_copy none{{}, -ENODATA, "no owner record"};
+    const weft::owner_copy damaged{{}, -EBADMSG, "the owner record is damaged"};
+    const auto claim = copy_of(owner());
+    EXPECT_TRUE(weft::deciding(none, claim).held());
+    EXPECT_TRUE(weft::deciding(none, none).absent());
+    EXPECT_EQ(weft::deciding(damaged, claim).err, -EBADMSG);
+    EXPECT_TRUE(weft::deciding(claim, damaged).held());
+}
+
 TEST(Name, IsWhatADeviceFileCanBe)
 {
     weft_why why{};
