@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "exports.hpp"
+#include "process.hpp"
 #include "verbs.hpp"
 
 namespace weft
@@ -19,6 +20,8 @@ result<exit_code> run_unexport(const unexport_options& options, renderer& out)
 {
     if (options.all == !options.names.empty())
         return fail(exit_code::usage, "name devices or subsystems, or give --all");
+    // As with 'weftctl export': a removal that ends half-way leaves a part of an export.
+    end_waits_at_signals();
     auto book = export_book::open();
     if (!book)
         return std::unexpected(book.error());
@@ -41,15 +44,19 @@ result<exit_code> run_unexport(const unexport_options& options, renderer& out)
                 worst = done.error().code;
                 continue;
             }
-            if (!options.keep_saved)
-                book->remove(spec.subnqn);
         }
         actions.push_back(
             {"unexport", spec.device, fmt::format("{} is no longer exported", spec.device), options.dry_run});
+        if (options.dry_run || options.keep_saved)
+            continue;
+        // After each: what this command does not come to stays in the file, and nothing else.
+        book->remove(spec.subnqn);
+        if (auto done = book->save(); !done) {
+            out.failure(done.error());
+            worst = done.error().code;
+            break;
+        }
     }
-    if (!options.dry_run && !options.keep_saved && !actions.empty())
-        if (auto done = book->save(); !done)
-            return std::unexpected(done.error());
     if (actions.empty() && worst == exit_code::ok)
         actions.push_back({"unexport", "", "nothing is exported", options.dry_run, false});
     out.actions(actions);

@@ -274,6 +274,29 @@ sed "s/$nqn_c/nqn.x\/..\/..\/y/" /tmp/book >/etc/weft/exports.json
 refused "a path in a book" 5 "slash" weftctl export --saved
 cp /tmp/book /etc/weft/exports.json
 
+# --- An unexport that is interrupted
+exec 9>/run/weft/exports.lock
+flock 9
+weftctl unexport --all >/tmp/out 2>&1 9>&- & waiting=$!
+queues() { grep -q -- "-> FLOCK .* $waiting " /proc/locks; }
+ok "an unexport waits for another command" until_true 20 queues
+kill -TERM $waiting
+wait $waiting
+is "a signal ends its wait, by an error" "$? $(grep -c 'exports.lock cannot be locked: Interrupted' /tmp/out)" "7 1"
+exec 9>&-
+is "all is served" "$(served)" 3
+# The file is a pipe here: what goes through it is what is saved.
+rm /etc/weft/exports.json
+mkfifo /etc/weft/exports.json
+cat /tmp/book >/etc/weft/exports.json &
+weftctl unexport --all >/dev/null & removing=$!
+saves() { for _ in 1 2 3; do timeout "$(slow 10)" cat /etc/weft/exports.json; done; }
+until_true 20 test ! -e $cfs/subsystems/"${a##*/}"
+is "each export is forgotten as it ends" "$(saves | json '.exports | length' | paste -sd' ')" "2 1 0"
+wait $removing
+rm /etc/weft/exports.json
+cp /tmp/book /etc/weft/exports.json
+
 ok "all of it is unexported" weftctl unexport --all
 tree >/tmp/after
 is "the target is as the other program left it, again" "$(diff /tmp/before /tmp/after)" ""
