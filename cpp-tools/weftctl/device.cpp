@@ -244,20 +244,45 @@ result<void> block_device::erase_signatures() const
 namespace
 {
 
+/// The number of a block device by its folder in sysfs.
+std::optional<dev_t> number_in(const fs::path& folder)
+{
+    std::ifstream dev(folder / "dev");
+    unsigned int maj = 0;
+    unsigned int min = 0;
+    char colon = 0;
+    return dev >> maj >> colon >> min ? std::optional(makedev(maj, min)) : std::nullopt;
+}
+
+} // namespace
+
+std::optional<dev_t> whole_of(dev_t number, const fs::path& numbers)
+{
+    std::error_code failed;
+    const auto folder = fs::canonical(numbers / fmt::format("{}:{}", major(number), minor(number)), failed);
+    if (failed || !fs::exists(folder / "partition", failed))
+        return std::nullopt;
+    return number_in(folder.parent_path());
+}
+
+bool overlaps(dev_t one, dev_t other, const fs::path& numbers)
+{
+    return one == other || whole_of(one, numbers) == other || whole_of(other, numbers) == one;
+}
+
+namespace
+{
+
 // Device numbers of a whole disk and its partitions: the disk is in use if one of them is.
 std::vector<dev_t> family_of(dev_t number)
 {
     std::vector<dev_t> family{number};
     std::error_code ignored;
     const auto dir = fs::path("/sys/dev/block") / fmt::format("{}:{}", major(number), minor(number));
-    for (const auto& entry : fs::directory_iterator(dir, ignored)) {
-        std::ifstream dev(entry.path() / "dev");
-        unsigned int maj = 0;
-        unsigned int min = 0;
-        char colon = 0;
-        if (fs::exists(entry.path() / "partition", ignored) && dev >> maj >> colon >> min)
-            family.push_back(makedev(maj, min));
-    }
+    for (const auto& entry : fs::directory_iterator(dir, ignored))
+        if (fs::exists(entry.path() / "partition", ignored))
+            if (const auto part = number_in(entry.path()))
+                family.push_back(*part);
     return family;
 }
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -61,6 +62,13 @@ private:
     unsigned int block_size_ = 0;
     dev_t number_ = 0;
 };
+
+/// The disk of a partition; unset for a whole disk. `numbers` is sysfs's folder of all block devices.
+[[nodiscard]] std::optional<dev_t> whole_of(dev_t number,
+                                            const std::filesystem::path& numbers = "/sys/dev/block");
+
+/// Whether a write to one may change the other: they are the same, or a disk and its partition.
+[[nodiscard]] bool overlaps(dev_t one, dev_t other, const std::filesystem::path& numbers = "/sys/dev/block");
 
 /// The users of a block device, one phrase each: "mounted on /data", "held by dm-0", "open in fio
 /// (pid 7)".

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "nvmet.hpp"
 
+#include "device.hpp"
 #include "dhchap.hpp"
 #include "process.hpp"
 #include "sysfile.hpp"
@@ -457,15 +458,18 @@ std::vector<served_subsystem> nvmet::subsystems() const
     return found;
 }
 
-std::optional<std::string> nvmet::subsystem_of(dev_t device)
+std::string serving_subsystem::subject(const std::string& path) const
+{
+    return same ? path + " is" : fmt::format("{} shares blocks with {}, which is", path, device);
+}
+
+std::optional<serving_subsystem> nvmet::subsystem_of(dev_t device)
 {
     for (const auto& folder : children(root / "subsystems"))
         for (const auto& ns : children(folder / "namespaces")) {
-            struct stat st {
-            };
             const auto path = read_text(ns / "device_path").value_or("");
-            if (!::stat(path.c_str(), &st) && S_ISBLK(st.st_mode) && st.st_rdev == device)
-                return folder.filename();
+            if (const auto number = block_number(path); number && overlaps(*number, device))
+                return serving_subsystem{folder.filename(), path, *number == device};
         }
     return std::nullopt;
 }
@@ -473,8 +477,8 @@ std::optional<std::string> nvmet::subsystem_of(dev_t device)
 result<void> nvmet::check_unserved(const std::string& path, dev_t device, const std::string& anyway)
 {
     if (const auto subsystem = subsystem_of(device))
-        return fail(exit_code::busy, "{} is exported to other hosts, as {}; 'weftctl unexport' ends that{}",
-                    path, *subsystem, anyway);
+        return fail(exit_code::busy, "{} exported to other hosts, as {}; 'weftctl unexport' ends that{}",
+                    subsystem->subject(path), subsystem->subnqn, anyway);
     return {};
 }
 

@@ -53,6 +53,16 @@ struct served_subsystem {
     std::vector<nvme_address> ports;
 };
 
+/// A subsystem that serves a device, or shares blocks with it: a disk and its partition.
+struct serving_subsystem {
+    std::string subnqn;
+    std::string device; ///< path of what it serves
+    bool same = true;   ///< it serves the device itself
+
+    /// "PATH is", where PATH is the device, or "PATH shares blocks with DEVICE, which is".
+    [[nodiscard]] std::string subject(const std::string& path) const;
+};
+
 class nvmet
 {
 public:
@@ -62,11 +72,11 @@ public:
     /// The subsystems that are served now.
     [[nodiscard]] std::vector<served_subsystem> subsystems() const;
 
-    /// The subsystem that has this device, if any.
-    [[nodiscard]] static std::optional<std::string> subsystem_of(dev_t device);
+    /// The subsystem that has this device, its disk or a partition of it, if any.
+    [[nodiscard]] static std::optional<serving_subsystem> subsystem_of(dev_t device);
 
-    /// Refuses a device that is exported: I/O of other hosts makes no claim on it here. `anyway` is
-    /// the part of the sentence with the alternative, or is empty.
+    /// Refuses a device that is exported, in whole or in part: I/O of other hosts makes no claim on it here.
+    /// `anyway` is the part of the sentence with the alternative, or is empty.
     [[nodiscard]] static result<void> check_unserved(const std::string& path, dev_t device,
                                                      const std::string& anyway);
 

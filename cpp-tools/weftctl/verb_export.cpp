@@ -64,8 +64,9 @@ result<block_device> claim(const std::string& path)
     auto device = block_device::open(path, block_device::access::write_exclusive);
     if (!device)
         return device;
-    if (auto subnqn = nvmet::subsystem_of(device->number()))
-        return fail(exit_code::busy, "{} is exported already, as {}", path, *subnqn);
+    if (const auto subsystem = nvmet::subsystem_of(device->number()))
+        return fail(exit_code::busy, "{} exported already, as {}", subsystem->subject(path),
+                    subsystem->subnqn);
     for (const auto& user : users_of(device->number()))
         if (user.rfind("held by", 0) == 0 || user.rfind("mounted", 0) == 0)
             return fail(exit_code::busy, "{} is in use: {}", path, user);

@@ -120,6 +120,28 @@ else
 	skip "exported through a controller's memory" "no CONFIG_PCI_P2PDMA or no controller memory buffer here"
 fi
 
+# --- A disk and its partitions
+make_null parted 200
+printf 'size=80M\nsize=80M\n' | sfdisk -q /dev/parted
+parts() { lsblk -lnpo NAME,TYPE "$(readlink -f /dev/parted)" | awk '$2 == "part" { print $1 }'; }
+has_parts() { [ "$(parts | wc -l)" = 2 ]; }
+ok "a disk with two partitions" until_true 10 has_parts
+mapfile -t parts < <(parts)
+ok "one is exported" weftctl export "${parts[0]}" "${any[@]}" --subnqn nqn.part
+shares="shares blocks with ${parts[0]}, which is exported"
+bad "its disk is not" 3 "/dev/parted $shares already, as nqn.part" /dev/parted "${any[@]}"
+refused "nor is its disk made a member" 3 "/dev/parted $shares to other hosts, as nqn.part" weftctl create w /dev/parted
+ok "the other partition is exported, too" weftctl export "${parts[1]}" "${any[@]}" --subnqn nqn.part2
+ok "both no longer" weftctl unexport nqn.part nqn.part2
+weftctl create w "${parts[0]}" --no-assemble >/dev/null
+ok "the disk is exported" weftctl export /dev/parted "${any[@]}" --subnqn nqn.whole
+shares="shares blocks with /dev/parted, which is exported"
+bad "a partition of it is not" 3 "${parts[0]} $shares already, as nqn.whole" "${parts[0]}" "${any[@]}"
+refused "nor wiped" 3 "${parts[0]} $shares to other hosts, as nqn.whole" weftctl wipe "${parts[0]}"
+refused "nor is its volume renamed" 3 "${parts[0]} $shares to other hosts" weftctl rename w x
+ok "and no longer, too" weftctl unexport nqn.whole
+remove_null parted
+
 # --- Exports beside those of another program
 ok "two devices for this host, by rdma" weftctl export /dev/a /dev/b "${here[@]}" --host "$host"
 ok "a third for any host, by tcp, on the other program's port" \

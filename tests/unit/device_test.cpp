@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/// Disks and partitions, by a folder that looks as sysfs does.
+#include <device.hpp>
+
+#include <cstdlib>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <sys/sysmacros.h>
+
+namespace weft
+{
+
+namespace
+{
+
+namespace fs = std::filesystem;
+
+class DeviceTest : public testing::Test
+{
+protected:
+    DeviceTest()
+    {
+        char name[] = "/tmp/weft-sysfs-XXXXXX";
+        folder_ = ::mkdtemp(name);
+        fs::create_directories(numbers());
+    }
+    ~DeviceTest() override { fs::remove_all(folder_); }
+
+    [[nodiscard]] fs::path numbers() const { return folder_ / "dev/block"; }
+
+    /// An attribute of a disk ("sda") or a partition ("sda/sda1").
+    void write(const std::string& name, const std::string& attribute, const std::string& text) const
+    {
+        const auto file = folder_ / "devices" / name / attribute;
+        fs::create_directories(file.parent_path());
+        std::ofstream(file) << text << '\n';
+    }
+
+    dev_t add(const std::string& name, unsigned int minor) const
+    {
+        const auto number = "8:" + std::to_string(minor);
+        write(name, "dev", number);
+        if (name.find('/') != name.npos) {
+            write(name, "partition", std::to_string(minor));
+            write(name, "start", std::to_string(2048 * minor));
+        }
+        fs::create_directory_symlink(fs::path("../../devices") / name, numbers() / number);
+        return makedev(8, minor);
+    }
+
+    fs::path folder_;
+};
+
+TEST_F(DeviceTest, ADiskOverlapsItsPartitions)
+{
+    const auto disk = add("sda", 0);
+    const auto first = add("sda/sda1", 1);
+    const auto second = add("sda/sda2", 2);
+    const auto other = add("sdb", 16);
+    EXPECT_EQ(whole_of(first, numbers()), disk);
+    EXPECT_EQ(whole_of(disk, numbers()), std::nullopt);
+    EXPECT_EQ(whole_of(makedev(8, 99), numbers()), std::nullopt);
+    for (const auto part : {first, second}) {
+        EXPECT_TRUE(overlaps(disk, part, numbers()));
+        EXPECT_TRUE(overlaps(part, disk, numbers()));
+        EXPECT_TRUE(overlaps(part, part, numbers()));
+        EXPECT_FALSE(overlaps(part, other, numbers()));
+    }
+    EXPECT_FALSE(overlaps(first, second, numbers()));
+    EXPECT_FALSE(overlaps(disk, other, numbers()));
+    EXPECT_TRUE(overlaps(other, other, numbers()));
+}
+
+} // namespace
+
+} // namespace weft
