@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "members.hpp"
+#include "nvmet.hpp"
 #include "verbs.hpp"
 
 #include <cstring>
@@ -14,6 +15,11 @@ struct check_options {
     std::vector<std::string> devices;
     bool repair = false;
     bool dry_run = false;
+};
+
+struct device_to_check {
+    std::string path;
+    bool named = false; ///< by the user, and not found as a member
 };
 
 struct checked {
@@ -84,8 +90,9 @@ result<void> check_unused(const block_device& device)
                 device.path(), **content, device.path());
 }
 
-result<checked> check_device(const std::string& path, const check_options& options)
+result<checked> check_device(const device_to_check& member, const check_options& options)
 {
+    const auto& path = member.path;
     const bool write = options.repair && !options.dry_run;
     auto device =
         block_device::open(path, write ? block_device::access::write_exclusive : block_device::access::read);
@@ -100,6 +107,16 @@ result<checked> check_device(const std::string& path, const check_options& optio
     const auto broken = broken_copy(*copies, *device);
     if (!broken || !options.repair)
         return result;
+    // What has overwritten the start may be in use: only the user knows that it is a member still.
+    if (copies->first.absent() && !member.named) {
+        result.finding.text += fmt::format(
+            "; nothing is left of the first, so another program may use the device; if it is still the "
+            "member, name it: 'weftctl check --repair {}'",
+            path);
+        return result;
+    }
+    if (auto unserved = nvmet::check_unserved(path, device->number(), ""); !unserved)
+        return std::unexpected(unserved.error());
     if (*broken == 0)
         if (auto unused = check_unused(*device); !unused)
             return std::unexpected(unused.error());
@@ -136,12 +153,12 @@ void compare(std::vector<checked>& results)
     }
 }
 
-result<std::vector<std::string>> devices_to_check(const check_options& options)
+result<std::vector<device_to_check>> devices_to_check(const check_options& options)
 {
-    std::vector<std::string> devices;
+    std::vector<device_to_check> devices;
     for (const auto& name : options.devices)
         if (!name.empty() && name[0] == '/')
-            devices.push_back(name);
+            devices.push_back({name, true});
     const bool all_paths = devices.size() == options.devices.size();
     if (all_paths && !devices.empty())
         return devices;
@@ -155,12 +172,12 @@ result<std::vector<std::string>> devices_to_check(const check_options& options)
         if (!set)
             return std::unexpected(set.error());
         for (const auto& member : set->members)
-            devices.push_back(member.path);
+            devices.push_back({member.path});
     }
     if (options.devices.empty())
         for (const auto& set : *sets)
             for (const auto& member : set.members)
-                devices.push_back(member.path);
+                devices.push_back({member.path});
     return devices;
 }
 
@@ -172,8 +189,8 @@ result<exit_code> run_check(const check_options& options, renderer& out)
     if (devices->empty())
         return fail(exit_code::missing, "no member of a weft volume was found on any block device");
     std::vector<checked> results;
-    for (const auto& path : *devices) {
-        auto result = check_device(path, options);
+    for (const auto& device : *devices) {
+        auto result = check_device(device, options);
         if (!result)
             return std::unexpected(result.error());
         results.push_back(std::move(*result));
@@ -203,7 +220,10 @@ verb add_check(CLI::App& app)
                       "write the good superblock over the damaged one; the member must not be in use");
     command->add_flag("--dry-run", options->dry_run,
                       "with --repair: say what would be written, write nothing");
-    command->footer(R"(Examples:
+    command->footer(R"(If something else has overwritten the first superblock, another program may use the
+device: it is repaired only if it is named. A device that this host exports is not repaired.
+
+Examples:
   weftctl check data
   weftctl check /dev/nvme1n1 --repair)");
     return {command, [options](renderer& out) { return run_check(*options, out); }};

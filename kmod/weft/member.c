@@ -133,7 +133,7 @@ static int weft_member_find_copies(struct weft_member *member, struct weft_path 
 				     &second);
 	if (!copy && ret == -ENODATA)
 		return weft_refuse(why, -EBADMSG,
-				   "no weft superblock at its start, but a copy at its end; if it is still a member, run 'weftctl check --repair'");
+				   "no weft superblock at its start, but a copy at its end; if it is still a member, run 'weftctl check --repair DEVICE'");
 	if (!copy) {
 		pr_warn("member %s: %s; its copy is used. 'weftctl check --repair' fixes it\n",
 			path ? path->address : member->address, first.text);

@@ -86,7 +86,13 @@ dd if=/dev/zero of=/dev/r2 bs=4096 count=1 status=none oflag=direct
 weftctl examine /dev/r2 >/tmp/examined
 is "to examine a damaged member is status 5" $? 5
 ok "and shows both superblocks" grep -q "superblock *at byte [1-9][0-9]*: valid" /tmp/examined
-weftctl check w --repair >/dev/null
+r2=$(readlink -f /dev/r2)
+weftctl check w --repair >/tmp/checked
+is "one whose start was overwritten is not repaired by its volume's name" \
+	"$? $(grep -c "^$r2: .*name it: 'weftctl check --repair $r2'" /tmp/checked)" "5 1"
+weftctl check --repair >/tmp/checked
+is "nor with all others" "$? $(head -c 4096 /dev/r2 | tr -d '\0' | wc -c)" "5 0"
+ok "but by its own" weftctl check /dev/r2 --repair
 refused "a device that is no member" 4 "no weft superblock" weftctl assemble v /dev/r0 /dev/r1 /dev/r4k
 refused "a report over a disk" 2 "/dev/r4k is a disk" weftctl report --output /dev/r4k
 ln -s /dev/r4k /tmp/report

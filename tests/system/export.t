@@ -139,6 +139,8 @@ shares="shares blocks with /dev/parted, which is exported"
 bad "a partition of it is not" 3 "${parts[0]} $shares already, as nqn.whole" "${parts[0]}" "${any[@]}"
 refused "nor wiped" 3 "${parts[0]} $shares to other hosts, as nqn.whole" weftctl wipe "${parts[0]}"
 refused "nor is its volume renamed" 3 "${parts[0]} $shares to other hosts" weftctl rename w x
+head -c 4096 /dev/zero | dd of="${parts[0]}" bs=4096 oflag=direct status=none
+refused "nor repaired" 3 "${parts[0]} $shares to other hosts" weftctl check --repair "${parts[0]}"
 ok "and no longer, too" weftctl unexport nqn.whole
 remove_null parted
 
