@@ -99,6 +99,9 @@ Status weftctl(std::vector<std::string> arguments, std::string& output)
     return done.status ? Status(code_of(done.status), output) : Status::OK;
 }
 
+/// How weftctl says that another command has assembled the volume, or is about to.
+constexpr std::string_view assembled_before = "is assembled already";
+
 /// The number of an assembled volume's disk: no other one of this boot has it.
 std::string sequence_of(const std::string& name)
 {
@@ -147,15 +150,12 @@ Status assemble(const volume_use& use)
     std::string output;
     auto done = weftctl(arguments, output);
     const auto sequence = sequence_of(use.name);
-    // Another command may have been faster, and the volume is its then. A failure after the assembly leaves
-    // it, too.
-    const bool other = output.find("is assembled already") != output.npos;
-    const bool own = !sequence.empty() && !other;
+    const bool own = !sequence.empty() && has_assembled(done.ok(), output);
     if (own)
         if (const auto marked = replace_file(marks / use.name, sequence, 0600); !marked && done.ok())
             done = refuse(marked.error());
-    // The kubelet calls again, and finds it assembled.
-    if (!done.ok() && other)
+    // Another command was faster. The kubelet calls again, and finds it assembled.
+    if (!done.ok() && output.find(assembled_before) != output.npos)
         return {StatusCode::ABORTED, done.error_message()};
     // Also if it has no mark: unstage() would leave it assembled.
     if (!done.ok())
@@ -396,6 +396,13 @@ std::string problem_of(const volume_status& volume)
 }
 
 } // namespace
+
+bool has_assembled(bool succeeded, std::string_view output)
+{
+    // A failure after the assembly leaves the volume assembled.
+    return succeeded ? output.find(assembled_before) == output.npos
+                     : output.find("is assembled, but") != output.npos;
+}
 
 Status stage(const volume_use& use, const std::string& staging)
 {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <grpcpp/support/status.h>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace weft
@@ -25,6 +26,10 @@ struct volume_use {
 /// Assembles a volume, unless it is assembled already, and mounts its filesystem at `staging`. A
 /// failure undoes all of this.
 [[nodiscard]] grpc::Status stage(const volume_use& use, const std::string& staging);
+
+/// Whether 'weftctl assemble' has assembled the volume, by its output. If not, another command may have, at
+/// the same time, and the volume is not weft-csi's to stop.
+[[nodiscard]] bool has_assembled(bool succeeded, std::string_view output);
 
 /// Unmounts, and stops the volume if stage() assembled it.
 [[nodiscard]] grpc::Status unstage(const std::string& name, const std::string& staging);

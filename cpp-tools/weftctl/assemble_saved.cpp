@@ -59,6 +59,7 @@ public:
 
 private:
     [[nodiscard]] result<void> try_once();
+    [[nodiscard]] result<void> tell_failure(netlink& kernel, const error& problem) const;
     [[nodiscard]] result<member_set> find(const volume_status* assembled);
     [[nodiscard]] result<void> apply_settings(netlink& kernel) const;
     void set_up(netlink& kernel);
@@ -68,6 +69,7 @@ private:
     assemble_options options_;
     bool dry_run_;
     bool up_ = false;
+    bool ours_ = false; ///< this command has assembled it
     bool set_up_ = false;
     std::vector<member_path> wanted_; ///< those of the file that were not part of the volume yet
     std::vector<reached_path> reached_;
@@ -137,11 +139,12 @@ result<member_set> saved_assembly::find(const volume_status* assembled)
 result<void> saved_assembly::apply_settings(netlink& kernel) const
 {
     const std::filesystem::path folder = "/sys/block/weft!" + file_.name + "/weft";
+    const auto* already = ours_ ? "" : " already";
     const auto set = [&](const char* attribute, const std::string& value) -> result<void> {
         const int status = value.empty() ? 0 : write_attribute(folder / attribute, value);
         if (status)
-            return fail(exit_code_of(-status), "volume {} is assembled, but {} cannot be set to {}: {}",
-                        file_.name, attribute, value, std::strerror(-status));
+            return fail(exit_code_of(-status), "volume {} is assembled{}, but {} cannot be set to {}: {}",
+                        file_.name, already, attribute, value, std::strerror(-status));
         return {};
     };
     auto done = set("iopolicy", file_.iopolicy);
@@ -152,8 +155,8 @@ result<void> saved_assembly::apply_settings(netlink& kernel) const
     const auto request = parse_qos(*file_.qos, file_.name);
     done = request ? kernel.set_qos(*request) : result<void>(std::unexpected(request.error()));
     if (!done)
-        return fail(done.error().code, "volume {} is assembled, but its QoS is not set: {}", file_.name,
-                    done.error().text);
+        return fail(done.error().code, "volume {} is assembled{}, but its QoS is not set: {}", file_.name,
+                    already, done.error().text);
     return {};
 }
 
@@ -196,6 +199,17 @@ void saved_assembly::add_paths(netlink& kernel, const volume_status& volume, con
         add(disk.member, disk.path);
 }
 
+/// After a failure to assemble it: another command may have begun since this one looked.
+result<void> saved_assembly::tell_failure(netlink& kernel, const error& problem) const
+{
+    const auto now = kernel.volume(file_.name);
+    if (problem.code != exit_code::busy || !now)
+        return std::unexpected(problem);
+    if (auto good = check_assembled(file_, *now); !good)
+        return good;
+    return fail(exit_code::missing, "{}", problem.text); // the next attempt finds it
+}
+
 result<void> saved_assembly::try_once()
 {
     lacking_.clear();
@@ -215,8 +229,9 @@ result<void> saved_assembly::try_once()
     const auto before = assembled ? kernel->volume(file_.name) : result<volume_status>();
     if (!before)
         return std::unexpected(before.error());
-    if (assembled && !file_.uuid.empty() && before->uuid != file_.uuid)
-        return fail(exit_code::busy, "another volume called {} is assembled, {}", file_.name, before->uuid);
+    if (assembled)
+        if (auto good = check_assembled(file_, *before); !good)
+            return good;
     up_ |= assembled && !dry_run_;
     // Also while no further path is there.
     const bool was_up = up_;
@@ -229,9 +244,10 @@ result<void> saved_assembly::try_once()
             return std::unexpected(set.error());
         if (!assembled)
             if (auto done = assemble_members(*set, options_, dry_run_, done_); !done)
-                return done;
+                return tell_failure(*kernel, done.error());
         if (dry_run_)
             return {};
+        ours_ |= !assembled;
         up_ = true;
         links_.keep();
         const auto volume = kernel->volume(file_.name);

@@ -284,7 +284,8 @@ stopped, another host needs --take-over.
 
 With --saved, members, options and settings are those of /etc/weft/volumes/NAME.toml (weftctl-save(8)). If the volume is
 assembled already, paths that it lacks are added, and the settings are set again. One path to each member is enough to
-assemble it; with --wait, the others are tried again for that time.
+assemble it; with --wait, the others are tried again for that time. If another command assembles or stops the
+volume, --wait waits for that command, too.
 
 Examples:
   weftctl assemble data

@@ -452,6 +452,19 @@ result<volume_file> load_volume_file(const std::string& name)
     return parse_volume_file(*text, name, path.string());
 }
 
+result<void> check_assembled(const volume_file& file, const volume_status& volume)
+{
+    if (volume.state == "assembling")
+        return fail(exit_code::missing,
+                    "volume {} is assembled already by another command, which has not ended", file.name);
+    if (volume.state == "stopping")
+        return fail(exit_code::missing, "volume {} is assembled already, and another command is stopping it",
+                    file.name);
+    if (!file.uuid.empty() && volume.uuid != file.uuid)
+        return fail(exit_code::busy, "another volume called {} is assembled, {}", file.name, volume.uuid);
+    return {};
+}
+
 std::vector<std::string> saved_volumes()
 {
     std::vector<std::string> names;

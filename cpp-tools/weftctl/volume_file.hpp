@@ -3,6 +3,7 @@
 #pragma once
 
 #include "fabrics.hpp"
+#include "model.hpp"
 #include "qos_words.hpp"
 
 #include <filesystem>
@@ -46,6 +47,11 @@ struct volume_file {
 [[nodiscard]] std::string format_volume_file(const volume_file& file);
 
 [[nodiscard]] result<volume_file> load_volume_file(const std::string& name);
+
+/// Refuses an assembled volume of that name that is another one, or that another command assembles or stops
+/// now: the kernel tells nothing but its state then. Waiting mends that. weft-csi and weft-prolog know by
+/// "is assembled already" that the volume is not theirs to stop.
+[[nodiscard]] result<void> check_assembled(const volume_file& file, const volume_status& volume);
 
 /// The names of the volumes that have a file, sorted.
 [[nodiscard]] std::vector<std::string> saved_volumes();

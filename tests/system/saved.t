@@ -94,6 +94,24 @@ wait $late
 result $? "it waits for its members"
 ok "and says so once" grep -q "weftctl: volume v is awaited: .*member 0 of 3 is missing" /tmp/late
 is "and has all paths" "$(usable)" "2 2 1"
+# Another command is not done with it.
+ok "gone" gone
+interval=/sys/module/weft/parameters/heartbeat_ms
+usual=$(cat $interval)
+slow 4000 >$interval
+weftctl assemble v --saved >/dev/null & first=$!
+state_is() { [ "$(status_of v .state)" = "$1" ]; }
+ok "a command assembles it, which takes a while" until_true 20 state_is assembling
+refused "another one does not" 4 "volume v is assembled already by another command, which has not ended" \
+	weftctl assemble v --saved
+weftctl assemble v --saved --wait "$(slow 60)" >/tmp/waited 2>&1 & second=$!
+waits_for_first() { grep -q "weftctl: volume v is awaited: .* which has not ended" /tmp/waited; }
+ok "but may wait for it" until_true 10 waits_for_first
+wait $first
+result $? "the first is done"
+echo "$usual" >$interval
+wait $second
+is "and so is the second" "$? $(tail -n 1 /tmp/waited)" "0 volume v is assembled already"
 python3 - <<-'PY' & listener=$!
 import os, socket
 at = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

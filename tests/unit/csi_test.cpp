@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /// What weft-csi refuses, and what it says of itself. It does nothing to the host here.
 #include <service.hpp>
+#include <volumes.hpp>
 
 #include <gtest/gtest.h>
 
@@ -109,6 +110,22 @@ TEST(csi, other_calls_check_names_and_paths_too)
     NodeGetVolumeStatsResponse counted;
     stats.set_volume_id("data");
     EXPECT_EQ(node.NodeGetVolumeStats(nullptr, &stats, &counted).error_message(), "volume_path is missing");
+}
+
+TEST(csi, a_volume_of_another_command_is_known)
+{
+    using weft::has_assembled;
+    EXPECT_TRUE(has_assembled(true, "assembled volume data of 2 members as /dev/weft/data"));
+    EXPECT_TRUE(has_assembled(false, "volume data is assembled, but iopolicy cannot be set to numa: ..."));
+    EXPECT_FALSE(has_assembled(true, "volume data is assembled already"));
+    EXPECT_FALSE(has_assembled(false, "a volume called data is assembled already"));
+    EXPECT_FALSE(
+        has_assembled(false, "volume data is assembled already by another command, which has not ended"));
+    EXPECT_FALSE(
+        has_assembled(false, "volume data is assembled already, and another command is stopping it"));
+    EXPECT_FALSE(has_assembled(false, "volume data is assembled already, but its QoS is not set: ..."));
+    // The other command has the target by now, and this one had not.
+    EXPECT_FALSE(has_assembled(false, "volume data: member 0 of 2 is missing"));
 }
 
 TEST(csi, the_plugin_says_what_it_is)

@@ -158,4 +158,37 @@ TEST(volume_file, is_refused_with_line_and_column)
                     .starts_with("data.toml:2:11: connect must be a table"));
 }
 
+TEST(volume_file, is_of_the_volume_that_is_assembled)
+{
+    volume_file file;
+    file.name = "data";
+    file.uuid = "2c9a6b6e-6c4e-4f0e-9d5b-0d6a4f0a7b11";
+    volume_status volume;
+    volume.name = "data";
+    // The kernel tells no UUID while another command has not ended, and that ends by itself.
+    for (const auto* state : {"assembling", "stopping"}) {
+        volume.state = state;
+        for (const auto& uuid : {file.uuid, std::string()}) {
+            file.uuid = uuid;
+            const auto done = check_assembled(file, volume);
+            ASSERT_FALSE(done);
+            EXPECT_EQ(done.error().code, exit_code::missing);
+            EXPECT_NE(done.error().text.find("volume data is assembled already"), std::string::npos)
+                << done.error().text;
+        }
+        file.uuid = "2c9a6b6e-6c4e-4f0e-9d5b-0d6a4f0a7b11";
+    }
+    for (const auto* state : {"live", "failed"}) {
+        volume.state = state;
+        volume.uuid = file.uuid;
+        EXPECT_TRUE(check_assembled(file, volume));
+        volume.uuid[0] = '3';
+        const auto done = check_assembled(file, volume);
+        ASSERT_FALSE(done);
+        EXPECT_EQ(done.error().code, exit_code::busy);
+        EXPECT_EQ(done.error().text,
+                  "another volume called data is assembled, 3c9a6b6e-6c4e-4f0e-9d5b-0d6a4f0a7b11");
+    }
+}
+
 } // namespace
