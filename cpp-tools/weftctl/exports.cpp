@@ -6,6 +6,7 @@
 #include "tls.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -48,6 +49,7 @@ json to_json(const export_spec& spec)
             {"hosts", spec.hosts},
             {"p2pmem", spec.p2pmem},
             {"size", spec.size},
+            {"identity", spec.identity},
             {"own_hosts", spec.own_hosts},
             {"dhchap_secret_file", spec.dhchap_secret_file},
             {"dhchap_ctrl_secret_file", spec.dhchap_ctrl_secret_file},
@@ -95,6 +97,7 @@ export_spec from_json(const json& entry)
     entry.at("p2pmem").get_to(spec.p2pmem);
     spec.size = number_of<decltype(spec.size)>(entry, "size");
     entry.at("own_hosts").get_to(spec.own_hosts);
+    spec.identity = entry.value("identity", "");
     spec.dhchap_secret_file = entry.value("dhchap_secret_file", "");
     spec.dhchap_ctrl_secret_file = entry.value("dhchap_ctrl_secret_file", "");
     spec.tls_key_file = entry.value("tls_key_file", "");
@@ -209,6 +212,30 @@ result<void> export_book::save() const
     return replace_file(book_path, json{{"version", 1}, {"exports", all}}.dump(2) + "\n");
 }
 
+result<void> check_same_disk(const export_spec& spec, const std::vector<std::string>& now)
+{
+    if (spec.identity.empty() || std::ranges::count(now, spec.identity))
+        return {};
+    return fail(exit_code::busy,
+                "another disk is there: {}, and the one that was exported had {}; to export this one, run "
+                "'weftctl unexport {}' first",
+                now.empty() ? "it has no identifier" : "it has " + now.front(), spec.identity, spec.subnqn);
+}
+
+result<void> check_other_disk(const export_spec& spec, const std::vector<export_spec>& exports)
+{
+    for (const auto& other : exports)
+        if (!spec.identity.empty() && other.identity == spec.identity)
+            return fail(exit_code::busy, "{} has the identifier of {}, which is exported already, as {} ({})",
+                        spec.device, other.device, other.subnqn, spec.identity);
+    return {};
+}
+
+std::string uuid_name(const export_spec& spec)
+{
+    return "weft export " + (spec.identity.empty() ? spec.device : spec.identity);
+}
+
 const export_spec* export_book::find(const std::string& device_or_nqn) const
 {
     for (const auto& spec : entries_)
@@ -301,17 +328,21 @@ std::string stable_path(const std::string& device)
         if (!names.empty())
             break;
     }
-    if (names.empty())
-        return device;
-    // Prefer the device's own id (EUI, UUID, WWN) to one made of model and serial number.
-    std::sort(names.begin(), names.end(), [](const std::string& one, const std::string& other) {
-        const auto made_up = [](const std::string& name) {
-            return name.find("/nvme-eui.") == std::string::npos &&
-                   name.find("/nvme-uuid.") == std::string::npos && name.find("/wwn-") == std::string::npos;
+    return names.empty() ? device : most_stable(names);
+}
+
+std::string most_stable(const std::vector<std::string>& links)
+{
+    const auto rank = [](const std::string& link) {
+        const auto is_any = [&](const auto& kinds) {
+            return std::ranges::any_of(kinds, [&](const auto* kind) { return link.find(kind) != link.npos; });
         };
-        return std::pair(made_up(one), one) < std::pair(made_up(other), other);
-    });
-    return names.front();
+        // The device's own id, then one made of model and serial number, then a name that anybody changes.
+        constexpr std::array own{"/nvme-eui.", "/nvme-uuid.", "/wwn-", "/dm-uuid-", "/md-uuid-"};
+        constexpr std::array given{"/dm-name-", "/md-name-"};
+        return is_any(own) ? 0 : is_any(given) ? 2 : 1;
+    };
+    return std::ranges::min(links, {}, [&](const std::string& link) { return std::pair(rank(link), link); });
 }
 
 result<std::string> named_uuid(const std::string& name)

@@ -62,9 +62,23 @@ private:
     OwnedFd lock_;
 };
 
+/// Refuses another disk than the one that was exported, by the identities of the one that is there now. Not
+/// known are disks without any, and those of exports of older versions.
+[[nodiscard]] result<void> check_same_disk(const export_spec& spec, const std::vector<std::string>& now);
+
+/// Refuses the disk of one of these exports, by another path.
+[[nodiscard]] result<void> check_other_disk(const export_spec& spec, const std::vector<export_spec>& exports);
+
+/// What the UUID of an export is made of, for named_uuid(): the disk, so that another one at its path has
+/// another UUID. If the disk has no identity, its path.
+[[nodiscard]] std::string uuid_name(const export_spec& spec);
+
 /// A stable path to the device, below /dev/disk/by-id if there is
 /// one.
 [[nodiscard]] std::string stable_path(const std::string& device);
+
+/// Of the links to a device, the one that leads to no other device later.
+[[nodiscard]] std::string most_stable(const std::vector<std::string>& links);
 
 /// A constant UUID made of this machine's id and a name (RFC 4122, version 5).
 [[nodiscard]] result<std::string> named_uuid(const std::string& name);

@@ -35,6 +35,7 @@ struct export_spec {
     std::string dhchap_hash = "sha256", dhchap_group = "ffdhe2048"; ///< that it chooses
     std::string p2pmem = "off";                                     ///< "auto", a PCI address, or "off"
     std::uint64_t size = 0; ///< size of the device in bytes; with another size it is another device
+    std::string identity;   ///< of the device, as identities_of() has it; empty: unknown
 
     /// Folders of hosts that weft made for it. It removes them when they are not used; everything else stays.
     std::vector<std::string> own_hosts;

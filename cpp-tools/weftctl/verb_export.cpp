@@ -2,6 +2,7 @@
 #include "device.hpp"
 #include "dhchap.hpp"
 #include "exports.hpp"
+#include "identity.hpp"
 #include "process.hpp"
 #include "size.hpp"
 #include "sysfile.hpp"
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <utility>
 
 namespace weft
 {
@@ -73,11 +75,19 @@ result<block_device> claim(const std::string& path)
     return device;
 }
 
-result<export_spec> plan(const std::string& path, const export_options& options)
+std::string identity_of(const block_device& device)
+{
+    const auto known = identities_of(device.number());
+    return known.empty() ? "" : known.front();
+}
+
+result<export_spec> plan(const block_device& device, const export_options& options)
 {
     export_spec spec;
-    spec.device = stable_path(path);
-    auto uuid = named_uuid("weft export " + spec.device);
+    spec.device = stable_path(device.path());
+    spec.size = device.size();
+    spec.identity = identity_of(device);
+    auto uuid = named_uuid(uuid_name(spec));
     if (!uuid)
         return std::unexpected(uuid.error());
     spec.uuid = *uuid;
@@ -223,14 +233,16 @@ result<exit_code> run_new(const export_options& options, renderer& out)
         auto device = claim(path);
         if (!device)
             return std::unexpected(device.error());
-        auto spec = plan(path, options);
+        auto spec = plan(*device, options);
         if (!spec)
             return std::unexpected(spec.error());
+        for (const auto* others : {&book->entries(), &std::as_const(specs)})
+            if (auto other = check_other_disk(*spec, *others); !other)
+                return std::unexpected(other.error());
         if (auto good = book->check_tls_key(*spec); !good)
             return std::unexpected(good.error());
         if (target->presence_of(*spec) != nvmet::presence::absent || book->find(spec->subnqn))
             return fail(exit_code::busy, "the target has a subsystem called {} already", spec->subnqn);
-        spec->size = device->size();
         claimed.push_back(std::move(*device));
         specs.push_back(std::move(*spec));
     }
@@ -249,6 +261,9 @@ result<exit_code> run_new(const export_options& options, renderer& out)
 result<block_device> claim_saved(const export_spec& spec)
 {
     auto device = claim(spec.device);
+    if (device)
+        if (auto same = check_same_disk(spec, identities_of(device->number())); !same)
+            return std::unexpected(same.error());
     if (device && device->size() < spec.size)
         return fail(
             exit_code::busy,
@@ -287,7 +302,11 @@ result<void> serve_entry(export_book& book, std::size_t index)
     const auto device = claim_saved(spec);
     if (!device)
         return std::unexpected(device.error());
-    book.entry(index).size = device->size();
+    auto& entry = book.entry(index);
+    entry.size = device->size();
+    // An older version has not noted it. The UUID stays: hosts know the disk by it.
+    if (entry.identity.empty())
+        entry.identity = identity_of(*device);
     auto done = book.serve(*target, index);
     return done ? book.complete(*target, index) : done;
 }
@@ -426,6 +445,12 @@ With several addresses, a host makes a member of the first URI, and adds the oth
 Exports are kept in /etc/weft/exports.json and served again at boot by weft-exports.service. A device
 that is mounted, held by another driver or exported already is refused. weftctl does not change what
 other programs configured in the kernel's target.
+
+An export is of a disk, not of a path. At boot, and with --saved, another disk at the path is refused, as
+after a logical volume was made anew under its name. A disk is known by its identifier in sysfs (dm/uuid,
+md/uuid, weft/uuid, wwid, device/wwid or serial; of a partition with its start), of which its UUID is made. A
+disk without one, such as a loop device or a device of device-mapper without a UUID, is known by its path, and
+refused only if it is smaller than before.
 
 'weftctl host-nqn' on a host prints its NQN.
 

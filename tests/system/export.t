@@ -144,6 +144,45 @@ refused "nor repaired" 3 "${parts[0]} $shares to other hosts" weftctl check --re
 ok "and no longer, too" weftctl unexport nqn.whole
 remove_null parted
 
+# --- A disk that was made anew under its name
+make_null under 64
+modprobe dm_mod
+begin() { # NAME UUID: the disk /dev/mapper/NAME
+	dmsetup create "$1" --uuid "$2" --table "0 131072 linear $(readlink -f /dev/under) 0" && dmsetup mknodes
+}
+end() { dmsetup remove --retry "$1" && dmsetup mknodes; }
+begin one WEFT-1
+ok "a disk with an identifier is exported" weftctl export /dev/mapper/one "${any[@]}"
+uri=$(uri_of /dev/mapper/one)
+weftctl unexport /dev/mapper/one --keep-saved >/dev/null
+end one; begin one WEFT-2
+anew="another disk is there: it has dm/uuid WEFT-2, and the one that was exported had dm/uuid WEFT-1"
+bad "another one of its name is not served at boot" 3 "$anew" --saved
+bad "as a dry run says" 3 "$anew" --saved --dry-run
+end one; begin one WEFT-1
+ok "the same one is" weftctl export --saved
+is "as before" "$(uri_of /dev/mapper/one) $(served)" "$uri 1"
+weftctl unexport /dev/mapper/one --keep-saved >/dev/null
+end one; begin two WEFT-1
+bad "by another name it is exported already" 3 "has the identifier of /dev/mapper/one" /dev/mapper/two "${any[@]}"
+weftctl unexport --all >/dev/null
+ok "it is exported by that name" weftctl export /dev/mapper/two "${any[@]}"
+is "which hosts do not see" "$(uri_of /dev/mapper/two)" "$uri"
+weftctl unexport --all >/dev/null
+end two; begin two WEFT-2
+ok "another one of that name is exported" weftctl export /dev/mapper/two "${any[@]}"
+ok "which hosts see" test "$(uri_of /dev/mapper/two)" != "$uri"
+uri=$(uri_of /dev/mapper/two)
+weftctl unexport --all --keep-saved >/dev/null
+sed -i '/"identity"/d' /etc/weft/exports.json
+end two; begin two WEFT-3
+ok "an older version did not save what it is: it is served" weftctl export --saved
+is "under its UUID, and known from then on" \
+	"$(uri_of /dev/mapper/two) $(grep -c '"identity": "dm/uuid WEFT-3"' /etc/weft/exports.json)" "$uri 1"
+weftctl unexport --all >/dev/null
+end two
+remove_null under
+
 # --- Exports beside those of another program
 ok "two devices for this host, by rdma" weftctl export /dev/a /dev/b "${here[@]}" --host "$host"
 ok "a third for any host, by tcp, on the other program's port" \

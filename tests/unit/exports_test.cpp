@@ -86,4 +86,67 @@ TEST(exports, are_there_once)
     EXPECT_NE(twice.error().text.find("twice"), std::string::npos);
 }
 
+TEST(exports, are_of_a_disk)
+{
+    auto one = entry();
+    one["identity"] = "dm/uuid LVM-1";
+    const auto all = parse(json::array({one}));
+    ASSERT_TRUE(all) << all.error().text;
+    const auto& spec = all->front();
+    EXPECT_EQ(spec.identity, "dm/uuid LVM-1");
+    EXPECT_TRUE(check_same_disk(spec, {"dm/uuid LVM-1"}));
+    // A later kernel tells another identifier first.
+    EXPECT_TRUE(check_same_disk(spec, {"wwid eui.1", "dm/uuid LVM-1"}));
+    for (const auto& now : {std::vector<std::string>{"dm/uuid LVM-2"}, {"wwid LVM-1"}, {}}) {
+        const auto done = check_same_disk(spec, now);
+        ASSERT_FALSE(done);
+        EXPECT_EQ(done.error().code, exit_code::busy);
+        EXPECT_NE(done.error().text.find("another disk is there: it has "), std::string::npos);
+        EXPECT_NE(done.error().text.find("had dm/uuid LVM-1; "), std::string::npos) << done.error().text;
+    }
+    // Of an older version, or of a disk without an identifier.
+    const auto unknown = parse(json::array({entry()}));
+    ASSERT_TRUE(unknown) << unknown.error().text;
+    EXPECT_EQ(unknown->front().identity, "");
+    EXPECT_TRUE(check_same_disk(unknown->front(), {"dm/uuid LVM-2"}));
+    EXPECT_TRUE(check_same_disk(unknown->front(), {}));
+}
+
+TEST(exports, have_the_uuid_of_their_disk)
+{
+    export_spec one, other;
+    one.device = "/dev/disk/by-id/dm-name-vg-old";
+    other.device = "/dev/disk/by-id/dm-name-vg-new";
+    EXPECT_NE(uuid_name(one), uuid_name(other)) << "without an identifier, its path counts";
+    EXPECT_TRUE(check_other_disk(other, {one}));
+    one.identity = other.identity = "dm/uuid LVM-1";
+    EXPECT_EQ(uuid_name(one), uuid_name(other)) << "the volume was renamed";
+    const auto again = check_other_disk(other, {one});
+    ASSERT_FALSE(again);
+    EXPECT_EQ(again.error().code, exit_code::busy);
+    EXPECT_NE(again.error().text.find("dm-name-vg-old, which is exported already"), std::string::npos);
+    other.device = one.device;
+    other.identity = "dm/uuid LVM-2";
+    EXPECT_NE(uuid_name(one), uuid_name(other)) << "it was made anew";
+    EXPECT_TRUE(check_other_disk(other, {one}));
+}
+
+TEST(exports, have_the_path_that_stays)
+{
+    const std::string folder = "/dev/disk/by-id/";
+    const auto picked = [&](const std::vector<std::string>& names) {
+        std::vector<std::string> links;
+        for (const auto& name : names)
+            links.push_back(folder + name);
+        return most_stable(links).substr(folder.size());
+    };
+    EXPECT_EQ(picked({"dm-name-vg-lv", "dm-uuid-LVM-1"}), "dm-uuid-LVM-1");
+    EXPECT_EQ(picked({"md-name-host:0", "md-uuid-1:2:3:4"}), "md-uuid-1:2:3:4");
+    EXPECT_EQ(picked({"dm-name-mpatha", "scsi-3600", "wwn-0x600"}), "wwn-0x600");
+    EXPECT_EQ(picked({"ata-model_serial", "wwn-0x5000"}), "wwn-0x5000");
+    EXPECT_EQ(picked({"nvme-model_serial", "nvme-eui.1", "nvme-model_serial_1"}), "nvme-eui.1");
+    EXPECT_EQ(picked({"dm-name-a", "scsi-model_serial"}), "scsi-model_serial");
+    EXPECT_EQ(picked({"virtio-b", "virtio-a"}), "virtio-a");
+}
+
 } // namespace
