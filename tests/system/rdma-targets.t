@@ -208,13 +208,17 @@ kill -CONT "$target"
 nothing() { ! ls /sys/class/weft-rdma/* >/dev/null 2>&1 && [ "$(cat /sys/module/weft_rdma/refcnt)" = 0 ]; }
 ok "interrupt: nor is what the kernel connects later" until_true 30 nothing
 gone
-# While it waits to see whether another host owns the volume, the kernel has the member.
+# While it waits to see whether another host owns the volume, for two intervals, the kernel has the member.
+heartbeat=/sys/module/weft/parameters/heartbeat_ms
+interval=$(cat $heartbeat)
+echo 30000 >$heartbeat
 weftctl create v "rdma://10.9.0.1:4499/$nqn:good" --force >/dev/null 2>&1 & creator=$!
 assembling() { weftctl status v --json 2>/dev/null | json '.volumes[0].state' | grep -qx assembling; }
 ok "interrupt: the volume is being assembled" until_true 20 assembling
 kill -TERM $creator
 wait $creator
 is "interrupt: the command ends by the signal" $? 143
+echo "$interval" >$heartbeat
 is "interrupt: the member is disconnected" "$(weftctl connect)" "nothing is connected"
 nvmet_unserve "$nqn:good" 4499
 remove_null good
