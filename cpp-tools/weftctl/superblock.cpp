@@ -112,7 +112,7 @@ result<owner_copy> read_owner(const block_device& device, std::uint64_t offset)
     return copy;
 }
 
-const owner_copy& deciding(const owner_copy& record, const owner_copy& claim)
+owner_copy deciding(const owner_copy& record, const owner_copy& claim)
 {
     if (record.absent())
         return claim;

@@ -64,7 +64,7 @@ struct owner_copy {
 
 /// Which of the two says who has the volume, as in kmod/weft/owner.c: the claim counts where the record is
 /// lost, and where the claim is newer.
-[[nodiscard]] const owner_copy& deciding(const owner_copy& record, const owner_copy& claim);
+[[nodiscard]] owner_copy deciding(const owner_copy& record, const owner_copy& claim);
 
 /// What the records on a member 0 say of a host that may use the volume, as a clause, such as "which host NQN
 /// owns"; none if no host does.
