@@ -261,16 +261,22 @@ TEST(Owner, ZeroesAreNobody)
     EXPECT_EQ(weft_owner_decode(&record, &back, &why), -ENODATA);
 }
 
+/// What reading a record with these values returns.
+int read_back(const weft_owner_info& info)
+{
+    weft_owner record{};
+    weft_owner_encode(&info, &record);
+    weft_owner_info back{};
+    weft_why why{};
+    return weft_owner_decode(&record, &back, &why);
+}
+
 TEST(Owner, ImpossibleIntervalsAreRefused)
 {
     for (const auto interval : {0u, 99u, 60001u, ~0u}) {
         auto info = owner();
         info.interval_ms = interval;
-        weft_owner record{};
-        weft_owner_encode(&info, &record);
-        weft_owner_info back{};
-        weft_why why{};
-        EXPECT_EQ(weft_owner_decode(&record, &back, &why), -EBADMSG) << interval;
+        EXPECT_EQ(read_back(info), -EBADMSG) << interval;
     }
 }
 
@@ -279,12 +285,7 @@ TEST(Owner, LateWritesHaveABound)
     for (const auto outlast : {0u, WEFT_OUTLAST_MAX_MS + 0u, WEFT_OUTLAST_MAX_MS + 1u, ~0u}) {
         auto info = owner();
         info.outlast_ms = outlast;
-        weft_owner record{};
-        weft_owner_encode(&info, &record);
-        weft_owner_info back{};
-        weft_why why{};
-        EXPECT_EQ(weft_owner_decode(&record, &back, &why), outlast <= WEFT_OUTLAST_MAX_MS ? 0 : -EBADMSG)
-            << outlast;
+        EXPECT_EQ(read_back(info), outlast <= WEFT_OUTLAST_MAX_MS ? 0 : -EBADMSG) << outlast;
     }
 }
 
