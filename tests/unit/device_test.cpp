@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /// Disks and partitions, by a folder that looks as sysfs does.
+#include "folder_test.hpp"
+
 #include <device.hpp>
 #include <identity.hpp>
 
-#include <cstdlib>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <sys/sysmacros.h>
@@ -16,16 +17,10 @@ namespace
 
 namespace fs = std::filesystem;
 
-class DeviceTest : public testing::Test
+class DeviceTest : public FolderTest
 {
 protected:
-    DeviceTest()
-    {
-        char name[] = "/tmp/weft-sysfs-XXXXXX";
-        folder_ = ::mkdtemp(name);
-        fs::create_directories(numbers());
-    }
-    ~DeviceTest() override { fs::remove_all(folder_); }
+    DeviceTest() { fs::create_directories(numbers()); }
 
     [[nodiscard]] fs::path numbers() const { return folder_ / "dev/block"; }
 
@@ -48,8 +43,6 @@ protected:
         fs::create_directory_symlink(fs::path("../../devices") / name, numbers() / number);
         return makedev(8, minor);
     }
-
-    fs::path folder_;
 };
 
 TEST_F(DeviceTest, ADiskOverlapsItsPartitions)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /// Files that weftctl writes, and those by which commands see each other.
+#include "folder_test.hpp"
+
 #include <archive.hpp>
 #include <awaited.hpp>
 #include <sysfile.hpp>
 
-#include <cstdlib>
 #include <fcntl.h>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -20,18 +21,7 @@ namespace
 
 namespace fs = std::filesystem;
 
-class FilesTest : public testing::Test
-{
-protected:
-    FilesTest()
-    {
-        char name[] = "/tmp/weft-files-XXXXXX";
-        folder_ = ::mkdtemp(name);
-    }
-    ~FilesTest() override { fs::remove_all(folder_); }
-
-    fs::path folder_;
-};
+using FilesTest = FolderTest;
 
 TEST_F(FilesTest, AFileIsReplaced)
 {
