@@ -292,8 +292,8 @@ struct weft_mem_op {
  * @drain: wait until the path's disk has no bio of the volume left, which does not choose
  *	it any more; those that wait are given back. Otherwise NULL. Process context
  * @outlast_ms: milliseconds, since a volume sent its last write over the path, after
- *	which the target cannot execute it any more, whatever became of the connection
- *	and of this host; at most WEFT_OUTLAST_MAX_MS. NULL if that is not known. May sleep
+ *	which the target cannot execute it any more if the connection or this host was
+ *	lost then; at most WEFT_OUTLAST_MAX_MS. NULL if that is not known. May sleep
  * @controller_create: connect a controller, which makes disks, and return its
  *	name; NULL for a transport without controllers. Process context
  * @controller_secrets: replace the secrets of a controller, given by its name. Process

@@ -45,7 +45,7 @@ is "and was not sent again: the target got the other host's alone" \
 	"$(sed -n 's/.* wrote 65536 .* //p' /tmp/hostile.out)" 0x42
 cmp /tmp/new <(dd if=/dev/weft/v bs=64k count=1 iflag=direct status=none)
 result $? "and the data is the new owner's"
-is "who keeps it" "$(cat '/sys/block/weft!v/weft/ownership')" held
+is "the new owner keeps it" "$(cat '/sys/block/weft!v/weft/ownership')" held
 grep -v 'wrote \(4096\|8192\) ' /tmp/hostile.out | indented
 ok "the loser stops" peer "weftctl stop v"
 ok "and disconnects" peer "weftctl disconnect --all && ok_unload && rdma link delete rxe0 && [ \$test_failed = 0 ]"

@@ -295,7 +295,7 @@ if grep -q nvme_ns_head_get_unique_id /proc/kallsyms; then
 	ok "one with its superblock and another NGUID is refused" \
 		grep -q "^refused: .*its identifier is not that of" /tmp/asked
 else
-	skip "a disk with another NGUID" "this kernel's NVMe host tells nobody the NGUID of its disks"
+	skip "a disk with another NGUID" "this kernel's NVMe host does not give the NGUID of its disks to other modules"
 fi
 ok "stopped" weftctl stop w
 ok "disconnected" weftctl disconnect "rdma://10.9.1.1:4421/$nqn:one"

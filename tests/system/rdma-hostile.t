@@ -208,7 +208,7 @@ opened_reads() { timeout "$(slow 10)" dd bs=4k count=1 iflag=direct of=/dev/null
 hostile absent --namespaces 2 --at 1
 ok "absent: the other one is read" until_true 60 reads 1
 ok "absent: it was asked for" grep -q "absent: 0 more" /tmp/hostile.out
-ok "absent: who has it open reads it again" until_true 60 opened_reads
+ok "absent: a program that has it open reads it again" until_true 60 opened_reads
 is "absent: it was not gone" "$(log_since | grep -c 'namespace 2 is gone')" 0
 exec 9<&-
 gone

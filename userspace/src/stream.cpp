@@ -94,7 +94,7 @@ struct Window {
         return waited;
     }
     /// The same before its sink ends. The I/O of another thread's engine ends when that thread polls; if the
-    /// thread has ended, nobody is told of it any more.
+    /// thread has ended, no sink gets its completions.
     void end() noexcept
     {
         while (flying) {

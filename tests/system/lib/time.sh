@@ -61,7 +61,7 @@ until_true() {
 	done
 }
 
-# has_ended PID: true if there is no such process.
+# has_ended PID: true if the process has ended.
 has_ended() { ! kill -0 "$1" 2>/dev/null; }
 
 # log_mark: log_since prints the kernel's log after this moment.

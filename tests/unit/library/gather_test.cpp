@@ -374,7 +374,7 @@ TEST_F(GatherTest, AStreamOfAnotherThread)
     reads.reset();
     writes.reset();
     thread.join();
-    // Of one that has ended, with a read that nobody is told of.
+    // Of one that has ended, with a read whose sink gets no completion.
     auto engine = std::make_unique<Engine>(must(Engine::create()));
     faults.stalled = 1;
     std::thread([&] { reads.emplace(must(ReadStream::create(*engine, volume_, registration_))); }).join();
