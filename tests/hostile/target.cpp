@@ -20,6 +20,7 @@
 /// Not modelled: flow control, namespaces that go, reservations.
 #include "auth.hpp"
 #include "options.hpp"
+#include "pages.hpp"
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -66,7 +67,7 @@ constexpr std::uint64_t owner_at = 4096;
 constexpr std::uint64_t owner_size = 8192;
 
 options told;
-std::vector<std::uint8_t> disk(disk_size);
+pages disk(disk_size);
 unsigned io_commands = 0;
 bool fault_done = false;
 std::uint64_t more_at = 0;
@@ -187,7 +188,7 @@ public:
         const std::size_t each = capsule + data_size + 64;
         // Data of the admin queue are pages; only I/O queues need a megabyte for each command.
         each_ = qid ? each : capsule + 8192 + 64;
-        memory_.resize(each_ * depth);
+        memory_ = pages(each_ * depth);
         mr_ = ibv_reg_mr(pd_, memory_.data(), memory_.size(),
                          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
         if (!mr_)
@@ -882,7 +883,7 @@ private:
     ibv_cq* cq_ = nullptr;
     ibv_mr* mr_ = nullptr;
     std::size_t each_ = 0;
-    std::vector<std::uint8_t> memory_;
+    pages memory_;
     std::vector<slot> slots_;
     connection* owner_ = nullptr;
     auth_dialog auth_{told.fault};

@@ -80,7 +80,6 @@ sleep 3
 ok "later: a read waits" kill -0 $reader
 gone
 hostile none --auth
-live() { [ "$(cat /sys/class/weft-rdma/weft-rdma0/state)" = live ]; }
 ok "later: it accepts: connected again" until_true 60 live
 wait $reader
 is "later: the read ends well" $? 0
