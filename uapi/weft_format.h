@@ -103,12 +103,13 @@ struct weft_superblock {
 /*
  * An owner holds its writes after WEFT_LEASE_BEATS intervals without a
  * successful heartbeat. Another host considers the heartbeat stopped after it
- * has seen none for WEFT_LEASE_BEATS + WEFT_OBSERVE_MARGIN intervals, and for
- * WEFT_LEASE_BEATS intervals and @outlast_ms of the record.
+ * has seen none for WEFT_LEASE_BEATS + WEFT_OBSERVE_MARGIN intervals. By then the
+ * owner ends connections that have writes in flight, and the other host waits for
+ * @outlast_ms of the record, too.
  */
 #define WEFT_LEASE_BEATS	8
 #define WEFT_OBSERVE_MARGIN	2
-/* More than five keep-alive timeouts of the longest that a host may set, an hour. */
+/* Three keep-alive timeouts of the longest that a host may set, an hour, and what its target adds. */
 #define WEFT_OUTLAST_MAX_MS	(6 * 3600 * 1000)
 
 enum weft_owner_state {
@@ -128,8 +129,8 @@ enum weft_owner_state {
  * @beat_time: the owner's clock at the heartbeat, seconds since 1970 UTC; for
  *	messages
  * @interval_ms: time between heartbeats, WEFT_HEARTBEAT_MIN_MS to _MAX_MS
- * @outlast_ms: for how long after the end of the lease a target may still execute a
- *	write of this owner, at most WEFT_OUTLAST_MAX_MS; 0 if no transport says it
+ * @outlast_ms: for how long a target may still execute a write of this owner after
+ *	their connection was lost, at most WEFT_OUTLAST_MAX_MS; 0 if no transport says it
  * @host_nqn: the owner's NVMe host NQN, NUL padded
  * @machine: the system UUID of the owner's SMBIOS; zero if it has none
  * @reserved: zero

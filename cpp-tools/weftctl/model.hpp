@@ -152,7 +152,7 @@ struct examined_owner {
     std::uint64_t generation = 0, sequence = 0;
     std::uint64_t beat_time = 0; ///< by the owner's clock, seconds since 1970 UTC
     std::uint32_t interval_ms = 0;
-    std::uint32_t outlast_ms = 0; ///< for how long after the lease targets may execute its writes
+    std::uint32_t outlast_ms = 0; ///< a write may be so late after its connection
 };
 
 /// Classes of I/O, as in the kernel's enum weft_io_class.

@@ -425,7 +425,7 @@ private:
         fmt::print("    heartbeat {}, {} ms apart, last at {}\n", owner.sequence, owner.interval_ms,
                    format_time(owner.beat_time));
         if (owner.outlast_ms)
-            fmt::print("    writes    may be executed until {} ms after the end of its lease\n",
+            fmt::print("    writes    may be executed for {} ms after their connection was lost\n",
                        owner.outlast_ms);
     }
 

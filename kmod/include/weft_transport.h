@@ -291,9 +291,11 @@ struct weft_mem_op {
  * @disconnect: undo @connect; no bio is in flight. Process context, may sleep
  * @drain: wait until the path's disk has no bio of the volume left, which does not choose
  *	it any more; those that wait are given back. Otherwise NULL. Process context
- * @outlast_ms: milliseconds, since a volume sent its last write over the path, after
- *	which the target cannot execute it any more if the connection or this host was
- *	lost then; at most WEFT_OUTLAST_MAX_MS. NULL if that is not known. May sleep
+ * @end_writes: the lease of the path's volume is over, so end the connection if writes
+ *	are in flight over the path. Otherwise NULL. Process context; does not wait
+ * @outlast_ms: milliseconds, since the connection or this host was lost, after which the
+ *	target cannot execute a write any more that was sent over the path; at most
+ *	WEFT_OUTLAST_MAX_MS. NULL if that is not known. May sleep
  * @controller_create: connect a controller, which makes disks, and return its
  *	name; NULL for a transport without controllers. Process context
  * @controller_secrets: replace the secrets of a controller, given by its name. Process
@@ -324,6 +326,7 @@ struct weft_transport_ops {
 					    struct weft_why *why);
 	void			(*disconnect)(struct weft_path *path);
 	void			(*drain)(struct weft_path *path);
+	void			(*end_writes)(struct weft_path *path);
 	u32			(*outlast_ms)(struct weft_path *path);
 	int			(*controller_create)(const struct weft_controller_request *req,
 						     char *name, size_t size,

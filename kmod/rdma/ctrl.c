@@ -166,6 +166,7 @@ static struct weft_rdma_ctrl *weft_rdma_ctrl_alloc(const struct weft_controller_
 	INIT_WORK(&ctrl->removal_work, weft_rdma_removal_work);
 	INIT_DELAYED_WORK(&ctrl->mem_work, weft_rdma_peer_work);
 	INIT_WORK(&ctrl->scan_work, weft_rdma_scan_work);
+	INIT_WORK(&ctrl->end_writes_work, weft_rdma_end_writes_work);
 	INIT_DELAYED_WORK(&ctrl->again_work, weft_rdma_again_work);
 	INIT_WORK(&ctrl->add_work, weft_rdma_add_work);
 	INIT_DELAYED_WORK(&ctrl->ana_work, weft_rdma_ana_work);
@@ -349,6 +350,7 @@ void weft_rdma_ctrl_remove(struct weft_rdma_ctrl *ctrl)
 	/* A loss after this is seen when the next command times out. */
 	live = test_bit(WEFT_QUEUE_LIVE, &ctrl->queues[0].flags) && !READ_ONCE(ctrl->lost);
 	cancel_work_sync(&ctrl->scan_work);
+	cancel_work_sync(&ctrl->end_writes_work);
 	cancel_work_sync(&ctrl->event_work);
 	cancel_delayed_work_sync(&ctrl->again_work);
 	cancel_delayed_work_sync(&ctrl->ana_work);

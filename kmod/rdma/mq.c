@@ -10,10 +10,22 @@
  * begins recovery, which drains the queue pair first. Requests are cancelled
  * there, by weft_rdma_cancel_all().
  */
-#include "rdma.h"
+#include "namespace.h"
+
+#include "../../uapi/weft_format.h"
 
 /* A request has at most four completions: its registration, capsule, response, invalidation. */
 #define WEFT_TIMEOUT_POLLS	4
+
+/* The response may have arrived while the task that polls is stopped. */
+static void weft_queue_poll_all(struct weft_rdma_queue *queue)
+{
+	unsigned int polls;
+
+	for (polls = 0; polls < WEFT_TIMEOUT_POLLS; polls++)
+		if (weft_rdma_queue_poll(queue) < (int)queue->size)
+			break;
+}
 
 /*
  * Neither completed, nor turned away without being sent: that one may be freed while it is
@@ -58,6 +70,48 @@ bool weft_rdma_cancel_reads(struct blk_mq_tag_set *set)
 
 	blk_mq_tagset_busy_iter(set, weft_request_cancel_read, &writes);
 	return writes;
+}
+
+static bool weft_request_lacks_lease(struct request *rq, void *data)
+{
+	struct weft_rdma_ns *ns = rq->q->queuedata;
+	struct weft_rdma_path *rp;
+
+	/* An internal command has no disk. */
+	if (!ns || !op_is_write(req_op(rq)) || !weft_request_in_flight(rq))
+		return true;
+	/* Heartbeats and claims are sent without a lease. The claim is there for late ones. */
+	if (!blk_rq_is_passthrough(rq) && blk_rq_pos(rq) < WEFT_DATA_OFFSET >> SECTOR_SHIFT)
+		return true;
+	rcu_read_lock();
+	rp = READ_ONCE(ns->path);
+	if (rp && rp->path.writable && weft_lease_is_over(rp->path.lease))
+		*(bool *)data = true;
+	rcu_read_unlock();
+	return !*(bool *)data;
+}
+
+/**
+ * weft_rdma_end_writes_work() - end the association under writes without a lease
+ * @work: the controller's end_writes_work
+ *
+ * The target may execute them until it has ended the association. Another host that
+ * takes the volume waits for that from the end of the lease on (kmod/weft/owner.c).
+ */
+void weft_rdma_end_writes_work(struct work_struct *work)
+{
+	struct weft_rdma_ctrl *ctrl = container_of(work, struct weft_rdma_ctrl, end_writes_work);
+	bool any = false;
+	u32 i;
+
+	/* What was answered may wait for the task that polls. */
+	for (i = ctrl->poll_from; i < ctrl->queue_count; i++)
+		weft_queue_poll_all(&ctrl->queues[i]);
+	/* It was queued while the controller was live, so the set is there until its removal. */
+	blk_mq_tagset_busy_iter(&ctrl->set, weft_request_lacks_lease, &any);
+	if (any)
+		weft_rdma_error(ctrl, WEFT_RDMA_END_TIMEOUT,
+				"writes are in flight after the end of their volume's lease");
 }
 
 /**
@@ -187,16 +241,12 @@ static enum blk_eh_timer_return weft_rdma_timeout(struct request *rq)
 	struct weft_rdma_ctrl *ctrl = queue->ctrl;
 	struct weft_rdma_slot *slot = &queue->slots[pdu->slot];
 	enum weft_rdma_state state;
-	unsigned int polls;
 	u16 cid;
 
 	/* An Asynchronous Event Request has no time limit. */
 	if (!queue->index && pdu->opcode == nvme_admin_async_event)
 		return BLK_EH_RESET_TIMER;
-	/* The response may have arrived while the task that polls is stopped. */
-	for (polls = 0; polls < WEFT_TIMEOUT_POLLS; polls++)
-		if (weft_rdma_queue_poll(queue) < (int)queue->size)
-			break;
+	weft_queue_poll_all(queue);
 	if (!weft_request_in_flight(rq))
 		return BLK_EH_DONE;
 	/* Its slot may be another request's as soon as it is answered. */

@@ -483,7 +483,9 @@ int weft_rdma_queue_start(struct weft_rdma_queue *queue, struct weft_why *why)
 	return 0;
 
 out_destroy_qp:
+	mutex_lock(&queue->lock);
 	clear_bit(WEFT_QUEUE_STARTED, &queue->flags);
+	mutex_unlock(&queue->lock);
 	/* The receives are flushed to handlers that must still be there. */
 	ib_drain_qp(queue->qp);
 	rdma_destroy_qp(queue->cm_id);
@@ -515,6 +517,24 @@ int weft_rdma_queue_wait(struct weft_rdma_queue *queue, struct weft_why *why)
 	if (!ret)
 		set_bit(WEFT_QUEUE_CONNECTED, &queue->flags);
 	return ret;
+}
+
+/**
+ * weft_rdma_queue_break() - put a queue pair in error
+ * @queue: started or not; another thread may start or stop it
+ *
+ * It sends no command any more, except what a socket of soft-iWARP has already.
+ * weft_rdma_queue_stop() also waits until it is drained.
+ *
+ * Context: process context, may sleep.
+ */
+void weft_rdma_queue_break(struct weft_rdma_queue *queue)
+{
+	mutex_lock(&queue->lock);
+	/* As in weft_rdma_queue_stop(). */
+	if (test_bit(WEFT_QUEUE_STARTED, &queue->flags))
+		rdma_disconnect(queue->cm_id);
+	mutex_unlock(&queue->lock);
 }
 
 /**

@@ -516,6 +516,7 @@ static inline u32 weft_rdma_all_queues(const struct weft_rdma_options *opts)
  * @scan_tries: so often a namespace is looked for again that the target lists and
  *	that is not there; changed under @scan_lock
  * @target_kato_ms: keep-alive timeout that the target uses; at least the host's
+ * @quiet_ms: for so long the target may execute commands of an association that has ended
  * @ana_work: reads the ANA log page
  * @ana_log: the ANA log page as it was last read, or NULL; under @ns_lock
  * @ana_lock: held from the command that reads a page to its place in @ana_log; before
@@ -523,7 +524,8 @@ static inline u32 weft_rdma_all_queues(const struct weft_rdma_options *opts)
  * @ana_bytes: its length
  * @event_work: does what an asynchronous event asks for, then asks for the next one
  * @wq: for all of these but where another is named
- * @recovery_wq: for @recover_work and @connect_work
+ * @end_writes_work: ends the association if a write is in flight whose lease is over
+ * @recovery_wq: for @end_writes_work, @recover_work and @connect_work
  * @attempts: to reconnect since the loss
  * @reconnects: that succeeded
  * @errors: recoveries that were begun
@@ -621,11 +623,13 @@ struct weft_rdma_ctrl {
 	struct delayed_work	again_work;
 	struct work_struct	add_work;
 	struct work_struct	dead_work;
+	struct work_struct	end_writes_work;
 	bool			scan_owed;
 	bool			log_owed;
 	u32			scans;
 	u8			scan_tries;
 	u32			target_kato_ms;
+	u32			quiet_ms;
 	struct delayed_work	ana_work;
 	void			*ana_log;
 	struct mutex		ana_lock;	/* order of pages */
@@ -742,7 +746,6 @@ static inline bool weft_rdma_is_short(int error)
 int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why);
 int weft_rdma_setup_again(struct weft_rdma_ctrl *ctrl, struct weft_why *why);
 int weft_rdma_setup_fewer(struct weft_rdma_ctrl *ctrl, struct weft_why *why);
-u32 weft_rdma_outlast_ms(const struct weft_rdma_ctrl *ctrl);
 void weft_rdma_teardown(struct weft_rdma_ctrl *ctrl, bool shutdown);
 void weft_rdma_free_sets(struct weft_rdma_ctrl *ctrl);
 int weft_rdma_start_queues(struct weft_rdma_ctrl *ctrl, u32 first, u32 count, u32 *made,
@@ -822,6 +825,7 @@ static inline int weft_rdma_post_recv(struct weft_rdma_queue *queue,
 /* queue.c */
 int weft_rdma_queue_start(struct weft_rdma_queue *queue, struct weft_why *why);
 int weft_rdma_queue_wait(struct weft_rdma_queue *queue, struct weft_why *why);
+void weft_rdma_queue_break(struct weft_rdma_queue *queue);
 void weft_rdma_queue_stop(struct weft_rdma_queue *queue);
 void weft_rdma_queue_free(struct weft_rdma_queue *queue);
 int weft_rdma_queue_poll(struct weft_rdma_queue *queue);
@@ -863,6 +867,7 @@ int weft_rdma_set_alloc(struct weft_rdma_ctrl *ctrl, struct blk_mq_tag_set *set,
 			struct request_queue **queue);
 void weft_rdma_set_free(struct blk_mq_tag_set *set, struct request_queue *queue);
 bool weft_rdma_cancel_reads(struct blk_mq_tag_set *set);
+void weft_rdma_end_writes_work(struct work_struct *work);
 void weft_rdma_cancel_all(struct blk_mq_tag_set *set);
 void weft_rdma_map_hctxs(struct weft_rdma_ctrl *ctrl, struct request_queue *q);
 void weft_rdma_cancel_peers(struct blk_mq_tag_set *set);

@@ -579,6 +579,10 @@ int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 
 	ctrl->queues_made = 0;
 	ret = weft_queue_start_admin(ctrl, why);
+	/* A heartbeat may read it at any time. */
+	if (!ret)
+		WRITE_ONCE(ctrl->quiet_ms, WEFT_RDMA_QUIET_MARGIN_MS +
+			   weft_info_quiet_ms(&ctrl->info, ctrl->target_kato_ms));
 	if (!ret)
 		ret = weft_ctrl_count_queues(ctrl, why);
 	if (!ret && !ctrl->set_ready) {
@@ -646,27 +650,6 @@ int weft_rdma_setup_fewer(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 	return weft_rdma_setup_again(ctrl, why);
 }
 
-static u32 weft_ctrl_quiet_ms(const struct weft_rdma_ctrl *ctrl)
-{
-	return weft_info_quiet_ms(&ctrl->info, ctrl->target_kato_ms) + WEFT_RDMA_QUIET_MARGIN_MS;
-}
-
-/**
- * weft_rdma_outlast_ms() - how long a target may execute a write, since it was sent
- * @ctrl: the controller; its disks are known
- *
- * The adapter repeats lost packets until the queue pair is torn down. If the target's
- * answers are lost, the last Keep Alive is sent half a timeout after the last answer, and
- * fails a timeout later. The rest of two timeouts is for the block layer's timer, which
- * counts in seconds. From then on it is as after every loss (recovery.c).
- *
- * Return: milliseconds.
- */
-u32 weft_rdma_outlast_ms(const struct weft_rdma_ctrl *ctrl)
-{
-	return 2 * ctrl->opts.kato_ms + weft_ctrl_quiet_ms(ctrl);
-}
-
 /* Returns true if the target has confirmed that all commands have ended. */
 static bool weft_ctrl_shutdown(struct weft_rdma_ctrl *ctrl)
 {
@@ -724,6 +707,9 @@ void weft_rdma_teardown(struct weft_rdma_ctrl *ctrl, bool shutdown)
 	bool ended = shutdown && weft_ctrl_shutdown(ctrl);
 	u32 i;
 
+	/* Before the wait for the lock, which takes long if the target does not answer. */
+	for (i = 0; i < ctrl->max_queues; i++)
+		weft_rdma_queue_break(&ctrl->queues[i]);
 	/* Wait for a thread that connects queues for peer memory; no other starts. */
 	mutex_lock(&ctrl->mem_lock);
 	WRITE_ONCE(ctrl->mem_ready, false);
@@ -740,7 +726,7 @@ void weft_rdma_teardown(struct weft_rdma_ctrl *ctrl, bool shutdown)
 			weft_rdma_queue_stop(&ctrl->queues[i]);
 	/* From here on nothing keeps the association alive. Set before requests look at it. */
 	if (weft_rdma_state(ctrl) >= WEFT_RDMA_RECOVERING && !ended)
-		ctrl->quiet_at = jiffies + msecs_to_jiffies(weft_ctrl_quiet_ms(ctrl));
+		ctrl->quiet_at = jiffies + msecs_to_jiffies(ctrl->quiet_ms);
 
 	/* Wait for handlers of the requests that are ended next. */
 	weft_ctrl_sync_timeouts(ctrl);

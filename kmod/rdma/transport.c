@@ -116,9 +116,17 @@ static void weft_rdma_path_disconnect(struct weft_path *path)
 	kfree(rp);
 }
 
+/* The work looks for them: only a controller that is not removed meanwhile has its tags. */
+static void weft_rdma_path_end_writes(struct weft_path *path)
+{
+	struct weft_rdma_ctrl *ctrl = container_of(path, struct weft_rdma_path, path)->ns->ctrl;
+
+	weft_rdma_queue(ctrl, ctrl->recovery_wq, &ctrl->end_writes_work);
+}
+
 static u32 weft_rdma_path_outlast_ms(struct weft_path *path)
 {
-	return weft_rdma_outlast_ms(container_of(path, struct weft_rdma_path, path)->ns->ctrl);
+	return READ_ONCE(container_of(path, struct weft_rdma_path, path)->ns->ctrl->quiet_ms);
 }
 
 struct weft_transport_ops weft_rdma_transport = {
@@ -128,6 +136,7 @@ struct weft_transport_ops weft_rdma_transport = {
 	.connect		= weft_rdma_path_connect,
 	.disconnect		= weft_rdma_path_disconnect,
 	.drain			= weft_rdma_path_drain,
+	.end_writes		= weft_rdma_path_end_writes,
 	.outlast_ms		= weft_rdma_path_outlast_ms,
 	.controller_create	= weft_rdma_ctrl_create,
 	.controller_secrets	= weft_rdma_ctrl_secrets,

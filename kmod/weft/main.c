@@ -22,9 +22,12 @@ static int __init weft_init(void)
 
 	weft_check_sizes();
 	weft_resend_init();
-	ret = weft_bio_init();
+	ret = weft_owner_start();
 	if (ret)
 		return ret;
+	ret = weft_bio_init();
+	if (ret)
+		goto out_owner;
 	ret = weft_bdev_init();
 	if (ret)
 		goto out_bio;
@@ -42,6 +45,8 @@ out_bdev:
 	weft_bdev_exit();
 out_bio:
 	weft_bio_exit();
+out_owner:
+	weft_owner_finish();
 	return ret;
 }
 
@@ -52,6 +57,7 @@ static void __exit weft_exit(void)
 	weft_mem_exit();
 	weft_bdev_exit();
 	weft_bio_exit();
+	weft_owner_finish();
 }
 
 module_init(weft_init);

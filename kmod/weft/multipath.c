@@ -638,77 +638,6 @@ void weft_mpath_look_for_dead(struct weft_member *member)
 }
 
 /**
- * weft_mpath_write_cache() - does a member have a volatile write cache?
- * @member: the member
- *
- * Context: any.
- * Return: true if the disk of one of its paths says so; this may change while the
- * member is in use.
- */
-bool weft_mpath_write_cache(struct weft_member *member)
-{
-	int srcu = srcu_read_lock(&member->volume->path_srcu);
-	bool cache = bdev_write_cache(READ_ONCE(member->bdev));
-	u32 i;
-
-	for (i = 0; i < WEFT_PATHS_MAX && !cache; i++) {
-		struct weft_path *path = weft_member_path(member, i);
-
-		cache = path && bdev_write_cache(path->bdev);
-	}
-	srcu_read_unlock(&member->volume->path_srcu, srcu);
-	return cache;
-}
-
-/**
- * weft_mpath_outlast_ms() - how long targets may execute a write to a member
- * @member: the member
- *
- * Context: process context, may sleep.
- * Return: milliseconds since it was sent; 0 if the transports of the paths do not know.
- */
-u32 weft_mpath_outlast_ms(struct weft_member *member)
-{
-	int srcu = srcu_read_lock(&member->volume->path_srcu);
-	u32 i, most = 0;
-
-	for (i = 0; i < WEFT_PATHS_MAX; i++) {
-		struct weft_path *path = weft_member_path(member, i);
-
-		if (path && path->ops->outlast_ms)
-			most = max(most, path->ops->outlast_ms(path));
-	}
-	srcu_read_unlock(&member->volume->path_srcu, srcu);
-	return min_t(u32, most, WEFT_OUTLAST_MAX_MS);
-}
-
-/**
- * weft_mpath_mem() - what a member's paths can do with memory that has no pages
- * @member: the member
- *
- * Context: process context.
- * Return: the least that any of its paths can do.
- */
-enum weft_path_mem weft_mpath_mem(struct weft_member *member)
-{
-	enum weft_path_mem mem = WEFT_PATH_MEM_DEVICE;
-	int srcu = srcu_read_lock(&member->volume->path_srcu);
-	bool any = false;
-	u32 i;
-
-	for (i = 0; i < WEFT_PATHS_MAX; i++) {
-		struct weft_path *path = weft_member_path(member, i);
-
-		if (!path)
-			continue;
-		any = true;
-		mem = min(mem, path->mem);
-	}
-	srcu_read_unlock(&member->volume->path_srcu, srcu);
-	return any ? mem : WEFT_PATH_MEM_NONE;
-}
-
-/**
  * weft_mpath_peer_others() - send an operation over another path
  * @member: the member
  * @op: the operation; its sector is relative to the member
@@ -915,6 +844,8 @@ int weft_mpath_add(struct weft_member *member, struct weft_path *path)
 	if (index == WEFT_PATHS_MAX)
 		return -ENOSPC;
 	weft_mpath_kick(member);
+	/* How long its target may be late belongs into the record. */
+	weft_owner_kick(member->volume);
 	return 0;
 }
 
@@ -950,7 +881,8 @@ void weft_mpath_remove(struct weft_member *member, struct weft_path *path)
 	index = weft_mpath_index(mpath, path);
 	__clear_bit(index, &mpath->usable);
 	weft_mpath_update(member);
-	smp_wmb();	/* see weft_mpath_submit() */
+	WRITE_ONCE(mpath->leaving, path);
+	smp_wmb();	/* see weft_mpath_submit() and weft_mpath_end_writes() */
 	WRITE_ONCE(mpath->path[index], NULL);
 	weft_mpath_select_bdev(member);
 	bio_list_for_each(bio, &mpath->held)
@@ -971,6 +903,8 @@ void weft_mpath_remove(struct weft_member *member, struct weft_path *path)
 	/* Bios that the work took from the lists. */
 	flush_delayed_work(&mpath->work);
 	weft_mpath_settle(vol, path);
+	WRITE_ONCE(mpath->leaving, NULL);
+	synchronize_srcu(&vol->path_srcu);
 }
 
 /**

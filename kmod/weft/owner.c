@@ -41,12 +41,15 @@
  *
  * DOC: late writes
  *
- * A target may execute a data write late that an owner sent while it had its lease:
- * its adapter repeats lost packets, and the target notices the loss of the host
- * only by its keep-alive timeout. weft_rdma knows how long this may take
- * (weft_rdma_outlast_ms()). The owner's record says it for the slowest path of all
- * members, and another host takes over this time after the end of the lease. Block
- * devices do not say it. There, only a reservation on the target excludes a late write.
+ * A target may execute a data write late that an owner sent while it had its lease. It
+ * ends the association of a lost host only by its keep-alive timeout. And an owner that
+ * lost member 0 may have writes in flight to other members, whose targets answer Keep
+ * Alive and execute no I/O. So an owner whose lease is over for WEFT_OBSERVE_MARGIN
+ * intervals ends the connections that have writes in flight. weft_rdma knows for how long
+ * a target may execute writes of an association that has ended (@quiet_ms). The owner's
+ * record says it for the slowest path of all members, and another host waits for as much
+ * longer. Block devices do not say it. There, only a reservation on the target excludes a
+ * late write.
  *
  * lease.c has the state, and what becomes of writes by it.
  */
@@ -74,6 +77,9 @@ static const struct kernel_param_ops weft_heartbeat_ops = {
 module_param_cb(heartbeat_ms, &weft_heartbeat_ops, &weft_heartbeat_ms, 0644);
 MODULE_PARM_DESC(heartbeat_ms,
 		 "interval of the owner's heartbeat in ms, 100 to 60000, for volumes assembled from now on; the same on all hosts (default 1000)");
+
+/* Not a volume's own: where memory is too short for threads, it would wait for a heartbeat. */
+static struct workqueue_struct *weft_owner_wq;
 
 /* A record counts as damaged after this number of bad reads. */
 #define WEFT_OWNER_READS	3
@@ -189,6 +195,34 @@ static unsigned long weft_owner_lease_end(struct weft_volume *vol,
 	return beat_start + WEFT_LEASE_BEATS * weft_owner_interval(vol);
 }
 
+/*
+ * From then on another host counts the time of late writes (weft_owner_silence_ms()).
+ * Not by the heartbeat, which may hang on member 0. Again, because a write that was
+ * allowed in the lease may be sent as late.
+ */
+static void weft_owner_end_writes(struct work_struct *work)
+{
+	struct weft_volume *vol = container_of(to_delayed_work(work), struct weft_volume,
+					       owner.end_writes);
+	u32 i;
+
+	if (!weft_lease_is_over(&vol->lease))
+		return;
+	for (i = 0; i < vol->member_count; i++)
+		weft_mpath_end_writes(vol->members[i]);
+	queue_delayed_work(weft_owner_wq, &vol->owner.end_writes, weft_owner_interval(vol));
+}
+
+/* The heartbeat that started then succeeded. */
+static void weft_owner_renew(struct weft_volume *vol, unsigned long start)
+{
+	unsigned long end = weft_owner_lease_end(vol, start);
+	long left = end + WEFT_OBSERVE_MARGIN * weft_owner_interval(vol) - jiffies;
+
+	WRITE_ONCE(vol->lease, end);
+	mod_delayed_work(weft_owner_wq, &vol->owner.end_writes, max(left, 0L));
+}
+
 /* The state after a failed heartbeat: do writes wait or fail? */
 static enum weft_ownership weft_owner_failure(struct weft_volume *vol, int err)
 {
@@ -286,6 +320,7 @@ static void weft_owner_beat(struct work_struct *work)
 	if (loss) {
 		/* End the lease now; the work stops, so nothing renews it. */
 		WRITE_ONCE(vol->lease, jiffies - 1);
+		mod_delayed_work(weft_owner_wq, &vol->owner.end_writes, 0);
 		weft_owner_set(vol, WEFT_OWNERSHIP_LOST, loss);
 		return;
 	}
@@ -303,7 +338,7 @@ static void weft_owner_beat(struct work_struct *work)
 	if (ret)
 		WRITE_ONCE(vol->owner.regained, false);
 	if (!ret && weft_owner_may_renew(vol, start)) {
-		WRITE_ONCE(vol->lease, weft_owner_lease_end(vol, start));
+		weft_owner_renew(vol, start);
 		weft_owner_set(vol, WEFT_OWNERSHIP_HELD, NULL);
 	} else if (!ret) {
 		weft_owner_set(vol, WEFT_OWNERSHIP_SUSPENDED, NULL);
@@ -369,8 +404,7 @@ static int weft_owner_busy(struct weft_volume *vol,
 /* For how long a silent owner may be alive, or have writes on their way. In milliseconds. */
 static u32 weft_owner_silence_ms(u32 interval_ms, u32 outlast_ms)
 {
-	return interval_ms * WEFT_LEASE_BEATS +
-	       max(interval_ms * WEFT_OBSERVE_MARGIN, outlast_ms);
+	return interval_ms * (WEFT_LEASE_BEATS + WEFT_OBSERVE_MARGIN) + outlast_ms;
 }
 
 /*
@@ -383,8 +417,8 @@ weft_owner_watch(struct weft_volume *vol, const struct weft_owner_info *first,
 		 struct weft_why *why)
 {
 	u32 interval_ms = max(first->interval_ms, vol->owner.claim.interval_ms);
-	u32 outlast_ms = max(first->outlast_ms, vol->owner.claim.outlast_ms);
-	u32 left = weft_owner_silence_ms(interval_ms, outlast_ms);
+	/* The owner may use the paths that this host has, and not have written it yet. */
+	u32 left = weft_owner_silence_ms(interval_ms, weft_owner_outlast_ms(vol));
 	struct weft_owner_info seen;
 	u32 step;
 	int ret;
@@ -402,6 +436,7 @@ weft_owner_watch(struct weft_volume *vol, const struct weft_owner_info *first,
 			return ret;
 		if (weft_owner_is_free(vol, &seen)) {
 			vol->owner.others_ms = 0;
+			vol->owner.info.outlast_ms = 0;
 			return 0;
 		}
 		if (seen.sequence != first->sequence ||
@@ -422,6 +457,12 @@ weft_owner_may_claim(struct weft_volume *vol, bool take_over, struct weft_why *w
 	int ret;
 
 	ret = weft_owner_read(vol, &seen, &damage);
+	/* Without a record, the claim alone says whether another host has the volume. */
+	if (ret == -ENODATA && vol->owner.claim_damaged) {
+		damage.text[0] = 0;
+		ret = weft_refuse(&damage, -EBADMSG,
+				  "the claim behind the owner record is damaged");
+	}
 	vol->owner.info.generation = vol->owner.claim.generation;
 	if (ret == -EBADMSG && !take_over)
 		return weft_refuse(why, -EBUSY,
@@ -447,6 +488,8 @@ weft_owner_may_claim(struct weft_volume *vol, bool take_over, struct weft_why *w
 	if (weft_owner_is_free(vol, &seen))
 		return 0;
 	vol->owner.others_ms = max(seen.interval_ms, vol->owner.claim.interval_ms);
+	/* Our record will say it, too: a third host may have read ours alone. */
+	vol->owner.info.outlast_ms = max(seen.outlast_ms, vol->owner.claim.outlast_ms);
 	ret = weft_owner_watch(vol, &seen, why);
 	if (ret || take_over || weft_owner_is_this_host(vol, holder))
 		return ret;
@@ -577,7 +620,9 @@ int weft_owner_take(struct weft_volume *vol, const struct weft_assemble_request 
 			weft_owner_free(vol);
 		goto out_late;
 	}
-	WRITE_ONCE(vol->lease, weft_owner_lease_end(vol, start));
+	/* The former owner's writes are over. The next heartbeat says the time of ours. */
+	owner->info.outlast_ms = 0;
+	weft_owner_renew(vol, start);
 	weft_owner_set(vol, WEFT_OWNERSHIP_HELD, NULL);
 	queue_delayed_work(vol->wq, &owner->work, 0);
 	return 0;
@@ -602,6 +647,7 @@ void weft_owner_release(struct weft_volume *vol)
 	vol->owner.ended = true;
 	spin_unlock_irq(&vol->owner.lock);
 	cancel_delayed_work_sync(&vol->owner.work);
+	cancel_delayed_work_sync(&vol->owner.end_writes);
 	if (state == WEFT_OWNERSHIP_NONE)
 		return;
 	WRITE_ONCE(vol->lease, jiffies - 1);
@@ -631,6 +677,7 @@ int weft_owner_init(struct weft_volume *vol)
 	spin_lock_init(&owner->lock);
 	bio_list_init(&owner->held);
 	INIT_DELAYED_WORK(&owner->work, weft_owner_beat);
+	INIT_DELAYED_WORK(&owner->end_writes, weft_owner_end_writes);
 	WRITE_ONCE(vol->lease, jiffies - 1);
 	owner->page = alloc_pages(GFP_KERNEL | __GFP_COMP, get_order(WEFT_OWNER_BYTES));
 	return owner->page ? 0 : -ENOMEM;
@@ -643,4 +690,25 @@ int weft_owner_init(struct weft_volume *vol)
 void weft_owner_exit(struct weft_volume *vol)
 {
 	__free_pages(vol->owner.page, get_order(WEFT_OWNER_BYTES));
+}
+
+/**
+ * weft_owner_start() - prepare for claims
+ *
+ * Return: 0 or -ENOMEM; undo by weft_owner_finish().
+ */
+int __init weft_owner_start(void)
+{
+	weft_owner_wq = alloc_workqueue("weft-owner", WQ_MEM_RECLAIM | WQ_UNBOUND | WQ_HIGHPRI, 0);
+	return weft_owner_wq ? 0 : -ENOMEM;
+}
+
+/**
+ * weft_owner_finish() - undo weft_owner_start()
+ *
+ * No volume is left.
+ */
+void weft_owner_finish(void)
+{
+	destroy_workqueue(weft_owner_wq);
 }

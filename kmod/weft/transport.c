@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The transports, by name. */
+/* The transports, by name; and what those of a member's paths do and know. */
 #include "weft.h"
 
 /* Here, because superblock.c is also compiled for the host. */
@@ -202,4 +202,102 @@ int weft_controller_delete(const char *transport, const char *name,
 	ret = ops->controller_delete(name, why);
 	module_put(ops->owner);
 	return ret;
+}
+
+/**
+ * weft_mpath_write_cache() - does a member have a volatile write cache?
+ * @member: the member
+ *
+ * Context: any.
+ * Return: true if the disk of one of its paths says so; this may change while the
+ * member is in use.
+ */
+bool weft_mpath_write_cache(struct weft_member *member)
+{
+	int srcu = srcu_read_lock(&member->volume->path_srcu);
+	bool cache = bdev_write_cache(READ_ONCE(member->bdev));
+	u32 i;
+
+	for (i = 0; i < WEFT_PATHS_MAX && !cache; i++) {
+		struct weft_path *path = weft_member_path(member, i);
+
+		cache = path && bdev_write_cache(path->bdev);
+	}
+	srcu_read_unlock(&member->volume->path_srcu, srcu);
+	return cache;
+}
+
+/**
+ * weft_mpath_end_writes() - end the connections that have writes of the volume in flight
+ * @member: the member of a volume whose lease is over
+ *
+ * Context: process context; does not wait for the targets. Transports whose errors are
+ * final end none.
+ */
+void weft_mpath_end_writes(struct weft_member *member)
+{
+	int srcu = srcu_read_lock(&member->volume->path_srcu);
+	struct weft_path *path;
+	u32 i;
+
+	for (i = 0; i < WEFT_PATHS_MAX; i++) {
+		path = weft_member_path(member, i);
+		if (path && path->ops->end_writes)
+			path->ops->end_writes(path);
+	}
+	/* A path that has left its slot was set here before. */
+	smp_rmb();
+	path = READ_ONCE(member->mpath.leaving);
+	if (path && path->ops->end_writes)
+		path->ops->end_writes(path);
+	srcu_read_unlock(&member->volume->path_srcu, srcu);
+}
+
+/**
+ * weft_mpath_outlast_ms() - how long targets may execute a write to a member
+ * @member: the member
+ *
+ * Context: process context, may sleep.
+ * Return: milliseconds since its connection or its host was lost; 0 if the transports of
+ * the paths do not know.
+ */
+u32 weft_mpath_outlast_ms(struct weft_member *member)
+{
+	int srcu = srcu_read_lock(&member->volume->path_srcu);
+	u32 i, most = 0;
+
+	for (i = 0; i < WEFT_PATHS_MAX; i++) {
+		struct weft_path *path = weft_member_path(member, i);
+
+		if (path && path->ops->outlast_ms)
+			most = max(most, path->ops->outlast_ms(path));
+	}
+	srcu_read_unlock(&member->volume->path_srcu, srcu);
+	return min_t(u32, most, WEFT_OUTLAST_MAX_MS);
+}
+
+/**
+ * weft_mpath_mem() - what a member's paths can do with memory that has no pages
+ * @member: the member
+ *
+ * Context: process context.
+ * Return: the least that any of its paths can do.
+ */
+enum weft_path_mem weft_mpath_mem(struct weft_member *member)
+{
+	enum weft_path_mem mem = WEFT_PATH_MEM_DEVICE;
+	int srcu = srcu_read_lock(&member->volume->path_srcu);
+	bool any = false;
+	u32 i;
+
+	for (i = 0; i < WEFT_PATHS_MAX; i++) {
+		struct weft_path *path = weft_member_path(member, i);
+
+		if (!path)
+			continue;
+		any = true;
+		mem = min(mem, path->mem);
+	}
+	srcu_read_unlock(&member->volume->path_srcu, srcu);
+	return any ? mem : WEFT_PATH_MEM_NONE;
 }

@@ -75,6 +75,7 @@ struct weft_stats {
  *	long; taken before weft_volumes_lock
  * @events_lock: changes of a path's state are reported in their order; taken before @lock
  * @path: the paths; NULL for a free slot
+ * @leaving: a path that is being removed, and may have I/O in flight; or NULL
  * @usable: bitmap of the paths that can carry I/O
  * @best: bitmap of those of @usable that carry it best; empty only if @usable is
  * @held: bios that wait for a path
@@ -93,6 +94,7 @@ struct weft_mpath {
 	struct mutex		prepare_lock;	/* see above */
 	struct mutex		events_lock;	/* see above */
 	struct weft_path	*path[WEFT_PATHS_MAX];
+	struct weft_path	*leaving;
 	unsigned long		usable;
 	unsigned long		best;
 	struct bio_list		held;
@@ -190,6 +192,8 @@ struct weft_deferred {
  * @members_wait: members also hold writes that wait for a heartbeat
  * @held: writes that wait for a heartbeat
  * @work: does one heartbeat
+ * @end_writes: ends connections with writes in flight, when the lease is over for long;
+ *	on weft_owner_wq
  * @page: buffer for the record and the claim behind it
  * @read_at: start of the last read of the record, in jiffies
  * @regained: the lease has ended, and a heartbeat succeeded since
@@ -210,6 +214,7 @@ struct weft_owner_claim {
 	bool			members_wait;
 	struct bio_list		held;
 	struct delayed_work	work;
+	struct delayed_work	end_writes;
 	struct page		*page;
 	unsigned long		read_at;
 	bool			regained;
@@ -499,6 +504,11 @@ int weft_controller_secrets(const char *transport, const char *name,
 int weft_controller_delete(const char *transport, const char *name,
 			   struct weft_why *why);
 
+bool weft_mpath_write_cache(struct weft_member *member);
+void weft_mpath_end_writes(struct weft_member *member);
+u32 weft_mpath_outlast_ms(struct weft_member *member);
+enum weft_path_mem weft_mpath_mem(struct weft_member *member);
+
 /**
  * weft_member_path() - a member's path by its index
  * @member: the member
@@ -537,10 +547,7 @@ void weft_mpath_again(struct weft_member *member, struct bio *bio);
 void weft_mpath_wait(struct weft_member *member, struct bio *bio);
 void weft_mpath_take(struct weft_member *member, struct weft_path **taken);
 void weft_mpath_look_for_dead(struct weft_member *member);
-bool weft_mpath_write_cache(struct weft_member *member);
-enum weft_path_mem weft_mpath_mem(struct weft_member *member);
 void weft_mpath_outlast_own(struct weft_member *member);
-u32 weft_mpath_outlast_ms(struct weft_member *member);
 unsigned long weft_mpath_patience(struct weft_member *member, unsigned long since);
 bool weft_mpath_is_patient(struct weft_member *member, unsigned long since);
 
@@ -644,6 +651,8 @@ void weft_flush_init(struct weft_volume *vol);
 bool weft_flush_submit(struct weft_volume *vol, struct bio *bio);
 
 /* owner.c */
+int weft_owner_start(void);
+void weft_owner_finish(void);
 int weft_owner_init(struct weft_volume *vol);
 void weft_owner_exit(struct weft_volume *vol);
 int weft_owner_take(struct weft_volume *vol, const struct weft_assemble_request *req,

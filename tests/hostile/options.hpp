@@ -18,6 +18,7 @@ struct options {
     unsigned keep_s = 3;            ///< how long a write is withheld
     bool refuse = false;            ///< late-write: the second copy of the withheld write fails
     bool stays = false;             ///< late-write: the association goes on, and the write gets no answer
+    bool deaf = false;              ///< late-write: the host has admin commands alone, until SIGUSR1
     bool traffic = false;           ///< any command keeps the association alive (CTRATT.TBKAS)
     bool anonymous = false;         ///< the namespace has no id
     bool cacheless = false;         ///< the controller has no volatile write cache

@@ -149,6 +149,14 @@ struct slot {
     bool stuck = false; ///< it has no answer before it is aborted
 };
 
+/// The host, by its address, whose I/O has no answer and whose connections are rejected; 0 if there is none.
+in_addr_t deaf_to = 0;
+
+in_addr_t address(const sockaddr* of)
+{
+    return reinterpret_cast<const sockaddr_in*>(of)->sin_addr.s_addr;
+}
+
 /// Of all connections: their completions wake the target.
 ibv_comp_channel* completions = nullptr;
 
@@ -760,6 +768,10 @@ private:
             paused.emplace_back(this, index);
             return;
         }
+        if (deaf_to && address(rdma_get_peer_addr(id_)) == deaf_to) {
+            receive(index);
+            return;
+        }
         io_commands += armed;
         if (due("pause")) {
             paused_until = clock_type::now() + std::chrono::seconds(told.keep_s);
@@ -860,6 +872,8 @@ private:
                 {offset, {s.data, s.data + length}, clock_type::now() + std::chrono::seconds(told.keep_s)});
             say("withheld a write of %llu bytes at %llu, and %s", static_cast<unsigned long long>(length),
                 static_cast<unsigned long long>(offset), told.stays ? "silent" : "gone");
+            if (told.deaf)
+                deaf_to = address(rdma_get_peer_addr(id_));
             if (!told.stays)
                 leave();
             return;
@@ -902,12 +916,10 @@ std::map<rdma_cm_id*, std::unique_ptr<connection>> connections;
 
 connection* connection::neighbour()
 {
-    const auto address = [](rdma_cm_id* id) {
-        return reinterpret_cast<const sockaddr_in*>(rdma_get_local_addr(id))->sin_addr.s_addr;
-    };
+    const auto own = [](rdma_cm_id* id) { return address(rdma_get_local_addr(id)); };
     connection* found = nullptr;
     for (auto& [id, link] : connections)
-        if (link->qid() && address(id) != address(id_) && (!found || link->qid() > found->qid()))
+        if (link->qid() && own(id) != own(id_) && (!found || link->qid() > found->qid()))
             found = link.get();
     return found;
 }
@@ -939,6 +951,15 @@ void rotate_ana()
     say("the ANA states have changed");
 }
 
+void hear()
+{
+    if (!rotate || !deaf_to)
+        return;
+    rotate = 0;
+    deaf_to = 0;
+    say("all hosts are served");
+}
+
 /// There is one namespace more.
 void announce()
 {
@@ -963,7 +984,8 @@ bool requested(const rdma_cm_event& event)
         return true;
     }
     // "few": it grants queues that it then has no room for.
-    if ((told.fault == "reject" && !fault_done) || (told.fault == "few" && qid > told.at)) {
+    if ((told.fault == "reject" && !fault_done) || (told.fault == "few" && qid > told.at) ||
+        (deaf_to && address(rdma_get_peer_addr(event.id)) == deaf_to)) {
         const std::uint16_t reject[2] = {0, htole16(0x06)};
         rdma_reject(event.id, reject, sizeof(reject));
         return true;
@@ -1079,6 +1101,7 @@ int main(int argc, char** argv)
         end_pause();
         rotate_ana();
         announce();
+        hear();
         if (!busy) {
             pollfd wait[2] = {{channel->fd, POLLIN, 0}, {completions ? completions->fd : -1, POLLIN, 0}};
             ::poll(wait, 2, 100); // a pause, a withheld write or a signal may be due

@@ -208,6 +208,12 @@ damaged() { head -c 4096 /dev/urandom | put_block b0 4096; sleep 1; is_now lost;
 ok "a damaged record takes the volume as well" until_true 10 damaged
 ok "and is called so" log_says "the owner record is damaged"
 weftctl stop v >/dev/null
+head -c 4096 /dev/zero | put_block b0 4096
+head -c 4096 /dev/urandom | put_block b0 8192
+refused "a damaged claim without a record leaves the owner unknown" 3 "claim behind the owner record is damaged" \
+	weftctl assemble v
+ok "and is taken over by request" weftctl assemble v --take-over
+weftctl stop v >/dev/null
 for at in 4096 8192; do head -c 4096 /dev/zero | put_block b0 $at; done
 # Another host claims the volume while this one waits for its claim to hold, and this one gives up.
 for _ in 1 2; do
