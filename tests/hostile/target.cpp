@@ -149,7 +149,7 @@ struct slot {
     bool stuck = false; ///< it has no answer before it is aborted
 };
 
-/// The host, by its address, whose I/O has no answer and whose connections are rejected; 0 if there is none.
+/// Address of the host whose I/O the target leaves without an answer, and whose connections it rejects; or 0.
 in_addr_t deaf_to = 0;
 
 in_addr_t address(const sockaddr* of)
