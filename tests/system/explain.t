@@ -77,6 +77,37 @@ echo 0 >'/sys/block/weft!f/queue/iostats'
 is_limited "without iostats" load "I/O is not counted" while_reading f 1 1 explains f
 refused "a volume that is not there" 4 "no volume is called nix" weftctl explain nix
 ok "stopped" weftctl stop f
+
+# --- A rail. soft-RoCE has no link, and counts packets. Its port is shown with a slow link, and with 1 KiB for each
+# packet that it really received and sent. A counter's file is moved to its place, so explain reads whole ones.
+nqn=nqn.2014-08.org.example
+soft_roce 10.9.0.1
+nvmet_serve "$nqn:fast0" /dev/fast0 rdma 10.9.0.1
+ok "a volume by a rail" weftctl create r "rdma://10.9.0.1/$nqn:fast0" --force
+real=$(readlink -f /sys/class/infiniband/rxe0)/ports/1/hw_counters port=/tmp/infiniband/rxe0/ports/1
+mkdir -p /tmp/infiniband/rxe0/device $port/counters
+echo "4: ACTIVE" >$port/state
+echo "0.01 Gb/sec (a slow link)" >$port/rate
+count_bytes() {
+	local packets
+	for packets in rcvd_pkts:port_rcv_data sent_pkts:port_xmit_data; do
+		echo $(($(cat "$real/${packets%:*}") * 1024 / 4)) >/tmp/counter
+		mv /tmp/counter "$port/counters/${packets#*:}"
+	done
+}
+count_bytes
+mount --bind /tmp/infiniband /sys/class/infiniband
+while sleep 0.2; do count_bytes; done & counting=$!
+is_limited "a rail" rail "rail rxe0/1 carries" while_reading r 1 16 names r rail
+is "no load, no rail" "$(names r rail)" ""
+kill "$counting"
+wait "$counting" 2>/dev/null
+umount /sys/class/infiniband
+ok "stopped" weftctl stop r
+ok "disconnected" weftctl disconnect --all
+nvmet_unserve "$nqn:fast0"
+rmmod weft_rdma
+no_soft_roce
 for n in m0 m1 m2 m3 fast0 fast1; do remove_null $n; done
 ok_unload
 done_testing
