@@ -25,7 +25,8 @@ def tracked(*patterns):
 
 def _built(folder, programs, *options):
     """Build programs for the host in their own folder below build/. Returns the results."""
-    # With sanitizers, -O3 takes five times as long to compile and finds no more errors.
+    # With sanitizers, -O3 takes five times as long to compile and finds no more errors. The guests' tools are compiled with
+    # -O3, and each warning is an error there as well.
     results = [command("the tools and tests are configured", [
         "cmake", "-S", ".", "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=None", "-DCMAKE_C_FLAGS=-Og",
         "-DCMAKE_CXX_FLAGS=-Og", "-DCMAKE_C_COMPILER_LAUNCHER=ccache", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache", *options])]
