@@ -17,7 +17,6 @@ make_null auth 64
 quick=(--keep-alive "$(slow 5)" --reconnect-delay 1)
 sysfs=/sys/class/weft-rdma/weft-rdma0
 auth_is() { [ "$(cat $sysfs/authentication)" = "$1" ]; }
-live() { [ "$(cat $sysfs/state)" = live ]; }
 connects() { weftctl connect "$uri" "${quick[@]}" "$@"; }
 reads() { dd if=/dev/weft-rdma0n1 of=/dev/null bs=64k count=8 iflag=direct status=none; }
 
@@ -124,7 +123,7 @@ fi
 ok "a volume" weftctl create v "$uri" --force "${quick[@]}" "${both[@]}"
 reset() { echo 1 >$sysfs/reset_controller; }
 again() { local before; before=$(cat $sysfs/reconnects); reset; until_true 30 more "$before"; }
-more() { live && [ "$(cat $sysfs/reconnects)" -gt "$1" ]; }
+more() { all_live && [ "$(cat $sysfs/reconnects)" -gt "$1" ]; }
 verify_while "reset: no error" /dev/weft/v 8 1500 again
 ok "registered memory has queues of its own, which authenticate" \
 	weft-memtest v bench pages --count=64 --depth=4 --largest=4096 --size=$((1 << 20))
@@ -135,7 +134,7 @@ log_mark
 reset
 ok "without it, it does not come back" until_true 20 log_says "attempt .* accept this host's secret"
 ok "the host gets it" connects "${both[@]}"
-ok "it comes back" until_true 40 live
+ok "it comes back" until_true 40 all_live
 ok "and I/O goes on" dd if=/dev/weft/v of=/dev/null bs=4k count=8 iflag=direct status=none
 refused "it cannot be saved while a boot would not find the secret" 2 "would not find its secret" weftctl save v
 mkdir -p /etc/weft

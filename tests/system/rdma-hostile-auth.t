@@ -80,7 +80,7 @@ sleep 3
 ok "later: a read waits" kill -0 $reader
 gone
 hostile none --auth
-ok "later: it accepts: connected again" until_true 60 live
+ok "later: it accepts: connected again" until_true 60 all_live
 wait $reader
 is "later: the read ends well" $? 0
 ok "later: fio's verification ends well" verify /dev/weft-rdma0n1 size=1m

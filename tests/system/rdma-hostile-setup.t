@@ -84,7 +84,7 @@ ok "less: connected" weftctl connect "$uri" "${patience[@]}" --queues 2
 ok "less: verified" verify /dev/weft-rdma0n1 size=1m
 gone
 hostile none --grant 1 --entries 4 --mdts 4
-again() { [ "$(cat /sys/class/weft-rdma/weft-rdma0/reconnects)" -ge "$1" ] && live; }
+again() { [ "$(cat /sys/class/weft-rdma/weft-rdma0/reconnects)" -ge "$1" ] && all_live; }
 ok "less: one queue of two, short ones: connected again" until_true 60 again 1
 [ "$(nproc)" -lt 2 ] || ok "less: the log says so" log_says "grants 1 I/O queues of 2"
 ok "less: verified" verify /dev/weft-rdma0n1 size=1m bsrange=4k-256k
@@ -162,7 +162,7 @@ gone
 ok "never-ready: the device is gone" until_true 30 has_ended $deleting
 soft_roce_on dummy0
 hostile none
-ok "never-ready: connected again when there is one again" until_true 60 live
+ok "never-ready: connected again when there is one again" until_true 60 all_live
 ok "never-ready: disconnected" weftctl disconnect --all
 gone
 hostile_end

@@ -140,7 +140,7 @@ is "sick for long: a read of the other fails" "$(errors_of /dev/weft-rdma0n2)" 1
 ok "sick for long: the log says why" until_true 20 \
 	log_says "namespace 2: not identified again within .* (fast_io_fail_timeout)"
 is "sick for long: once" "$(log_since | grep -c 'namespace 2: not identified again')" 1
-ok "sick for long: the association lives" until_true 60 live
+ok "sick for long: the association lives" until_true 60 all_live
 gone
 hostile none --namespaces 2
 ok "sick for long: it is read when it can be identified" until_true 60 reads 2
@@ -168,7 +168,7 @@ for n in 4 5 6; do
 	kill -USR1 "$target"
 	echo 1 >/sys/class/weft-rdma/weft-rdma0/reset_controller
 	ok "events: a reset: namespace $n is a disk" until_true 60 test -b "/dev/weft-rdma0n$n"
-	ok "events: and the controller is live" until_true 60 live
+	ok "events: and the controller is live" until_true 60 all_live
 done
 announced 7
 is "events: one was asked for at a time" "$(grep -c "a second event" /tmp/hostile.out)" 0
@@ -182,7 +182,7 @@ keep_alive_ended() { [ "$(ends keep-alive)" -ge 1 ]; }
 kill -STOP "$target"
 ok "stopped: the association ends by its keep-alive" until_true 60 keep_alive_ended
 kill -CONT "$target"
-ok "stopped: it goes on, and is connected again" until_true 60 live
+ok "stopped: it goes on, and is connected again" until_true 60 all_live
 ok "stopped: disconnected" weftctl disconnect --all
 gone
 
@@ -222,7 +222,7 @@ is "anonymous: a target that has no write cache is flushed as well" \
 ok "anonymous: fio's verification ends well" verify /dev/weft-rdma0n1 size=1m
 gone
 hostile none --anonymous --serial one
-ok "anonymous: the same disk comes back" until_true 60 live
+ok "anonymous: the same disk comes back" until_true 60 all_live
 ok "anonymous: and is read" reads 1
 gone
 hostile none --anonymous --serial other

@@ -77,8 +77,7 @@ ok "pause of all: fio's verification ends well" verify /dev/weft/v size=4m bsran
 ok "pause of all: there was one" grep -q "served again" /tmp/hostile.out
 ok "pause of all: the association ended by its keep-alive" test "$(ends keep-alive)" -ge 1
 ok "pause of all: the log says so" log_says 'queue 0: command .* timed out; recovering\|the Keep Alive command failed'
-connected() { [ "$(cat /sys/class/weft-rdma/weft-rdma*/state)" = live ]; }
-ok "pause of all: it is connected again" until_true 30 connected
+ok "pause of all: it is connected again" until_true 30 all_live
 is "pause of all: the member counts no error" "$(status_of v '.members[0].errors')" 0
 none_ends "pause of all"
 ok "pause of all: stopped" weftctl stop v

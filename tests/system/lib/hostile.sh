@@ -35,7 +35,6 @@ hostile() {
 	until_true 10 grep -q listening /tmp/hostile.out
 }
 gone() { kill "$target"; wait "$target" 2>/dev/null; }
-live() { [ "$(cat /sys/class/weft-rdma/weft-rdma0/state)" = live ]; }
 # How many reads of a disk fail. One that waits for ever is killed, and says nothing.
 errors_of() { timeout "$(slow 60)" dd if="$1" of=/dev/null bs=4k count=1 iflag=direct 2>&1 | grep -c 'error reading'; }
 
