@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # One volume, one writer: two hosts on one target, both orders, one of them
-# frozen, stuck, thawed and cut off. Runs on host0; host1 is the other host and host2
-# the target.
+# frozen, stuck, thawed and cut off. Then both read one file. Runs on host0; host1 is
+# the other host and host2 the target.
 # lab-own: --hosts 3 --memory 1G
 # lab-kernel: none
 . "${0%/*}/lib.sh"
@@ -137,6 +137,45 @@ result $? "and the data is the new owner's"
 is "who keeps it" "$(cat '/sys/block/weft!r/weft/ownership')" held
 ok "the loser stops" until_true 20 peer "weftctl stop r"
 peer "weftctl disconnect --all" | indented
+
+# --- Both read what one has written, each by its own connection, as docs/packed.md says
+ok "the owner makes a filesystem" mkfs.ext4 -q -F /dev/weft/r
+mkdir -p /mnt/r
+ok "mounts it" mount /dev/weft/r /mnt/r
+head -c 4096000 /dev/urandom >/mnt/r/samples
+sum=$(sha256sum </mnt/r/samples)
+ok "seals a file" chattr +i /mnt/r/samples
+ok "unmounts it" umount /mnt/r
+ok "and stops" weftctl stop r
+mount_to_read="mkdir -p /mnt/r && mount -o ro,norecovery /dev/weft/r /mnt/r"
+# shellcheck disable=SC2086
+ok "the first assembles it read-only" weftctl assemble r $here $quick --read-only
+ok "and mounts it" sh -c "$mount_to_read"
+ok "so does the second" \
+	peer "weftctl assemble r $there $quick --read-only --wait $(slow 30) && $mount_to_read"
+# All samples, in an order of this host's own.
+read_samples='python3 -B -c "
+import hashlib, random, weft
+with weft.open(\"/mnt/r/samples\") as file:
+    data, numbers = bytearray(file.size), list(range(file.size // 4096))
+    random.shuffle(numbers)
+    file.gather(data, [(4096 * number, 4096, 4096 * number) for number in numbers])
+    print(hashlib.sha256(data).hexdigest(), file.reason)
+" 2>&1'
+why="volume r is assembled read-only: another host can move the blocks of file samples"
+peer "$read_samples" >/tmp/second & second=$!
+is "the first reads each sample, through the filesystem" "$(bash -c "$read_samples")" "${sum%% *} $why"
+wait $second
+is "and the second at the same time" "$(cat /tmp/second)" "${sum%% *} $why"
+is "the first claims nothing" "$(cat '/sys/block/weft!r/weft/ownership')" none
+is "nor does the second" "$(peer "cat '/sys/block/weft!r/weft/ownership'")" none
+ok "the first unmounts it" umount /mnt/r
+ok "and stops again" weftctl stop r
+# shellcheck disable=SC2086
+ok "a reader keeps no writer away" weftctl assemble r $here $quick
+is "who owns it" "$(cat '/sys/block/weft!r/weft/ownership')" held
+is "the second still reads the same" "$(peer "$read_samples")" "${sum%% *} $why"
+ok "it stops" peer "umount /mnt/r && weftctl stop r && weftctl disconnect --all"
 ok "and the owner" weftctl stop r
 ok "disconnected" weftctl disconnect --all
 rmmod weft_rdma
