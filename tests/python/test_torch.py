@@ -405,6 +405,38 @@ def save_beside(_rank_number, path, step):
     saving.result()
 
 
+def any_bits():
+    """Floating-point numbers of all kinds, also NaNs with payloads and subnormals."""
+    generator = torch.Generator().manual_seed(7)
+    return torch.randint(-1 << 31, 1 << 31, (97, 41), generator=generator, dtype=torch.int32).view(torch.float32)
+
+
+def save_by_each(_rank_number, folder, step):
+    """One state by weft's writer, by the same in async_save(), and by PyTorch's own."""
+    state = {"model": sharded({**whole(step), "bits": any_bits()}), "step": step}
+    checkpoint.save(state, storage_writer=WeftWriter(os.path.join(folder, "weft")))
+    checkpoint.async_save(state, storage_writer=WeftWriter(os.path.join(folder, "async"))).result()
+    checkpoint.save(state, storage_writer=checkpoint.FileSystemWriter(os.path.join(folder, "stock")))
+
+
+def load_by_each(_rank_number, folder, step):
+    """This rank gets the same bits from all three: those of the state that was saved."""
+    source = {**whole(step), "bits": any_bits()}
+    wanted = sharded(source)
+    for reader in (WeftReader(os.path.join(folder, "weft")), WeftReader(os.path.join(folder, "async")),
+                   checkpoint.FileSystemReader(os.path.join(folder, "stock"))):
+        state = {"model": sharded({name: torch.zeros_like(one) for name, one in source.items()}), "step": 0}
+        checkpoint.load(state, storage_reader=reader)
+        assert state["step"] == step, reader.path
+        for name, tensor in wanted.items():
+            assert torch.equal(local_bytes(state["model"][name]), local_bytes(tensor)), (reader.path, name)
+
+
+def local_bytes(tensor):
+    """The bytes of this rank's shard."""
+    return tensor.to_local().contiguous().view(torch.uint8)
+
+
 def load_step(_rank_number, path, step):
     state = {"model": sharded({name: torch.zeros_like(one) for name, one in whole(step).items()}), "step": 0}
     checkpoint.load(state, storage_reader=WeftReader(path))
@@ -482,9 +514,12 @@ class Checkpoints(TorchTest):
         self.assertTrue(torch.equal(empty["a"], state["a"]))
 
     def test_other_numbers_of_ranks(self):
-        self.assertEqual(as_ranks(4, save_step, self.path("four"), 1), [0] * 4)
+        """Beside PyTorch's own writer and reader, bit by bit."""
+        self.assertEqual(as_ranks(4, save_by_each, self.folder, 1), [0] * 4)
+        for name in ("weft", "async"):
+            self.assertEqual([file.split("-")[0] for file in rank_files(self.path(name))], ["0", "1", "2", "3"])
         for count in (2, 4, 8, 1):
-            self.assertEqual(as_ranks(count, load_step, self.path("four"), 1), [0] * count)
+            self.assertEqual(as_ranks(count, load_by_each, self.folder, 1), [0] * count)
 
     def test_async_of_two_ranks(self):
         self.assertEqual(as_ranks(2, save_beside, self.path("two"), 3), [0, 0])

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # In the tree of the release that has PyTorch: the programs of examples and documents; datasets; checkpoints of several
-# ranks: other numbers of ranks load them, ranks are killed while they save, the filesystem is full. KILLS is how often
-# a rank is killed: 20 times, 200 in check-all.
+# ranks: other numbers of ranks load them, beside PyTorch's own; ranks are killed while they save; the filesystem is
+# full. KILLS is how often a rank is killed: 20 times, 200 in check-all.
 # lab-chroot: trixie
 # lab-kernel: none
 # lab-needs: software:torch tools:trixie
