@@ -4,6 +4,7 @@ the files are; the current folder without it."""
 import collections
 import contextlib
 import dataclasses
+import inspect
 import multiprocessing
 import os
 import pickle
@@ -696,6 +697,23 @@ class Checkpoints(TorchTest):
         empty = {"a": torch.zeros(5000)}
         checkpoint.load(empty, storage_reader=WeftReader(self.path("old")))
         self.assertTrue(torch.equal(empty["a"], state["a"]))
+
+    def test_a_save_without_collectives(self):
+        """It is refused, and changes nothing. PyTorch 2.6 has no such save: the writer is called as newer versions do it, which
+        look for a parameter called kwargs first."""
+        state, new = {"a": torch.randn(5000)}, {"a": torch.zeros(5000)}
+        checkpoint.save(state, storage_writer=WeftWriter(self.path("old")))
+        self.assertIn("kwargs", inspect.signature(WeftWriter.set_up_storage_writer).parameters)
+        saves = [lambda writer: writer.set_up_storage_writer(True, rank=0, use_collectives=False)]
+        if "use_collectives" in inspect.signature(checkpoint.save).parameters:
+            saves.append(lambda writer: checkpoint.save(new, storage_writer=writer, use_collectives=False))
+        for save in saves:
+            for path in (self.path("old"), self.path("new")):
+                with self.assertRaisesRegex(ValueError, f"{path}: .* use_collectives=False .* leave that option out"):
+                    save(WeftWriter(path, overwrite=True))
+        self.assertEqual(os.listdir(self.folder), ["old"])
+        checkpoint.load(new, storage_reader=WeftReader(self.path("old")))
+        self.assertTrue(torch.equal(new["a"], state["a"]))
 
     def test_files_of_others_stay(self):
         os.mkdir(self.path("mixed"))

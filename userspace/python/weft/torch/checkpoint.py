@@ -76,7 +76,7 @@ class WeftWriter(StorageWriter):
 
     For save() and async_save(). FileExistsError: the folder has a complete checkpoint already, unless `overwrite` is set. With
     `overwrite` that checkpoint stays until the new one is complete, so the folder needs room for both. ValueError: the metadata
-    of the planner has objects that a load refuses.
+    of the planner has objects that a load refuses, or the save has use_collectives=False.
     """
 
     def __init__(self, path, *, overwrite=False):
@@ -88,8 +88,13 @@ class WeftWriter(StorageWriter):
             self.path = os.fspath(checkpoint_id)
         self._id = str(uuid.uuid4())
 
-    def set_up_storage_writer(self, is_coordinator, *_args, **_options):
+    def set_up_storage_writer(self, is_coordinator, *_args, **kwargs):
         """The coordinator prepares the folder, before the others write."""
+        # PyTorch passes its options only to a parameter of this name. Without collectives each rank would list its own items
+        # alone, and remove the files of the others.
+        if not kwargs.get("use_collectives", True):
+            raise ValueError(f"{self.path}: one list of the items of all ranks makes a checkpoint complete, and a save with "
+                             "use_collectives=False has none: leave that option out")
         # One writer may do several saves, and reset() comes only with an id of a checkpoint.
         self._id = str(uuid.uuid4())
         if not is_coordinator:
