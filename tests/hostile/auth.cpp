@@ -26,6 +26,10 @@ constexpr std::uint8_t ffdhe2048 = 1;
 constexpr std::uint16_t ffdhe2048_size = 256;
 /// Where values begin in a challenge, in a reply and in a Success1.
 constexpr std::size_t values = 16;
+/// Where the names begin in the data of a Connect, and their size.
+constexpr std::size_t subnqn_at = 256;
+constexpr std::size_t host_nqn_at = 512;
+constexpr std::size_t nqn_size = 256;
 
 std::uint8_t random_byte()
 {
@@ -50,7 +54,29 @@ std::string hex(const std::uint8_t* from, std::size_t size)
     return text;
 }
 
+std::string nqn(const std::uint8_t* from)
+{
+    const auto* text = reinterpret_cast<const char*>(from);
+    return std::string(text, strnlen(text, nqn_size));
+}
+
+/// What a response has to answer: the challenge at @at in a message, its sequence number, the transaction,
+/// and that there is no secure channel (8.3.5.5.4).
+std::string question(const std::uint8_t* message, std::size_t at)
+{
+    const auto* from = reinterpret_cast<const char*>(message);
+    std::string text(from + at, hash_size);
+    text.append(from + 12, 4).append(from + 4, 2).push_back('\0');
+    return text;
+}
+
 } // namespace
+
+void auth_dialog::connected(const std::uint8_t* data)
+{
+    subnqn_ = nqn(data + subnqn_at);
+    host_nqn_ = nqn(data + host_nqn_at);
+}
 
 std::string auth_dialog::sent(const std::uint8_t* message, std::size_t size)
 {
@@ -66,8 +92,11 @@ std::string auth_dialog::sent(const std::uint8_t* message, std::size_t size)
     }
     if (message[0] == dhchap && message[1] == reply_id && size >= values + 2 * hash_size) {
         replied_ = true;
-        std::copy_n(message + values, hash_size, response_.begin());
+        response_.assign(message + values, message + values + hash_size);
         // The host sends a challenge of its own, too.
+        question_.clear();
+        if (message[8])
+            question_ = question(message, values + hash_size);
         return message[8] ? "replies with challenge " + hex(message + values + hash_size, hash_size)
                           : "replies";
     }
@@ -107,19 +136,39 @@ void auth_dialog::challenge(std::uint8_t* to)
         to[values + hash_size + ffdhe2048_size - 1] = 1;
     if (fault_ == "auth-wild")
         std::generate_n(to + 6, message_size - 6, random_byte);
+    asked_ = question(to, values);
 }
 
-void auth_dialog::success(std::uint8_t* to) const
+bool auth_dialog::accepts() const
+{
+    if (known_.host.key.empty())
+        return true;
+    return known_.host.answer(asked_, "HostHost", host_nqn_, subnqn_) == response_;
+}
+
+std::string auth_dialog::proof()
+{
+    if (fault_ == "auth-reflect")
+        return response_;
+    if (fault_ == "auth-forge") {
+        std::string forged(hash_size, '\0');
+        std::generate(forged.begin(), forged.end(), random_byte);
+        return forged;
+    }
+    if (known_.ctrl.key.empty() || question_.empty())
+        return {};
+    if (fault_ != "auth-replay" || known_.response.empty())
+        known_.response = known_.ctrl.answer(question_, "Controller", subnqn_, host_nqn_);
+    return known_.response;
+}
+
+void auth_dialog::success(std::uint8_t* to)
 {
     begin(to, dhchap, success1_id);
     to[6] = hash_size;
-    if (fault_ != "auth-forge" && fault_ != "auth-reflect")
-        return;
-    to[8] = 1;
-    if (fault_ == "auth-reflect")
-        std::copy(response_.begin(), response_.end(), to + values);
-    else
-        std::generate_n(to + values, hash_size, random_byte);
+    const auto response = proof();
+    to[8] = !response.empty();
+    std::copy(response.begin(), response.end(), to + values);
 }
 
 bool auth_dialog::answer(std::uint8_t* to)
@@ -127,7 +176,7 @@ bool auth_dialog::answer(std::uint8_t* to)
     std::memset(to, 0, message_size);
     if (!negotiated_)
         return false;
-    if (replied_ && fault_ == "auth-refuse") {
+    if (replied_ && (fault_ == "auth-refuse" || !accepts())) {
         begin(to, common, failure1_id);
         to[6] = to[7] = 1; // authentication failed
     } else if (replied_ || fault_ == "auth-order") {

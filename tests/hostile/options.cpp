@@ -28,7 +28,9 @@ const std::map<std::string, unsigned options::*> numbers{
 };
 
 const std::map<std::string, std::string options::*> texts{
+    {"--ctrl-secret", &options::ctrl_secret},
     {"--fault", &options::fault},
+    {"--host-secret", &options::host_secret},
     {"--serial", &options::serial},
 };
 

@@ -39,6 +39,8 @@ struct options {
     unsigned wzsl = 5;              ///< if picky, a Write Zeroes is at most 2^5 pages: 128 KiB
     unsigned dmrsl = 2048;          ///< if picky, a discard is at most so many blocks: 1 MiB
     std::string serial = "hostile";
+    std::string host_secret; ///< file of the secret that hosts have to know; without it all are accepted
+    std::string ctrl_secret; ///< file of the target's own; without it there is no response
 
     /// Returns false, and says what the options are, if they are not understood.
     bool parse(int argc, char** argv);

@@ -67,6 +67,7 @@ constexpr std::uint64_t owner_at = 4096;
 constexpr std::uint64_t owner_size = 8192;
 
 options told;
+auth_knowledge known;
 pages disk(disk_size);
 unsigned io_commands = 0;
 bool fault_done = false;
@@ -322,7 +323,7 @@ public:
                 slots_[index].length = wc[i].byte_len;
                 serve(index);
             } else if (wc[i].opcode == IBV_WC_RDMA_READ && slots_[index].command[0] == fabrics_opcode) {
-                auth_sent(index);
+                fetched(index);
             } else if (wc[i].opcode == IBV_WC_RDMA_READ) {
                 written(index);
             }
@@ -505,10 +506,13 @@ private:
                 receive(index);
                 return;
             }
-            respond(index, 0, connect_result());
+            if (told.auth) // responses cover the names in the data
+                fetch(index, auth_dialog::connect_size);
+            else
+                respond(index, 0, connect_result());
             return;
         case 0x05: // Authentication Send
-            auth_send(index);
+            fetch(index, auth_length(slots_[index]));
             return;
         case 0x06: // Authentication Receive
             auth_receive(index);
@@ -565,21 +569,27 @@ private:
                                        auth_dialog::message_size);
     }
 
-    void auth_send(unsigned index)
+    /// Gets the data of a fabrics command.
+    void fetch(unsigned index, std::uint32_t length)
     {
         auto& s = slots_[index];
         if (s.command[39] != 0x01) {
-            rdma(index, IBV_WR_RDMA_READ, auth_length(s));
+            rdma(index, IBV_WR_RDMA_READ, length);
             return;
         }
-        std::memcpy(s.data, s.capsule + command_size, auth_length(s));
-        auth_sent(index);
+        std::memcpy(s.data, s.capsule + command_size, length);
+        fetched(index);
     }
 
-    /// The message is here.
-    void auth_sent(unsigned index)
+    /// They are here: those of a Connect, or a message.
+    void fetched(unsigned index)
     {
         auto& s = slots_[index];
+        if (s.command[4] == 0x01) {
+            auth_.connected(s.data);
+            respond(index, 0, connect_result());
+            return;
+        }
         say("queue %u: the host %s", qid_, auth_.sent(s.data, auth_length(s)).c_str());
         respond(index);
         if (told.fault == (auth_.replied() ? "auth-drop" : "auth-leave"))
@@ -900,7 +910,7 @@ private:
     pages memory_;
     std::vector<slot> slots_;
     connection* owner_ = nullptr;
-    auth_dialog auth_{told.fault};
+    auth_dialog auth_{told.fault, known};
     bool established_ = false;
     bool leaving_ = false;
     bool enabled_ = false;
@@ -1080,7 +1090,7 @@ void listen_on(rdma_event_channel* channel, const std::string& address)
 
 int main(int argc, char** argv)
 {
-    if (!told.parse(argc, argv))
+    if (!told.parse(argc, argv) || !known.read(told.host_secret, told.ctrl_secret))
         return 2;
     armed = !told.unarmed;
     auto* channel = rdma_create_event_channel();

@@ -1,27 +1,32 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # A target that does not know the secrets (tests/hostile) and wants authentication all the same: the host finds that
-# out, one line says why, and nothing is connected.
+# out, one line says why, and nothing is connected. What one that knows them has proven is of no use later.
 # lab-kernel: uml
 # lab-more: debian12 debian13 previous backports
 # shellcheck disable=SC2154 # What hostile_begin sets.
 . "${0%/*}/lib.sh"
 
 hostile_begin
-for one in host ctrl; do weftctl gen-dhchap-key /tmp/$one >/dev/null; done
+for one in host other; do weftctl gen-dhchap-key /tmp/$one --force >/dev/null; done
+# A hash transforms this one with its owner's name.
+weftctl gen-dhchap-key /tmp/ctrl --force --length 64 --hash sha512 >/dev/null
 host=(--dhchap-secret-file /tmp/host)
 both=("${host[@]}" --dhchap-ctrl-secret-file /tmp/ctrl)
 connects() { weftctl connect "$uri" "${patience[@]}" --queues 1 "$@"; }
+authenticated() { cat /sys/class/weft-rdma/weft-rdma0/authentication; }
+# The queues on which the host has accepted what the target proved.
+proven() { sed -n 's/.*queue \([0-9]*\): the host is content$/\1/p' /tmp/hostile.out | xargs; }
+unproven="has not proven that it knows the controller's secret"
 
 # --- One way: only the host proves who it is, and this target takes anybody
 hostile none --auth
 ok "anybody: connected" connects "${host[@]}"
-is "anybody: the host has authenticated" "$(cat /sys/class/weft-rdma/weft-rdma0/authentication)" "sha256 null host"
+is "anybody: the host has authenticated" "$(authenticated)" "sha256 null host"
 is "anybody: on the I/O queue, too" "$(grep -c 'queue 1: the host replies' /tmp/hostile.out)" 1
 ok "anybody: fio's verification ends well" verify /dev/weft-rdma0n1 size=1m
 ok "anybody: disconnected" weftctl disconnect --all
-refused "anybody: both ways, it lacks a response" 7 "has not proven that it knows the controller's secret" \
-	connects "${both[@]}"
+refused "anybody: both ways, it lacks a response" 7 "$unproven" connects "${both[@]}"
 is "anybody: it is told so" "$(grep -c 'the host refuses the target' /tmp/hostile.out)" 1
 gone
 
@@ -32,8 +37,8 @@ refuses() {
 	is "$1: nothing is connected" "$(ls /sys/class/weft-rdma)" ""
 	gone
 }
-refuses auth-forge 7 "has not proven that it knows the controller's secret"
-refuses auth-reflect 7 "has not proven that it knows the controller's secret"
+refuses auth-forge 7 "$unproven"
+refuses auth-reflect 7 "$unproven"
 refuses auth-refuse 7 "does not accept this host's secret"
 refuses auth-drop 7 "the target ended the connection when this host answered its challenge"
 refuses auth-leave 1 "the target ended the connection during the authentication"
@@ -58,18 +63,43 @@ wild() {
 ok "auth-wild: 20 challenges of random bytes are refused" wild
 gone
 
-# --- A response that was right once is of no use later: this host's challenges differ
+# --- This host's challenges differ
 hostile none --auth
 for _ in $(seq 10); do connects "${both[@]}" >/dev/null 2>&1; done
 challenges() { sed -n 's/.*replies with challenge //p' /tmp/hostile.out; }
-is "replay: ten challenges" "$(challenges | wc -l)" 10
-is "replay: no two are the same" "$(challenges | sort -u | wc -l)" 10
+is "challenges: ten" "$(challenges | wc -l)" 10
+is "challenges: no two are the same" "$(challenges | sort -u | wc -l)" 10
 
 # --- It is not asked for a secret that the host does not have
 refused "no secret: refused" 7 "wants this host to authenticate, and no secret is given" connects
+gone
+
+# --- A target that knows both secrets
+knows=(--auth --host-secret /tmp/host --ctrl-secret /tmp/ctrl)
+hostile none "${knows[@]}"
+ok "genuine: connected" connects "${both[@]}"
+is "genuine: both have authenticated" "$(authenticated)" "sha256 null mutual"
+is "genuine: on the admin queue and on the I/O queue" "$(proven)" "0 1"
+ok "genuine: fio's verification ends well" verify /dev/weft-rdma0n1 size=1m
+ok "genuine: disconnected" weftctl disconnect --all
+refused "genuine: it accepts no other secret of the host" 7 "does not accept this host's secret" \
+	connects --dhchap-secret-file /tmp/other --dhchap-ctrl-secret-file /tmp/ctrl
+refused "genuine: its own is not the one that this host wants" 7 "$unproven" \
+	connects "${host[@]}" --dhchap-ctrl-secret-file /tmp/other
+is "genuine: the host has accepted nothing more" "$(proven)" "0 1"
+gone
+
+# --- A response that was right once is of no use later: on the next queue, and in a new association, which begins with
+# the same number of a transaction
+hostile auth-replay "${knows[@]}"
+refused "replay: refused on the I/O queue" 7 "$unproven" connects "${both[@]}"
+is "replay: the response was accepted where it was asked for" "$(proven)" 0
+refused "replay: refused in a new association" 7 "$unproven" connects "${both[@]}"
+is "replay: the host has not accepted it again" "$(proven)" 0
+is "replay: nothing is connected" "$(ls /sys/class/weft-rdma)" ""
+gone
 
 # --- Another target comes back in place of one that was trusted
-gone
 hostile none
 ok "later: connected to one that does not ask" connects "${host[@]}"
 gone
@@ -86,5 +116,6 @@ is "later: the read ends well" $? 0
 ok "later: fio's verification ends well" verify /dev/weft-rdma0n1 size=1m
 ok "later: disconnected" weftctl disconnect --all
 gone
+rm -f /tmp/host /tmp/other /tmp/ctrl
 hostile_end
 done_testing
