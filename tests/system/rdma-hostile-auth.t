@@ -116,6 +116,26 @@ is "later: the read ends well" $? 0
 ok "later: fio's verification ends well" verify /dev/weft-rdma0n1 size=1m
 ok "later: disconnected" weftctl disconnect --all
 gone
+
+# --- A downgrade: one that proves less comes back in place of one that has proven who it is
+hostile none "${knows[@]}"
+ok "downgrade: connected to one that proves who it is" connects "${both[@]}"
+gone
+dd if=/dev/weft-rdma0n1 of=/dev/null bs=4k count=1 iflag=direct status=none & reader=$!
+hostile none
+ok "downgrade: one that does not ask: the log says why" until_true 60 log_says "does not ask for authentication"
+gone
+hostile none --auth
+ok "downgrade: one that has no response: the log says why" until_true 60 log_says "$unproven"
+ok "downgrade: a read waits" kill -0 $reader
+gone
+hostile none "${knows[@]}"
+ok "downgrade: the first one is back: connected again" until_true 60 all_live
+is "downgrade: both have authenticated" "$(authenticated)" "sha256 null mutual"
+wait $reader
+is "downgrade: the read ends well" $? 0
+ok "downgrade: disconnected" weftctl disconnect --all
+gone
 rm -f /tmp/host /tmp/other /tmp/ctrl
 hostile_end
 done_testing
