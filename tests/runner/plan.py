@@ -339,8 +339,8 @@ def _known_by(job, patterns):
 
 
 # What a guest sees only where its tests say so, and the words by which they do.
-_NAMED = {"tests/python/*": r"tests/python", "docs/*.md": r"docs/|\breadme\b|\bcommands\b",
-          "README.md": r"\breadme\b|\bREADME"}
+_NAMED = {"tests/python/*": r"tests/python", "docs/*.md": r"docs/|\breadme\b|\bcommands\b|\bin_text\b",
+          "README.md": r"\breadme\b|\bREADME|\bin_text\b"}
 # What no guest and no tree of a release sees. A guest's job depends on all else, and of tests/system/*.t on its own.
 _OTHER = ("tests/system/*.t", "tests/unit/*", "tests/fuzz/*", "tests/runner/*", "tests/bench/*", "tests/prometheus/*",
           "tests/lint-*", "tests/check", "tests/completion", "tests/page", "tests/coverage", "tests/kernel-coverage",

@@ -11,7 +11,7 @@ load_weft
 for n in 0 1; do make_null c$n 64; done
 weftctl create data /dev/c0 /dev/c1 >/dev/null
 echo "what is on it" | dd of=/dev/weft/data oflag=direct conv=sync bs=4096 status=none
-specify=(weftctl cdi --output /etc/cdi/weft.json)
+read -ra specify < <(commands docs/setup.md "^## Containers$")
 
 # --- A runtime, and what a container is made of: busybox, and the programs of this host to look at
 add_software podman

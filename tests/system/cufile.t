@@ -53,6 +53,11 @@ chattr -i /mnt/v/file
 weft-cufile sh -c 'exit 5'
 is "weft-cufile ends with the program's status" $? 5
 is "and shows how it is called" "$(weft-cufile --help | head -n 1)" "usage: weft-cufile PROGRAM [ARGUMENT]..."
+# The program of docs/library.md loads the library by its name. NVIDIA's has no such function.
+cd /tmp || exit
+printf 'import ctypes\nctypes.CDLL("libcufile.so.0").weft_cufile_count\n' >load_model.py
+run_each "document" < <(commands docs/library.md "^## Programs that use cuFile$")
+cd /weft || exit
 umount /mnt/v
 ok "stopped" weftctl stop v
 for n in a b plain; do remove_null "$n"; done

@@ -13,7 +13,14 @@ mkdir /tmp/clone
 cp -R /weft/{Kbuild,LICENSE,VERSION,Makefile,CMakeLists.txt,dkms.conf} \
 	/weft/{kmod,uapi,cpp-tools,userspace,packaging,fio-jobs} /tmp/clone/
 
-ok "the modules are installed by DKMS" make -C /tmp/clone dkms-install KVER="$kernel"
+# in_clone COMMAND: README's, for that kernel, and built outside of the clone.
+in_clone() {
+	local said
+	said=$(commands README.md "^## Install$" '^make' | grep -x "$1") &&
+		sh -ec "cd /tmp/clone; $said KVER=$kernel BUILD=/tmp/build"
+}
+
+ok "the modules are installed by DKMS" in_clone "make dkms-install"
 is "DKMS has them" "$(dkms status "weft/$version" -k "$kernel" | grep -c ': installed')" 1
 for module in weft weft_rdma weft_p2p; do
 	is "$module: its version" "$(modinfo -k "$kernel" -F version $module)" "$version"
@@ -24,9 +31,9 @@ if [ -z "${LAB_LONG:-}" ]; then
 	done_testing
 	exit
 fi
-ok "a second time replaces the first" make -C /tmp/clone dkms-install KVER="$kernel"
+ok "a second time replaces the first" in_clone "make dkms-install"
 is "and DKMS has one" "$(dkms status "weft/$version" -k "$kernel" | grep -c ': installed')" 1
-ok "the tools are built and installed" make -C /tmp/clone install-tools BUILD=/tmp/build
+ok "the tools are built and installed" in_clone "make install-tools"
 is "weftctl has the version" "$(weftctl --version)" "weftctl $version"
 ok "a program can link libweft by pkg-config" sh -c '
 	echo "#include <weft/weft.h>" >/tmp/program.c

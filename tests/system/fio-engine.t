@@ -13,6 +13,9 @@ fio=/usr/bin/fio
 memories=host
 { [ -c /dev/udmabuf ] || modprobe -q udmabuf; } && memories="host udmabuf"
 
+is "it shows its options, as docs/library.md says" "$(cd ${engine%/*} && PATH=${fio%/*}:$PATH \
+	sh -ec "$(commands docs/library.md "^## fio$" 'enghelp')" | grep -c '^weft_memory ')" 1
+
 # job NAME DEVICE MEMORY [LINE...]: one of the jobs, smaller, with more lines.
 job() {
 	local name=$1 device=$2 memory=$3 text

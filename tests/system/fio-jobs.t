@@ -29,6 +29,14 @@ is "plots are SVG" "$(grep -l '<svg' before/*.svg | wc -l)" 3
 ok "a second set" $jobs/run /dev/weft/data --runtime 1 --size 8m --jobs feed-sequential,latency-qd1 --output after
 ok "two sets are compared, with plots" $jobs/run --compare before after --plots
 refused "a folder without results" 1 "holds no results" $jobs/run --compare before /mnt
+# --- The commands of README and of docs/planning.md, with two jobs and less data
+mkdir documents && cd documents || exit
+few="--jobs feed-sequential,feed-small-random --runtime 1 --size 8m"
+run_each "document" < <({
+	commands README.md "^## Measure$"
+	commands docs/planning.md "^## Measured figures$"
+} | sed "/run .dev/s/\$/ $few/")
+cd /tmp || exit
 # --- A plan with what was measured
 members() { weft-plan --model llama-70b --gpus 64 --from data --json | json '.plans[0].storage.members'; }
 is "weft-plan takes the members of the volume" "$(members)" 4

@@ -4,8 +4,6 @@
 # lab-kernel: uml
 . "${0%/*}/lib.sh"
 
-# run_commands HEADING: those of the document, in one shell, which ends at the first that fails.
-run_commands() { sh -ec "$(commands docs/operations.md "$1")" 2>&1; }
 is "the document has commands" "$(commands docs/operations.md 'A rail' | grep -c weftctl)" 4
 
 load_weft 2000
@@ -76,7 +74,8 @@ umount /mnt
 weftctl stop data >/dev/null
 DISK=/dev/$(lsblk -dno NAME | grep weft-rdma | head -n 1)
 export DISK
-ok "crash: the owner is shown, and the volume is assembled" run_commands "The host that writes"
+ok "crash: the owner is shown, and the volume is assembled" \
+	sh -ec "$(commands docs/operations.md "The host that writes")"
 ok "mounted" mount /dev/weft/data /mnt
 moves "upgrade: stopped, modules removed, assembled again" "$(commands docs/operations.md "weft is upgraded")"
 

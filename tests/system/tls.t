@@ -21,14 +21,14 @@ psks() { keyctl list "$(awk '$9 == ".nvme:" { print "0x" $1 }' /proc/keys)" | gr
 
 load_weft
 add_software tls
-cat >/etc/tlshd.conf <<E
-[authenticate]
-keyrings=.nvme
-E
+# As docs/setup.md says, on both nodes. The guests have no systemd: tlshd is started below.
+configure=$(commands docs/setup.md "^## TLS$" '^(echo|sed)')
+ok "tlshd is configured" sh -ec "$configure"
+is "it takes its keys from the keyring" "$(grep '^keyrings=' /etc/tlshd.conf)" keyrings=.nvme
 prepare="set -e; . tests/system/lib.sh
 	for n in a b c d; do make_null \$n 64; done
 	add_software tls
-	printf '[authenticate]\nkeyrings=.nvme\n' >/etc/tlshd.conf"
+	$configure"
 on_target "$prepare" | indented
 
 # --- Keys
@@ -37,6 +37,9 @@ ok "a longer one" weftctl gen-tls-key $other --length 48
 is "only root reads it" "$(stat -c %a:%U $key)" 600:root
 refused "a file is not replaced" 3 "is there already" weftctl gen-tls-key $key
 refused "no key of that length" 2 "--length" weftctl gen-tls-key /tmp/k --length 64
+# As docs/setup.md says, here with a name and a file.
+ok "a file is a key of the keyring" sh -ec "$(in_text keyctl | sed "s,NAME,of-a-file,; s,FILE,$other,")"
+ok "which has its name" keyctl search @u user of-a-file
 # copy_key: the target has the same.
 copy_key() { on_target "mkdir -p /etc/weft && umask 077 && echo $(cat $key) >$key"; }
 ok "the target has it, too" copy_key
@@ -163,7 +166,7 @@ ok "stopped" weftctl stop v
 weftctl disconnect "${uris[@]}" "$clear_uri" >/dev/null
 
 # --- The commands of docs/setup.md
-mapfile -t steps < <(commands docs/setup.md "^## TLS$" | grep '^weftctl')
+mapfile -t steps < <(commands docs/setup.md "^## TLS$" '^weftctl')
 is "the document has commands" ${#steps[@]} 4
 here() { sed "s,/dev/nvme0n1,/dev/d,; s,10[.]0[.]0[.]1,$target," <<<"$1"; }
 on_target "rm $key"

@@ -84,13 +84,15 @@ compute "cp /etc/weft/volumes/data.toml /root && sed -i '1i $follow' /etc/weft/v
 paths() { compute "weftctl status data --json" | json '[.volumes[].members[].paths | length] | join(" ")'; }
 paths_are() { [ "$(paths)" = "$1" ]; }
 ok "the file says which services the volume follows" compute "weftctl config check"
-ok "the services start" compute "systemctl start weft-assemble@data weft-follow@data"
+# As README and docs/operations.md start and stop them.
+starts=$(in_text "systemctl enable --now"; in_text "systemctl start")
+ok "the services start" compute "set -e; $starts"
 is "each member has one path, one service answers" "$(paths)" "1 1"
 mapfile -t devices < <(exports '.[].device')
 ip address add 10.0.0.3/24 dev "$NETDEV"
 ok "the exports have a second address" weftctl change-export "${devices[@]}" --add-address 10.0.0.3:4420
 ok "it becomes a path to each member" until_true 120 paths_are "2 2"
-ok "the volume stops, and with it what follows" compute "systemctl stop weft-assemble@data"
+ok "the volume stops, and with it what follows" compute "set -e; $(in_text "systemctl stop")"
 is "both services have ended" "$(compute "systemctl is-active weft-assemble@data weft-follow@data" | tr '\n' ' ')" \
 	"inactive inactive "
 ok "the address is taken back" weftctl change-export "${devices[@]}" --remove-address 10.0.0.3:4420
