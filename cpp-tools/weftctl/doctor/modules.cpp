@@ -125,15 +125,21 @@ void diagnose_weft(diagnoses& found)
     }
     const auto loaded = read_text("/sys/module/weft/version").value_or("?");
     const auto source = read_text("/sys/module/weft/srcversion").value_or("");
-    const auto installed = modinfo("srcversion", "weft");
+    const auto installed = modinfo("version", "weft");
+    const auto installed_source = modinfo("srcversion", "weft");
+    // srcversion is of the module's own sources: two versions may have the same.
+    const bool replaced = (!installed.empty() && installed != loaded) ||
+                          (!installed_source.empty() && !source.empty() && installed_source != source);
+    const auto* const fix = "reboot; or unmount the volumes, weftctl stop --all, weftctl disconnect --all, "
+                            "modprobe -r weft_rdma weft_p2p weft, modprobe weft";
     if (loaded != WEFT_VERSION)
         found.push_back({severity::warning, "weft",
                          fmt::format("weft.ko is of version {}, weftctl of version {}", loaded, WEFT_VERSION),
-                         "they are tested together only", "stop all volumes, rmmod weft, modprobe weft"});
-    else if (!installed.empty() && !source.empty() && installed != source)
-        found.push_back(
-            {severity::warning, "weft", "the weft.ko that is loaded is not the one that is installed",
-             "it was replaced after it was loaded", "stop all volumes, rmmod weft, modprobe weft"});
+                         "they are tested together only", fix});
+    else if (replaced)
+        found.push_back({severity::warning, "weft",
+                         "the weft.ko that is loaded is not the one that is installed",
+                         "it was replaced after it was loaded", fix});
     else
         found.push_back({severity::good, "weft", fmt::format("weft.ko {} is loaded", loaded), "", ""});
 }
