@@ -60,13 +60,13 @@ uninstall: ## remove what dkms-install and install-tools have installed
 		sed 's|^|$(DESTDIR)|' $(BUILD)/install_manifest.txt | xargs -d '\n' rm -f; fi
 
 .PHONY: deb
-deb: ## build Debian packages (weft-dkms, weft-tools) into BUILD/deb
+deb: ## build Debian packages, and their source package, into BUILD/deb
 	rm -rf $(BUILD)/deb
 	install -d $(BUILD)/deb/weft-$(VERSION)
 	cp -R --preserve=mode,timestamps $(DEB_SOURCES) $(BUILD)/deb/weft-$(VERSION)/
 	$(call remove-built,$(BUILD)/deb/weft-$(VERSION))
 	cp -a packaging/debian $(BUILD)/deb/weft-$(VERSION)/
-	cd $(BUILD)/deb/weft-$(VERSION) && dpkg-buildpackage --unsigned-source --unsigned-changes --build=binary
+	cd $(BUILD)/deb/weft-$(VERSION) && dpkg-buildpackage --unsigned-source --unsigned-changes --build=full
 
 .PHONY: release
 release: ## check and archive this commit into BUILD/release (TAG=1: and tag it; RELEASE_CHECK: what to run)
