@@ -52,6 +52,17 @@ def _runs_on(said, kernel):
     return special or not facts.checkers
 
 
+def _needs(said, release):
+    """The parts of the lab, beside the kernel's, that a test needs in a release."""
+    return tuple(said.get("lab-needs", "").replace("RELEASE", release).split())
+
+
+def _rootfs_of(part):
+    """The root filesystem that such a part is made in."""
+    release = part.rpartition(":")[2]
+    return f"rootfs:{release if release in names.RELEASES else 'trixie'}"
+
+
 def cases(every_kernel=False):
     """The cases of `make check`, or each test on every kernel."""
     found = []
@@ -65,15 +76,14 @@ def cases(every_kernel=False):
         elif kernels == ["none"]:
             continue
         if "lab-chroot" in said:
-            needs = tuple(said.get("lab-needs", "").split())
-            found += [Case(test, "", tree=release, needs=needs) for release in said["lab-chroot"].split()]
+            found += [Case(test, "", tree=release, needs=_needs(said, release)) for release in said["lab-chroot"].split()]
             continue
         for kernel in kernels:
             if not _runs_on(said, kernel):
                 continue
             flags = said.get("lab-own", "") or said.get("lab", "")
             found.append(Case(test, kernel, () if names.kernel(kernel).uml else tuple(flags.split()), "lab-own" in said,
-                              needs=tuple(said.get("lab-needs", "").split())))
+                              needs=_needs(said, names.kernel(kernel).release)))
     return found
 
 
@@ -136,8 +146,11 @@ def _chance(*of):
 
 
 def _is_built(case):
-    """Whether the kernel is there: one that takes 15 minutes to build is not built for the share."""
-    return not case.kernel or not names.kernel(case.kernel).built or _is_made(f"kernel:{case.kernel}")
+    """Whether what takes many minutes to build is there, the lab's kernel or packages: it is not built for the share."""
+    parts = [need for need in case.needs if need.startswith("packages:")]
+    if case.kernel and names.kernel(case.kernel).built:
+        parts.append(f"kernel:{case.kernel}")
+    return all(_is_made(part) for part in parts)
 
 
 def _is_made(part):
@@ -183,7 +196,7 @@ class Plan:
         for case in chosen:
             if case.tree:
                 rootfs = f"rootfs:{case.tree}"
-                self._parts({rootfs: (), **{need: (rootfs,) for need in case.needs}})
+                self._parts({rootfs: (), **{need: (_rootfs_of(need),) for need in case.needs}})
                 more = (case.needs,) if case.needs else ()
                 self.add(case.name, guests.tree, case.tree, case.test, everything, *more, needs=(rootfs, *case.needs))
             elif case.own or names.kernel(case.kernel).uml:
@@ -204,7 +217,7 @@ class Plan:
             flags = [*flags, *(["--kmemleak"] if self.leaks else []), *([] if "--memory" in flags else ["--memory", "4G"])]
         everything = everything and any(guests.has_long(case.test) for case in some)
         more = dict.fromkeys(need for case in some for need in case.needs)
-        self._parts({need: ("rootfs:trixie",) for need in more})
+        self._parts({need: (_rootfs_of(need),) for need in more})
         self.add(name, guests.guest, kernel, [case.test for case in some], flags, everything, show,
                  needs=(*self.need_kernel(kernel), *more))
 

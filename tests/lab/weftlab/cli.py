@@ -69,7 +69,8 @@ def _parser():
     verbs.add_parser("prepare", help="make what a kernel's guests need, and boot nothing").add_argument(
         "kernels", nargs="+", choices=names.KERNELS)
     verbs.add_parser("make", help="make one part of that, and what it needs itself: rootfs:RELEASE, fio:RELEASE, tools:RELEASE, "
-                     "qemu, kernel-source, kernel-tools, software:NAME, kernel:KERNEL, modules:KERNEL, modules-coverage:KERNEL"
+                     "packages:RELEASE, qemu, kernel-source, kernel-tools, software:NAME, software:NAME:RELEASE, kernel:KERNEL, "
+                     "modules:KERNEL, modules-coverage:KERNEL"
                      ).add_argument("part")
     verbs.add_parser("kernel-tools", help="print a folder with the newest kernel's checkpatch and netlink generator")
     verbs.add_parser("topologies", help="what topologies there are")
@@ -79,7 +80,7 @@ def _parser():
     chroot = verbs.add_parser("chroot", help="run a command in a release's tree, on this machine's kernel, and forget what "
                               "it changed; the checkout is /weft there")
     chroot.add_argument("--with", action="append", default=[], dest="parts", metavar="PART", help="with the files of this part: "
-                        "tools:RELEASE or software:NAME; may be given several times")
+                        "tools:RELEASE, packages:RELEASE, software:NAME:RELEASE; may be given several times")
     chroot.add_argument("release", choices=sorted(names.RELEASES))
     chroot.add_argument("command", nargs="+", metavar="COMMAND", help="after --")
     return parser
@@ -114,7 +115,8 @@ def _scratch(lowers, name):
 def make(part):
     """Make a part by its name in names.parts()."""
     kind, _, name = part.partition(":")
-    makers = {"rootfs": image.rootfs, "fio": payload.fio, "tools": payload.tools, "kernel": kernel.build,
+    makers = {"rootfs": image.rootfs, "fio": payload.fio, "tools": payload.tools, "packages": payload.packages,
+              "kernel": kernel.build,
               "modules": payload.modules, "modules-coverage": lambda name: payload.modules(name, coverage=True),
               "kernel-source": lambda _: kernel.source(), "kernel-tools": lambda _: kernel.tools(),
               "qemu": lambda _: image.emulator(), "software": image.software}

@@ -136,8 +136,9 @@ def fetch(base, work, script, files):
         shutil.rmtree(work / folder)
 
 
-# Programs that few tests need, and their packages in Debian 13.
+# Programs that few tests need, and their packages.
 SOFTWARE = {
+    "lintian": "lintian",
     "podman": "podman crun",
     "prometheus": "prometheus promtool",
     "slurm": "slurmctld slurmd slurm-client munge",
@@ -147,11 +148,14 @@ SOFTWARE = {
 
 
 def software(name):
-    """A folder with the files of some of Debian 13's packages, and of those that they need beyond the root filesystem, below
-    root/. They are unpacked, not installed."""
+    """A folder with the files of some of Debian 13's packages, or of RELEASE's for NAME:RELEASE, and of those that they need
+    beyond the root filesystem, below root/. They are unpacked, not installed."""
+    name, _, release = name.partition(":")
     if name not in SOFTWARE:
         raise LabError(f"the lab knows no software called {name}; it knows {', '.join(SOFTWARE)}")
-    base = rootfs("trixie")
+    if release and release not in names.RELEASES:
+        raise LabError(f"the lab has no release called {release}; it has {', '.join(names.RELEASES)}")
+    base = rootfs(release or "trixie")
     script = f"""
         mkdir -p /tmp/debs/partial /tmp/tree
         get() {{
@@ -166,8 +170,14 @@ def software(name):
     def make(work):
         cache.say(f"fetching {SOFTWARE[name].replace(' ', ', ')}")
         fetch(base, work, script, {"tmp/tree": "root"})
+        # Debian 12's packages have files in /lib. In a root filesystem that is a link, which a folder would hide.
+        for folder in ("bin", "lib", "lib64", "sbin"):
+            if (work / "root" / folder).is_dir():
+                shutil.copytree(work / "root" / folder, work / "root/usr" / folder, symlinks=True, dirs_exist_ok=True)
+                shutil.rmtree(work / "root" / folder)
 
-    return cache.get(f"{name}-{cache.key('software 1', base.name, script)}", make)
+    stem = f"{name}-{release}" if release else name
+    return cache.get(f"{stem}-{cache.key('software 1', base.name, script)}", make)
 
 
 def kernels(base):

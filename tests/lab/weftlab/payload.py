@@ -23,6 +23,8 @@ TOOL_SOURCES = ("VERSION", "CMakeLists.txt", "cpp-tools/", "fio-jobs/", "kmod/we
                 "kmod/weft/portable.h", "kmod/include/weft_why.h", "uapi/", "userspace/",
                 "packaging/prometheus/", "packaging/slurm/", "packaging/systemd/", "packaging/udev/", "tests/CMakeLists.txt",
                 "tests/csi/", "tests/hostile/", "tests/mem/", "tests/library/", "tests/hardware/test_exporter/uapi.h")
+# What `make deb` builds packages from. Of the tests that their source has, only those above: an edit of a test builds no package.
+PACKAGE_SOURCES = (*MODULE_SOURCES, *TOOL_SOURCES, "packaging/debian/")
 
 # Left by the build; a guest does not need them.
 _UNWANTED = ["./tmp", "./var/cache", "./var/log", "./run", "./root", "./dev", "./proc", "./etc/resolv.conf"]
@@ -233,6 +235,51 @@ cc -std=gnu11 -O2 -w -fPIC -shared -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DCONFIG
             _pack(upper, work / "payload.tar", work / "log")
 
     return cache.get(f"tools-{release}-{cache.key('tools 9', script, base.name, engine.name, _source_key(files))}", make)
+
+
+# Without debug information: no test wants it.
+_PACKAGES = r"""
+export DEB_BUILD_OPTIONS="noautodbgsym parallel=$(nproc)" DEB_CXXFLAGS_STRIP=-g LC_ALL=C.UTF-8
+keep() {
+	mkdir -p "/tmp/packages/$1"
+	find /tmp/build/deb -maxdepth 1 -type f -exec mv -t "/tmp/packages/$1" {} +
+}
+make deb BUILD=/tmp/build
+keep this
+# The next version in the same tree: what does not contain the version is not compiled again.
+cd /tmp/build/deb/weft-*/
+version=$(cat VERSION)
+next=${version%.*}.$((${version##*.} + 1))
+maintainer=$(sed -n 's/^ -- \(.*>\)  .*/\1/p' debian/changelog | head -n 1)
+{
+	printf 'weft (%s) unstable; urgency=medium\n\n  * The next version.\n\n' "$next"
+	printf ' -- %s  %s\n\n' "$maintainer" "$(date -R)"
+	cat debian/changelog
+} >/tmp/changelog
+mv /tmp/changelog debian/changelog
+echo "$next" >VERSION
+rm -rf debian/.debhelper debian/debhelper-build-stamp debian/files
+dpkg-buildpackage --no-pre-clean --unsigned-source --unsigned-changes --build=binary
+keep next
+"""
+
+
+def packages(release):
+    """Debian packages of this checkout, in root/lab/packages/this, and of the same as the next version, in
+    root/lab/packages/next: what `make deb` writes in a release."""
+    base, files = image.rootfs(release), _sources(PACKAGE_SOURCES)
+
+    def make(work):
+        cache.say(f"building packages of two versions in {release} (about 10 minutes)")
+        with image.overlay([base / "root"], work / "upper", work / "ovl", work / "mnt") as tree:
+            (tree / "tmp/weft").mkdir()
+            _sync(files, tree / "tmp/weft")
+            _chroot(tree, _PACKAGES, work)
+            shutil.copytree(tree / "tmp/packages", work / "root/lab/packages")
+        for folder in ("upper", "ovl", "mnt"):
+            shutil.rmtree(work / folder)
+
+    return cache.get(f"packages-{release}-{cache.key('packages 1', _PACKAGES, base.name, _source_key(files))}", make)
 
 
 def kernel_modules(built):

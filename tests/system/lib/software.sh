@@ -3,9 +3,9 @@
 #
 # Programs that few tests need, which the lab has made before (# lab-needs: software:NAME).
 
-# software NAME: the newest folder with its files.
+# software NAME: the folder with its files that the lab has made, or has found made, last.
 software() {
-	find /lab/cache -maxdepth 2 -path "*/$1-????????????????/root" -printf '%T@ %p\n' | sort -n | sed -n '$s/.* //p'
+	find /lab/cache -maxdepth 1 -name "$1-????????????????" -printf '%T@ %p/root\n' | sort -n | sed -n '$s/.* //p'
 }
 
 # add_software NAME: puts its files into this guest. Nothing of it is started.
