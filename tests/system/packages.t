@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Packages and DKMS in a release's own tree, with its compiler: built, installed,
-# built again for another kernel, signed, removed without a trace; reasons of
-# builds that cannot work; a vendor's RDMA stack.
+# Packages and DKMS in a release's own tree, with its compiler: installed, built
+# again for another kernel, signed, upgraded, removed, purged without a trace;
+# reasons of builds that cannot work; a vendor's RDMA stack.
 # lab-chroot: trixie bookworm
 # lab-kernel: none
+# lab-needs: packages:RELEASE
 . "${0%/*}/lib.sh"
 
-export DEBIAN_FRONTEND=noninteractive DEB_BUILD_OPTIONS=noautodbgsym DEB_CXXFLAGS_STRIP=-g LC_ALL=C.UTF-8
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 version=$(cat /weft/VERSION)
 conf=/usr/src/weft-$version/dkms.conf
@@ -15,14 +16,16 @@ check=/usr/src/weft-$version/kmod/check-build
 kernels=$(for d in /lib/modules/*; do [ -e "$d/build/Makefile" ] && basename "$d"; done)
 newest=$(printf '%s\n' "$kernels" | sort -V | tail -n 1)
 ksrc=/lib/modules/$newest/build
-work=/tmp/weft-packages
+debs=/lab/packages
+next=$(dpkg-deb -f $debs/next/weft-dkms_*.deb Version)
+mapfile -t names < <(for deb in "$debs"/this/*.deb; do dpkg-deb -f "$deb" Package; done)
 
 # files: all files of the tree, without those that building and the package tools change, and DKMS's key, which it makes
 # with the first module.
 files() {
 	local unwatched dir
 	unwatched=(-name 'modules.*')
-	for dir in /proc /sys /tmp /dev /run /weft /var/lib/dpkg /var/log /var/cache /root; do
+	for dir in /proc /sys /tmp /dev /run /weft /var/lib/dpkg /var/lib/apt /var/log /var/cache /root; do
 		unwatched+=(-o -path "$dir")
 	done
 	find / -xdev \( "${unwatched[@]}" \) -prune -o -print |
@@ -32,6 +35,30 @@ files() {
 weft_uninstalled() {
 	dkms uninstall "weft/$version" -k "$newest" >/dev/null && dkms unbuild "weft/$version" -k "$newest" >/dev/null
 }
+# on_kernel KERNEL COMMAND...: the command, as on a machine that runs that kernel.
+on_kernel() {
+	local kernel=$1
+	shift
+	mkdir -p /tmp/fakebin
+	cat >/tmp/fakebin/uname <<-END
+		#!/bin/sh
+		[ "\$1" = -r ] && echo $kernel || exec /usr/bin/uname "\$@"
+	END
+	chmod +x /tmp/fakebin/uname
+	PATH=/tmp/fakebin:$PATH "$@"
+}
+install_packages() {
+	dpkg -i "$debs/$1"/*.deb >/tmp/out 2>&1 || { cat /tmp/out; false; }
+}
+# goes_on VERSION SRCVERSION: this machine has volumes by such a module.
+goes_on() {
+	mkdir -p /sys/module/weft /sys/class/weft-rdma/weft-rdma{0,1} '/sys/block/weft!data' '/sys/block/weft!scratch'
+	echo "$1" >/sys/module/weft/version
+	echo "$2" >/sys/module/weft/srcversion
+}
+# says LINE: how often weft-dkms has printed it.
+says() { grep -cFx "weft-dkms: $1" /tmp/out; }
+stay() { says "The modules that are loaded, of version $1, stay loaded until they are removed."; }
 # why_not SENTENCE TEXT [VARIABLE=VALUE...]: check-build refuses the newest kernel, in that environment.
 why_not() {
 	local sentence=$1 text=$2
@@ -69,26 +96,23 @@ udev_rules() {
 built_for() { modinfo -k "$1" -F vermagic weft | grep -q "^$1 "; }
 signed_for() { modinfo -k "$1" -F signer weft | grep .; }
 
-mkdir -p $work
 # The lab's trees leave manual pages out.
 rm -f /etc/dpkg/dpkg.cfg.d/*
-ok "packages are built" make -C /weft deb BUILD=$work/build
-[ -e "$work/build/deb/weft-dkms_${version}_all.deb" ] || done_testing
+# `make deb` has built them.
+is "the packages are there" "${names[*]}" "libweft-cufile libweft-dev libweft0 python3-weft\
+ weft-bench weft-csi weft-dkms weft-exporter weft-plan weft-tools"
 # What else DKMS makes then.
 dkms generate_mok >/dev/null 2>&1
 files >/tmp/before
 
 # --- Installed, for every kernel that is there
 # As on a host that has volumes by an older weft.ko.
-mkdir -p /sys/module/weft '/sys/block/weft!data' '/sys/block/weft!scratch'
-echo 0123456789 >/sys/module/weft/srcversion
-install_packages() {
-	dpkg -i "$work"/build/deb/*.deb >/tmp/out 2>&1 || { cat /tmp/out; false; }
-}
-ok "they are installed" install_packages
-goes_on='^weft-dkms: the weft.ko that is loaded stays .* it has the volumes data scratch\. The new one '
-is "volumes that go on with the old module are named" "$(grep -c "$goes_on" /tmp/out)" 1
-rm -r /sys/module /sys/block
+goes_on 0.0.9 0123456789
+ok "they are installed" on_kernel 6.1.0-none install_packages this
+is "modules of another version that go on are named" "$(stay 0.0.9)" 1
+is "and their volumes" "$(says "These volumes go on with them: data scratch")" 1
+is "and that the kernel that runs has none" "$(says "  apt-get install linux-headers-6.1.0-none")" 1
+rm -r /sys/module /sys/class /sys/block
 ok "weftctl runs" weftctl --version
 ok "with its man pages" man_pages
 ok "weft-plan has its presets" weft-plan --model llama-70b --gpu h100
@@ -109,7 +133,8 @@ ok "the units hold" systemd-analyze verify --man=no weft-exports.service weft-as
 for unit in weft-exports weft-shutdown; do
 	ok "$unit starts at boot" test -L /etc/systemd/system/multi-user.target.wants/$unit.service
 done
-is "no removal or upgrade stops the volumes" "$(grep -c weft-shutdown /var/lib/dpkg/info/weft-tools.prerm)" 0
+is "no removal or upgrade stops the volumes" \
+	"$(cat /var/lib/dpkg/info/weft-tools.{preinst,prerm} 2>/dev/null | grep -c weft-shutdown)" 0
 for k in $kernels; do
 	# The package builds for the kernel that runs and the newest; the others come with the hook that kernels call.
 	ok "$k: the hook of kernel packages builds" /etc/kernel/postinst.d/dkms "$k"
@@ -181,34 +206,57 @@ ok "weft is built" build_tree
 is "with the vendor's headers" "$(headers_of)" vendor
 is "and the vendor's symbols" "$(core_of)" vendor_core
 # A machine that runs this kernel with another ib_core.
-mkdir -p /tmp/root/sys/module/ib_core /tmp/root/lib /tmp/root/usr/src /tmp/fakebin
+mkdir -p /tmp/root/sys/module/ib_core /tmp/root/lib /tmp/root/usr/src
 echo 0123456789 >/tmp/root/sys/module/ib_core/srcversion
 ln -sfn /lib/modules /tmp/root/lib/modules
 ln -sfn /usr/src/ofa_kernel /tmp/root/usr/src/ofa_kernel
-cat >/tmp/fakebin/uname <<END
-#!/bin/sh
-[ "\$1" = -r ] && echo $newest || exec /usr/bin/uname "\$@"
-END
-chmod +x /tmp/fakebin/uname
-why_not "another ib_core is loaded" "the ib_core that is loaded is not the installed" \
-	PATH="/tmp/fakebin:$PATH" WEFT_ROOT=/tmp/root
+on_kernel "$newest" why_not "another ib_core is loaded" "the ib_core that is loaded is not the installed" \
+	WEFT_ROOT=/tmp/root
 rm -r "$ofa"
 why_not "a vendor's modules without headers" "is a vendor's"
 rm -rf "$core" /usr/src/ofa_kernel
 depmod "$newest"
 ok "all removed, weft builds again" dkms install "weft/$version" -k "$newest"
 
+# --- Upgraded, on a machine that runs the newest kernel
+mkdir -p /etc/weft/volumes
+echo '{"version": 1, "exports": []}' >/etc/weft/exports.json
+for name in dhchap-secret tls-key slurm-volumes volumes/data.toml; do echo "any $name" >"/etc/weft/$name"; done
+for name in csi exporter; do echo ARGS= >/etc/default/weft-$name; done
+configuration() { sha256sum /etc/weft/*-* /etc/weft/exports.json /etc/weft/volumes/* /etc/default/weft-*; }
+configuration >/tmp/configuration
+units=(weft-assemble@data.service weft-follow@data.service weft-exporter.service weft-csi.service weft-metrics.timer)
+ok "units are enabled" systemctl enable "${units[@]}"
+goes_on "$version" "$(modinfo -k "$newest" -F srcversion weft)"
+# The other kernels would take as long as this one, and show nothing else.
+[ ! -d /etc/dkms/framework.conf.d ] || echo 'autoinstall_all_kernels=""' >/etc/dkms/framework.conf.d/weft-test.conf
+ok "the next version is installed" on_kernel "$newest" install_packages next
+rm -f /etc/dkms/framework.conf.d/weft-test.conf
+is "DKMS has that one alone" "$(dkms status weft | cut -d, -f1 | sort -u)" "weft/$next"
+is "installed" "$(dkms status "weft/$next" -k "$newest" | grep -c ': installed')" 1
+is "it is of that version" "$(modinfo -k "$newest" -F version weft)" "$next"
+is "the modules that go on are named" "$(stay "$version")" 1
+is "their volumes, too" "$(says "These volumes go on with them: data scratch")" 1
+is "and what to do" \
+	"$(says "Those of version $next are loaded at the next boot. Or unmount the volumes, and run:")" 1
+stop="weftctl stop --all && weftctl disconnect weft-rdma0 weft-rdma1"
+is "by these commands" "$(says "  $stop && modprobe -r weft_rdma weft_p2p weft && modprobe weft")" 1
+is "the configuration stays" "$(configuration | diff /tmp/configuration -)" ""
+units+=(weft-exports.service weft-shutdown.service)
+is "all units stay enabled" "$(systemctl is-enabled "${units[@]}" | uniq -c | tr -s ' ')" " 7 enabled"
+
 # --- Removed
-mkdir -p /etc/weft && echo '{"version": 1, "exports": []}' >/etc/weft/exports.json
-mkdir -p '/sys/block/weft!data'
-mapfile -t names < <(for deb in "$work"/build/deb/*.deb; do dpkg-deb -f "$deb" Package; done)
 dpkg --remove "${names[@]}" >/tmp/out 2>&1
 is "the packages are removed" $? 0
 indented </tmp/out
 is "a volume that stays is named" "$(grep -c '^weft-tools: volume data stays assembled' /tmp/out)" 1
-ok "what the user has set up stays" test -e /etc/weft/exports.json
-ok "the packages are purged" dpkg --purge "${names[@]}"
-rm -r /sys/block
+is "the configuration stays, with its secrets" "$(configuration | diff /tmp/configuration -)" ""
+# By the README's command, which has to find what is removed and not purged.
+purge=$(commands README.md '^## Install' '^apt-get purge')
+ok "the packages are purged" sh -c "${purge:-README.md has no purge} -y"
+is "dpkg knows none any more" \
+	"$(dpkg-query -W -f '${db:Status-Abbrev}\n' "${names[@]}" 2>/dev/null | grep -v ^un)" ""
+rm -r /sys/module /sys/class /sys/block
 files >/tmp/after
 is "and nothing of them is left" "$(diff /tmp/before /tmp/after)" ""
 done_testing
