@@ -5,9 +5,13 @@
 ///   weft-libtest VOLUME FILE     reads a sealed file on it
 ///   weft-libtest long VOLUME     one I/O that is longer than a command; overwrites its last 96 MiB
 ///   weft-libtest bench SOURCE DEPTH BATCHES SPAN [BATCH]
-///       gathers batches of BATCH (4,096) reads of 4 KiB from the first SPAN bytes; prints nanoseconds a read
+///       gathers batches of BATCH (4,096) reads of 4 KiB from the first SPAN bytes; prints nanoseconds a
+///       read, by the clock and of the processor
+///   weft-libtest bench-c SOURCE DEPTH BATCHES SPAN [BATCH]
+///       the same by the interface for C
 #include <weft/gather.hpp>
 #include <weft/stream.hpp>
+#include <weft/weft.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,11 +19,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fcntl.h>
+#include <memory>
 #include <optional>
 #include <random>
 #include <stdexcept>
 #include <sys/wait.h>
+#include <type_traits>
 #include <unistd.h>
 #include <vector>
 
@@ -244,32 +251,91 @@ void test_file(const std::string& name, const std::string& path)
     std::printf("# %s\n", loose.reason().c_str());
 }
 
-int bench(const std::string& source, std::uint32_t depth, unsigned batches, std::uint64_t span,
-          std::uint32_t batch)
+/// Batches of reads of 4 KiB at random places in the first `span` bytes.
+struct Reads {
+    std::uint32_t depth;
+    unsigned batches;
+    std::uint64_t span;
+    std::uint32_t batch;
+};
+
+/// Prints the nanoseconds of a read. `gather` reads the extents of a batch, and returns the number of reads
+/// that it sent, 0 if one failed.
+template <typename Extent, typename Gather>
+void time_reads(const Reads& reads, Gather gather)
+{
+    std::vector<Extent> extents(reads.batch);
+    std::vector<std::int32_t> results(reads.batch);
+    std::mt19937_64 random(3);
+    std::chrono::nanoseconds took{};
+    std::clock_t used = 0;
+    for (unsigned b = 0; b < reads.batches; b++) {
+        for (std::uint32_t i = 0; i < reads.batch; i++)
+            extents[i] = {random() % (reads.span / 4096) * 4096, std::uint64_t{i} * 4096, 4096, 0};
+        const auto before = std::clock();
+        const auto start = std::chrono::steady_clock::now();
+        const std::uint32_t sent = gather(extents, results);
+        took += std::chrono::steady_clock::now() - start;
+        used += std::clock() - before;
+        if (sent != reads.batch)
+            throw std::runtime_error("a read failed");
+    }
+    const auto count = static_cast<double>(reads.batches) * reads.batch;
+    std::printf("%.1f %.1f\n", static_cast<double>(took.count()) / count,
+                static_cast<double>(used) * 1e9 / CLOCKS_PER_SEC / count);
+}
+
+void bench(const std::string& source, const Reads& reads)
 {
     const auto target = must(weft::open(source));
     if (!target.reason().empty())
         throw std::runtime_error(target.reason());
-    auto engine = must(weft::Engine::create({.entries = depth}));
+    auto engine = must(weft::Engine::create({.entries = reads.depth}));
     must(engine.attach(target));
-    const auto memory = must(weft::Memory::allocate(std::size_t{batch} * 4096));
+    const auto memory = must(weft::Memory::allocate(std::size_t{reads.batch} * 4096));
     const auto registration = must(target.add(memory, {}));
-    auto gather = must(weft::Gather::create(engine, {.capacity = batch, .depth = depth, .largest = 4096}));
-    std::vector<weft::Extent> extents(batch);
-    std::vector<std::int32_t> results(batch);
-    std::mt19937_64 random(3);
-    std::chrono::nanoseconds took{};
-    for (unsigned b = 0; b < batches; b++) {
-        for (std::uint32_t i = 0; i < batch; i++)
-            extents[i] = {random() % (span / 4096) * 4096, std::uint64_t{i} * 4096, 4096, 0};
-        const auto start = std::chrono::steady_clock::now();
+    auto gather =
+        must(weft::Gather::create(engine, {.capacity = reads.batch, .depth = reads.depth, .largest = 4096}));
+    time_reads<weft::Extent>(reads, [&](auto& extents, auto& results) -> std::uint32_t {
         const auto done = must(gather.run(target, registration, extents, results));
-        took += std::chrono::steady_clock::now() - start;
-        if (done.failed || done.reads != batch)
-            throw std::runtime_error("a read failed");
-    }
-    std::printf("%.1f\n", static_cast<double>(took.count()) / batches / batch);
-    return 0;
+        return done.failed ? 0 : done.reads;
+    });
+}
+
+/// The same by the interface for C.
+void bench_c(const std::string& source, const Reads& reads)
+{
+    weft_error error{};
+    // An object of the library, until its end.
+    const auto made = [&error](auto* object, auto end) {
+        if (!object)
+            throw std::runtime_error(error.text);
+        return std::unique_ptr<std::remove_pointer_t<decltype(object)>, decltype(end)>(object, end);
+    };
+    const auto target = made(weft_open(source.c_str(), WEFT_READ, &error), weft_close);
+    if (*weft_target_reason(target.get()))
+        throw std::runtime_error(weft_target_reason(target.get()));
+    weft_engine_options engine_options{};
+    engine_options.size = sizeof(engine_options);
+    engine_options.entries = reads.depth;
+    const auto engine = made(weft_engine_create(&engine_options, &error), weft_engine_destroy);
+    if (weft_engine_attach(engine.get(), target.get()))
+        throw std::runtime_error("the target cannot be attached to the engine");
+    const auto memory = made(weft_memory_allocate(std::size_t{reads.batch} * 4096, &error), weft_memory_free);
+    const auto registration = made(weft_register(target.get(), memory.get(), 0, &error), weft_unregister);
+    weft_gather_options gather_options{};
+    gather_options.size = sizeof(gather_options);
+    gather_options.capacity = reads.batch;
+    gather_options.depth = reads.depth;
+    gather_options.largest = 4096;
+    const auto gather = made(weft_gather_create(engine.get(), &gather_options, &error), weft_gather_destroy);
+    time_reads<weft_extent>(reads, [&](auto& extents, auto& results) -> std::uint32_t {
+        weft_gathered done{};
+        if (weft_gather_run(gather.get(), target.get(), registration.get(), extents.data(), extents.size(),
+                            results.data(), &done, &error))
+            throw std::runtime_error(error.text);
+        return done.failed ? 0 : done.reads;
+    });
 }
 
 } // namespace
@@ -277,10 +343,14 @@ int bench(const std::string& source, std::uint32_t depth, unsigned batches, std:
 int main(int argc, char** argv)
 {
     try {
-        if ((argc == 6 || argc == 7) && !std::strcmp(argv[1], "bench"))
-            return bench(argv[2], static_cast<std::uint32_t>(std::atoi(argv[3])),
-                         static_cast<unsigned>(std::atoi(argv[4])), std::strtoull(argv[5], nullptr, 10),
-                         argc == 7 ? static_cast<std::uint32_t>(std::atoi(argv[6])) : 4096);
+        const bool is_c = argc > 1 && !std::strcmp(argv[1], "bench-c");
+        if ((argc == 6 || argc == 7) && (is_c || !std::strcmp(argv[1], "bench"))) {
+            const Reads reads{static_cast<std::uint32_t>(std::atoi(argv[3])),
+                              static_cast<unsigned>(std::atoi(argv[4])), std::strtoull(argv[5], nullptr, 10),
+                              argc == 7 ? static_cast<std::uint32_t>(std::atoi(argv[6])) : 4096};
+            (is_c ? bench_c : bench)(argv[2], reads);
+            return 0;
+        }
         if (argc == 2)
             test_volume(argv[1]);
         else if (argc == 3 && !std::strcmp(argv[1], "long"))
