@@ -115,15 +115,20 @@ def profiled():
     windows += 1
 
 
+def fio_job(*options, program="fio"):
+    """What fio reports of a job with these options."""
+    out = run(program, "--name=job", *options, "--randrepeat=1", "--norandommap", "--output-format=json")
+    return json.loads(out[out.index("{"):])["jobs"][0]
+
+
 def measure(device, rw, block, depth, amount):
     """A row's figures; amount is what is moved, as fio takes it."""
     if not stat.S_ISBLK(os.stat(device).st_mode):
         sys.exit(f"{device} is not a block device")
     with profiled() as window:
-        out = run("fio", "--name=job", f"--filename={device}", "--direct=1", "--ioengine=io_uring", f"--rw={rw}",
-                  f"--bs={block}", f"--iodepth={depth}", f"--size={SPAN_MIB}m", f"--io_size={amount}", "--randrepeat=1",
-                  "--norandommap", "--output-format=json")
-    side = json.loads(out[out.index("{"):])["jobs"][0]["write" if "write" in rw else "read"]
+        job = fio_job(f"--filename={device}", "--direct=1", "--ioengine=io_uring", f"--rw={rw}", f"--bs={block}",
+                      f"--iodepth={depth}", f"--size={SPAN_MIB}m", f"--io_size={amount}")
+    side = job["write" if "write" in rw else "read"]
     seconds = max(side["runtime"], 1) / 1e3
     return {"window": window, "ios": side["total_ios"], "iops": side["total_ios"] / seconds,
             "mb_s": side["io_bytes"] / 1e6 / seconds, "insn_per_io": seconds * 1e9 / side["total_ios"]}
