@@ -9,7 +9,7 @@ set -u
 export TERM=dumb
 # The lab's fio starts faster than Debian's.
 PATH=/usr/local/lib/weft-lab:$PATH
-for lib_part in tap time hosts documents disks nvmet rdma rails hostile software volume python chaos; do
+for lib_part in tap time hosts documents disks nvmet rdma rails hostile software dkms volume python chaos; do
 	. "/weft/tests/system/lib/$lib_part.sh"
 done
 unset lib_part

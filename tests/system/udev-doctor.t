@@ -10,18 +10,6 @@
 load_weft
 for n in 1 2 3 4; do make_null e$n 100; ln -s "$(readlink -f /dev/e$n)" /dev/nvme${n}n1; done
 make_null e0 64; ln -s "$(readlink -f /dev/e0)" /dev/nvme0n1
-# DKMS installs the modules that are here already. A build takes minutes in a guest; dkms-install.t has one.
-dkms_knows_weft() {
-	local version sources installed
-	version=$(cat /weft/VERSION)
-	sources=/usr/src/weft-$version
-	installed=/lib/modules/$(uname -r)/updates/dkms
-	mkdir -p "$sources"/kmod/{weft,rdma,p2p}
-	sed -e "s/#MODULE_VERSION#/$version/" -e '/^PRE_BUILD/d' -e 's/^MAKE\[0\]=.*/MAKE[0]="true"/' \
-		-e 's/^CLEAN=.*/CLEAN="true"/' /weft/dkms.conf >"$sources/dkms.conf"
-	mv "$installed/weft.ko" "$sources/kmod/weft/" && mv "$installed/weft_rdma.ko" "$sources/kmod/rdma/" &&
-		mv "$installed/weft_p2p.ko" "$sources/kmod/p2p/" && dkms install "weft/$version" --no-depmod
-}
 property() { udevadm info -q property --property="$1" --value /dev/weft/data; }
 
 # --- udev, and the tools that list disks
