@@ -61,7 +61,7 @@ std::string nqn(const std::uint8_t* from)
 }
 
 /// What a response has to answer: the challenge at @at in a message, its sequence number, the transaction,
-/// and that there is no secure channel (8.3.5.5.4).
+/// and SC_C 0: the connection has no secure channel (8.3.5.5.4).
 std::string question(const std::uint8_t* message, std::size_t at)
 {
     const auto* from = reinterpret_cast<const char*>(message);

@@ -40,7 +40,7 @@ struct options {
     unsigned dmrsl = 2048;          ///< if picky, a discard is at most so many blocks: 1 MiB
     std::string serial = "hostile";
     std::string host_secret; ///< file of the secret that hosts have to know; without it all are accepted
-    std::string ctrl_secret; ///< file of the target's own; without it there is no response
+    std::string ctrl_secret; ///< file of the target's secret; without it the target sends no response
 
     /// Returns false, and says what the options are, if they are not understood.
     bool parse(int argc, char** argv);

@@ -26,7 +26,7 @@ ip address add 10.1.0.1/24 dev dummy0
 COMPUTE_NQN=$(weftctl host-nqn)
 export COMPUTE_NQN
 run_each "storage node" < <(readme "On the storage node")
-# There is no systemd here: two-nodes.t and boot.t have what a boot needs.
+# This guest has no systemd: two-nodes.t and boot.t test what a boot needs.
 run_each "compute node" < <(readme "On the compute node" | grep -v -e systemctl -e fstab)
 is "it is mounted" "$(findmnt -no SOURCE /mnt)" /dev/weft/data
 mkdir /mnt/data

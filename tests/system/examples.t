@@ -149,7 +149,7 @@ while IFS= read -r line; do
 		ok "example: $line" sh -c "timeout -s INT 2 $line; rc=\$?; [ \$rc = 124 ] || [ \$rc = 0 ]"
 		;;
 	*"weftctl doctor"*) ok "example: $line" sh -c "$line; rc=\$?; [ \$rc = 0 ] || [ \$rc = 8 ]" ;;
-	# There is no systemd here: boot.t has it.
+	# This guest has no systemd: boot.t tests it.
 	systemctl*) ok "example: $line" sh -c "${line/--now /}" ;;
 	*) ok "example: $line" sh -c "cd /tmp && $run" </dev/null ;;
 	esac

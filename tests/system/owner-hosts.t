@@ -173,7 +173,7 @@ ok "the first unmounts it" umount /mnt/r
 ok "and stops again" weftctl stop r
 # shellcheck disable=SC2086
 ok "a reader keeps no writer away" weftctl assemble r $here $quick
-is "who owns it" "$(cat '/sys/block/weft!r/weft/ownership')" held
+is "this host owns it" "$(cat '/sys/block/weft!r/weft/ownership')" held
 is "the second still reads the same" "$(peer "$read_samples")" "${sum%% *} $why"
 ok "it stops" peer "umount /mnt/r && weftctl stop r && weftctl disconnect --all"
 ok "and the owner" weftctl stop r
