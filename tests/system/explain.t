@@ -4,16 +4,26 @@
 # lab-kernel: uml
 . "${0%/*}/lib.sh"
 
-load_weft
-# Disks that take 20 ms for a command, and m3 200 ms; commands wait on timers, and the processor is idle.
+# A heartbeat takes two commands of a disk.
+load_weft 500
+# Disks that take 100 ms for a command, and m3 1 s; commands wait on timers, and the processor is idle, also a slow one.
 for n in 0 1 2 3; do
-	make_null m$n 64 irqmode=2 completion_nsec=$((n == 3 ? 200 : 20))000000 hw_queue_depth=256
+	make_null m$n 64 irqmode=2 completion_nsec=$((n == 3 ? 1000 : 100))000000 hw_queue_depth=256
 done
 make_null fast0 64
 make_null fast1 64
 
-# explains VOLUME: what limits it now, and the sentence.
-explains() { weftctl explain "$1" --seconds 3 --json | json '.explanations[0].reasons[0] | .subject + ": " + .text'; }
+# explains VOLUME SUBJECT: what limits it now, and the sentence. If that is not the subject, it is asked again, up to
+# four times: a load may begin late, and a moment in which the machine stood still can make another reason the first.
+explains() {
+	local said
+	for _ in 1 2 3 4 5; do
+		said=$(weftctl explain "$1" --seconds 3 --json |
+			json '.explanations[0].reasons[0] | .subject + ": " + .text')
+		case $said in "$2: "*) break ;; esac
+	done
+	echo "$said"
+}
 # names VOLUME SUBJECT: the reason of this subject, wherever it stands. A moment in which the machine stood still can
 # make a member the first one.
 names() {
@@ -41,26 +51,27 @@ is_limited() {
 }
 
 ok "a volume" weftctl create v /dev/m0 /dev/m1 /dev/m2 --chunk 4K
-is_limited "nothing runs" load "the volume waits for work" explains v
-is_limited "one command at a time" depth "more at a time" while_reading v 1 1 explains v
-is_limited "many: the members" members "are at their limit" while_reading v 1 12 explains v
-ok "a limit for writes" weftctl qos v --background-max 1M/s
+is_limited "nothing runs" load "the volume waits for work" explains v load
+is_limited "one command at a time" depth "more at a time" while_reading v 1 1 explains v depth
+is_limited "many: the members" members "are at their limit" while_reading v 1 12 explains v members
+# A slow guest's rate in bytes may be below any limit.
+ok "a limit for writes" weftctl qos v --background-max-iops 5
 write() {
 	local load
-	dd if=/dev/zero of=/dev/weft/v bs=64k count=4000 oflag=direct status=none & load=$!
+	dd if=/dev/zero of=/dev/weft/v bs=4k count=4000 oflag=direct status=none & load=$!
 	sleep 2
 	"$@"
 	kill "$load"
 	wait "$load" 2>/dev/null
 }
-is_limited "QoS" qos "background commands wait for QoS" write explains v
+is_limited "QoS" qos "background commands wait for QoS" write explains v qos
 ok "QoS off" weftctl qos v --off
 ok "stopped" weftctl stop v
 ok "a volume with a slow member" weftctl create s /dev/m0 /dev/m1 /dev/m2 /dev/m3 --chunk 4K --force
-is_limited "the slow member" member "member 3 (m3) takes" while_reading s 1 12 explains s
+is_limited "the slow member" member "member 3 (m3) takes" while_reading s 1 12 explains s member
 ok "stopped" weftctl stop s
 ok "a volume of fast members" weftctl create f /dev/fast0 /dev/fast1 --chunk 4K
-is_limited "the processor" processor "the processor is busy" while_reading f 2 16 explains f
+is_limited "the processor" processor "the processor is busy" while_reading f 2 16 explains f processor
 bounce() {
 	local load
 	weft-memtest f bench udmabuf --bounce --depth=1 --count=1000000 --largest=4096 --size=1048576 \
@@ -74,7 +85,7 @@ is_limited "bytes through host memory" route "100 % of the bytes on registered m
 is "in words" "$(weftctl explain f --seconds 1 | sed 's/ in . s.*//')" "f: 0 reads/s, 0 B/s; 0 writes/s, 0 B/s
 -> load       no command was sent"
 echo 0 >'/sys/block/weft!f/queue/iostats'
-is_limited "without iostats" load "I/O is not counted" while_reading f 1 1 explains f
+is_limited "without iostats" load "I/O is not counted" while_reading f 1 1 explains f load
 refused "a volume that is not there" 4 "no volume is called nix" weftctl explain nix
 ok "stopped" weftctl stop f
 
