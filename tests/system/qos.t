@@ -78,7 +78,7 @@ if has_cgroups; then
 	mkdir -p /sys/fs/cgroup/backup
 	ok "a cgroup again" weftctl qos v --background-cgroup /backup
 	fio --name=r --filename=/dev/weft/v --rw=randread --bs=4k --iodepth=8 --ioengine=io_uring --direct=1 --thread \
-		--time_based --runtime=60 >/dev/null 2>&1 & reader=$!
+		--time_based --runtime=600 >/dev/null 2>&1 & reader=$!
 	moves_to() { echo "$reader" >"/sys/fs/cgroup/$1/cgroup.procs" && sleep "$(slow 1)"; }
 	ok "its reads are feed" until_true 20 grows feed
 	ok "it moves there" moves_to backup
@@ -135,7 +135,8 @@ took() { local start; start=$(date +%s%N); "$@" >/dev/null 2>&1; echo $((($(date
 weftctl qos v --background-max 8M/s >/dev/null
 ms=$(took dd if=/dev/zero of=/dev/weft/v bs=1M count=16 oflag=direct)
 ok "16 MiB at 8 MiB/s take two seconds ($ms ms)" test "$ms" -ge 1800
-ok "reads are not limited" test "$(took dd if=/dev/weft/v of=/dev/null bs=1M count=16 iflag=direct)" -lt "$ms"
+faster() { [ "$(took dd if=/dev/weft/v of=/dev/null bs=1M count=16 iflag=direct)" -lt 1800 ]; }
+ok "reads are not limited" until_true 20 faster
 ok "verified at a limit" verify /dev/weft/v size=8m bs=64k
 weftctl qos v --background-max off --feed-max-iops 20 >/dev/null
 ms=$(took dd if=/dev/weft/v of=/dev/null bs=4k count=20 iflag=direct)
@@ -241,14 +242,20 @@ for n in 1 2 3 4; do remove_null q$n; done
 for n in 0 1 2; do make_null s$n 64 mbps=0 irqmode=2 completion_nsec="$(slow 10)000000"; done
 make_null s3 64 mbps=0 irqmode=2 completion_nsec="$(slow 100)000000"
 ok "slow: a volume" weftctl create s /dev/s0 /dev/s1 /dev/s2 /dev/s3 --chunk 1M
-for n in 0 1 2 3; do dd if=/dev/weft/s of=/dev/null bs=4k skip=$((n * 256)) count=4 iflag=direct status=none; done
-is "slow: status names it, and no other one" \
-	"$(weftctl status s | sed -n 's/^ *member \([0-9]*\) is slow: its reads take .*/\1/p')" 3
+# The first reads of a member may fall into a moment in which the machine stood still.
+named_by_status() {
+	local n
+	for n in 0 1 2 3; do
+		dd if=/dev/weft/s of=/dev/null bs=4k skip=$((n * 256)) count=4 iflag=direct status=none
+	done
+	[ "$(weftctl status s | sed -n 's/^ *member \([0-9]*\) is slow: its reads take .*/\1/p')" = 3 ]
+}
+ok "slow: status names it, and no other one" until_true 60 named_by_status
 ok "slow: QoS" weftctl qos s --feed-latency "$(slow 50)ms"
 readers=(--name=read --rw=randread --bs=4k --iodepth=2)
 loads s "${readers[@]}" --name=write --rw=randwrite --bs=256k --iodepth=4 & load=$!
-sleep "$(slow 5)"
-is "slow: top names it" "$(weftctl top s --count 1 --json | json '.loads[0].slow | map(tostring) | join(" ")')" 3
+named_by_top() { [ "$(weftctl top s --count 1 --json | json '.loads[0].slow | map(tostring) | join(" ")')" = 3 ]; }
+ok "slow: top names it" until_true 60 named_by_top
 # By rates: what is carried also depends on what the machine can.
 others_have_more() {
 	weftctl qos s --json | jq -e '[.qos.members[].rate] | .[3] as $slow | .[:3] | all(. >= 4 * $slow)'
@@ -276,11 +283,11 @@ traced() {
 }
 events=/sys/kernel/tracing/events/weft
 if [ -d $events ]; then
+	rate='[1-9][0-9]* feed commands, [0-9]* late, least [0-9]* ns -> [0-9]* bytes/s'
+	all_traced() { [ "$(traced rate "$rate")" = "0 1 2 3" ]; }
 	echo 1 >$events/weft_qos_rate/enable
-	sleep "$(slow 2)"
+	ok "tracepoint: the rate of each member" until_true 20 all_traced
 	echo 0 >$events/weft_qos_rate/enable
-	is "tracepoint: the rate of each member" \
-		"$(traced rate '[1-9][0-9]* feed commands, [0-9]* late, least [0-9]* ns -> [0-9]* bytes/s')" "0 1 2 3"
 	echo >/sys/kernel/tracing/trace
 else
 	skip "tracepoint" "no tracefs"
