@@ -55,12 +55,12 @@ ok "the service that is there is connected" until_true 20 one_connected
 ok "the other one, whose port does not listen, is reported" until_true 20 grep -q "10.9.1.1:4421" /tmp/follow
 rails_offer 1 "$nqn:d0"
 ok "the port listens and announces one member: it has a second path" until_true 90 all_usable 21
-# From here on an event tells, and not the next attempt.
+# From here on an event tells, and not the next look, which is a minute after the last one.
 started=$SECONDS
 rails_offer 1 "$nqn:d1"
 ok "the other member, too" until_true 30 all_usable 22
 took=$((SECONDS - started))
-ok "by the event of its service, at once ($took s)" test "$took" -le "$(slow 8)"
+ok "by the event of its service, at once ($took s)" test "$took" -le 30
 sed 's/^/# /' /tmp/follow
 
 ok "a path that the user removes" weftctl path remove v "$(uri 1 1)"
@@ -68,10 +68,15 @@ rails_withdraw 1 "$nqn:d0"
 rails_offer 1 "$nqn:d0"
 ok "stays away when its service has other news" until_true 40 all_usable 21
 is "for long" "$(sleep "$(slow 3)"; usable)" 21
-rails_withdraw 1 "$nqn:d1"
-sleep "$(slow 1)"
-rails_offer 1 "$nqn:d1"
-ok "it is back when its target announces it again" until_true 90 all_usable 22
+# The service has to be asked in between, which a slow guest may do late.
+announced_again() {
+	rails_withdraw 1 "$nqn:d1"
+	sleep "$(slow "$1")"
+	rails_offer 1 "$nqn:d1"
+	until_true 30 all_usable 22
+}
+announced_again 1 || announced_again 5 || announced_again 15
+result $? "it is back when its target announces it again"
 
 # --- As its file says
 ok "the volume is saved" weftctl save v
