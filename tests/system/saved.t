@@ -87,18 +87,18 @@ refused "without a member it is not assembled" 4 "member 0 of 3 is missing; rdma
 	weftctl assemble v --saved
 is "and nothing is left connected" "$(weftctl connect --json | json '.connections | length')" 0
 weftctl assemble v --saved --wait "$(slow 60)" >/tmp/late 2>&1 & late=$!
-sleep 1
+ok "it waits for its members, and says so" until_true 30 \
+	grep -q "weftctl: volume v is awaited: .*member 0 of 3 is missing" /tmp/late
 restore_port 1
 restore_port 0
 wait $late
-result $? "it waits for its members"
-ok "and says so once" grep -q "weftctl: volume v is awaited: .*member 0 of 3 is missing" /tmp/late
+result $? "it ends when they are there"
 is "and has all paths" "$(usable)" "2 2 1"
 # Another command is not done with it.
 ok "gone" gone
 interval=/sys/module/weft/parameters/heartbeat_ms
 usual=$(cat $interval)
-slow 4000 >$interval
+slow 8000 >$interval
 weftctl assemble v --saved >/dev/null & first=$!
 state_is() { [ "$(status_of v .state)" = "$1" ]; }
 ok "a command assembles it, which takes a while" until_true 20 state_is assembling
