@@ -58,14 +58,14 @@ ok "background I/O is limited" weftctl qos v --background-max 1M/s
 weft-memtest v load pages --depth=512 --largest=262144 >/dev/null 2>&1 & loader=$!
 ok "commands on registered memory are held" until_true 20 held
 kill_timed $loader
-ok "a killed program is gone at once ($took s)" test "$took" -lt 8
+ok "a killed program is gone at once ($took s)" test "$took" -lt 15
 none_held() { [ "$(weftctl qos v --json | json '[.qos.members[].background.held] | add')" = 0 ]; }
 ok "and so is what was held of it" until_true 8 none_held
 weft-memtest v remove pages --depth=100 --largest=262144 >/dev/null 2>&1 & remover=$!
 ok "a program removes its memory, which waits for held commands" until_true 20 held
 sleep 1
 kill_timed $remover
-ok "it is gone at once, too, when it is killed ($took s)" test "$took" -lt 8
+ok "it is gone at once, too, when it is killed ($took s)" test "$took" -lt 15
 ok "it is not limited any more" weftctl qos v --off
 ok "registered memory, verified" weft-memtest v verify pages --count=12
 
@@ -111,7 +111,7 @@ is "each association that ended has a reason" "$(ends)" "$(cat /sys/class/weft-r
 grep . /sys/class/weft-rdma/*/ends | indented
 
 # --- Both rails: I/O waits
-lists() { timeout "$(slow 4)" weftctl list >/dev/null; echo $? >/tmp/listed; }
+lists() { timeout "$(slow 20)" weftctl list >/dev/null; echo $? >/tmp/listed; }
 both_ports() {
 	drop_port 0; drop_port 1
 	sleep "$(slow 4)"
