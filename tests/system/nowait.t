@@ -78,9 +78,13 @@ reads_at() {
 		--zonesize=128k --zonerange=256k --offset="$1" --size=63m --io_size="$2" --iodepth=16 \
 		--output-format=json | json '.jobs[0].read.clat_ns.max'
 }
-reads_at 0 2m >/tmp/longest & long=$!
+reads_at 0 3m >/tmp/longest & long=$!
 sleep 3
-longest=$(reads_at 128k 8m)
+# The machine may stand still for longer than that, but not each time.
+for _ in 1 2 3; do
+	longest=$(reads_at 128k 8m)
+	[ "$longest" -ge "${ms}000000" ] || break
+done
 ok "the reads of the slow disk are not done yet" test ! -s /tmp/longest
 note "the longest of the others took $longest ns"
 ok "those of other members did not wait for them" test "$longest" -lt "${ms}000000"
