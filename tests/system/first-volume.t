@@ -13,7 +13,7 @@ for n in 0 1; do
 	rails_serve "$nqn:d$n" "/dev/rb$n"
 done
 uri() { rails_uri "$nqn:d$1" "$2"; }
-quick="--keep-alive $(slow 2) --reconnect-delay 1"
+quick="--keep-alive $(slow 5) --reconnect-delay 1"
 usable() { weftctl status v --json | json '[.volumes[0].members[].paths[] | select(.usable)] | length'; }
 all_usable() { [ "$(usable)" = 4 ]; }
 
