@@ -66,7 +66,7 @@ def lab(job):
         "--share", str(share), "--", "cat /share/in && echo from inside >/share/out")
     run("the topology p2p is there", lambda d: not d.returncode, "--kernel", "backports", "--topology", "p2p", "--",
         "lspci; test $(lspci | grep -ci nvm) = 3 && lspci | grep -qi inter-vm && lspci | grep -qi xio3130 && modprobe nvme && "
-        "for i in $(seq 100); do grep -q 1 /sys/bus/pci/devices/*/p2pmem/published && exit 0; sleep 0.1; done; exit 1")
+        "for i in $(seq 600); do grep -q 1 /sys/bus/pci/devices/*/p2pmem/published && exit 0; sleep 0.1; done; exit 1")
     run("the topology iommu is there", lambda d: not d.returncode, "--kernel", "backports", "--topology", "iommu", "--",
         "test -n \"$(ls /sys/kernel/iommu_groups)\"")
     results += [
