@@ -25,8 +25,8 @@ done
 make_null rb 64
 rails_serve "$nqn:d" /dev/rb
 uri() { rails_uri "$nqn:d" "$1"; }
-ok "a volume by the first rail" weftctl create v "$(uri 0)" --force --keep-alive "$(slow 2)" --reconnect-delay 1
-ok "the second rail is added" weftctl path add v "$(uri 1)" --keep-alive "$(slow 2)" --reconnect-delay 1
+ok "a volume by the first rail" weftctl create v "$(uri 0)" --force --keep-alive "$(slow 5)" --reconnect-delay 1
+ok "the second rail is added" weftctl path add v "$(uri 1)" --keep-alive "$(slow 5)" --reconnect-delay 1
 is "the controllers know their nodes" "$(cat /sys/class/weft-rdma/weft-rdma{0,1}/numa_node | paste -sd' ')" "0 1"
 is "round robin to begin with" "$(weftctl status v --json | json '.volumes[0].iopolicy')" round-robin
 ok "a policy that is none is refused" sh -c "! weftctl path iopolicy v queue-depth"

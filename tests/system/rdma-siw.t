@@ -22,7 +22,7 @@ for n in 0 1; do
 done
 uris="rdma://10.9.0.1/$nqn:d0 rdma://10.9.0.1/$nqn:d1"
 # shellcheck disable=SC2086
-ok "a volume over iWARP" weftctl create v $uris --chunk 64K --force --keep-alive "$(slow 2)" --reconnect-delay 1
+ok "a volume over iWARP" weftctl create v $uris --chunk 64K --force --keep-alive "$(slow 5)" --reconnect-delay 1
 is "by that rail" "$(cat /sys/class/weft-rdma/weft-rdma0/rail)" siw0/1
 ok "verified" verify /dev/weft/v size=8m bsrange=4k-1100k
 port_away() { nvmet_withdraw "$nqn:d1"; sleep "$(slow 3)"; nvmet_offer "$nqn:d1"; }
