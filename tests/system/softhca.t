@@ -26,7 +26,7 @@ ok "disconnected" nvme disconnect-all
 
 # --- Ours: from the second adapter to the target on the first
 uris="rdma://10.9.0.1/$nqn:d0 rdma://10.9.0.1/$nqn:d1"
-quick="--keep-alive $(slow 2) --reconnect-delay 1"
+quick="--keep-alive $(slow 5) --reconnect-delay 1"
 # shellcheck disable=SC2086
 ok "a volume by weft's own initiator" weftctl create v $uris --chunk 64K --force --host-address 10.9.1.1 $quick
 ok "verified" verify /dev/weft/v size="$(mib 64)" bsrange=4k-1100k
