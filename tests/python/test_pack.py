@@ -972,7 +972,7 @@ class Epochs(unittest.TestCase):
         iterator = iter(sampler)
         for _ in range(1000):
             next(iterator)
-        self.assertLess(time.process_time() - begun, 0.2)
+        self.assertLess(time.process_time() - begun, 5)
 
 
 class Billions(PackTest):
