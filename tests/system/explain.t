@@ -72,11 +72,12 @@ is_limited "the slow member" member "member 3 (m3) takes" while_reading s 1 12 e
 ok "stopped" weftctl stop s
 ok "a volume of fast members" weftctl create f /dev/fast0 /dev/fast1 --chunk 4K
 is_limited "the processor" processor "the processor is busy" while_reading f 2 16 explains f processor
+bounced() { [ "$(status_of f .memory.bounce)" -gt 0 ]; }
 bounce() {
 	local load
 	weft-memtest f bench udmabuf --bounce --depth=1 --count=1000000 --largest=4096 --size=1048576 \
 		>/dev/null 2>&1 & load=$!
-	sleep 2
+	until_true 20 bounced
 	"$@"
 	kill "$load"
 	wait "$load" 2>/dev/null
