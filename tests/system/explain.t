@@ -90,8 +90,9 @@ is_limited "without iostats" load "I/O is not counted" while_reading f 1 1 expla
 refused "a volume that is not there" 4 "no volume is called nix" weftctl explain nix
 ok "stopped" weftctl stop f
 
-# --- A rail. soft-RoCE has no link, and counts packets. Its port is shown with a slow link, and with 1 KiB for each
-# packet that it really received and sent. A counter's file is moved to its place, so explain reads whole ones.
+# --- A rail. soft-RoCE has no link, and counts packets. Its port is shown with 1 KiB for each packet that it really received
+# and sent, and with a link so slow that a tenth of what a guest carries is more. A counter's file is moved to its place, so
+# explain reads whole ones.
 nqn=nqn.2014-08.org.example
 soft_roce 10.9.0.1
 nvmet_serve "$nqn:fast0" /dev/fast0 rdma 10.9.0.1
@@ -99,7 +100,7 @@ ok "a volume by a rail" weftctl create r "rdma://10.9.0.1/$nqn:fast0" --force
 real=$(readlink -f /sys/class/infiniband/rxe0)/ports/1/hw_counters port=/tmp/infiniband/rxe0/ports/1
 mkdir -p /tmp/infiniband/rxe0/device $port/counters
 echo "4: ACTIVE" >$port/state
-echo "0.01 Gb/sec (a slow link)" >$port/rate
+echo "0.001 Gb/sec (a slow link)" >$port/rate
 count_bytes() {
 	local packets
 	for packets in rcvd_pkts:port_rcv_data sent_pkts:port_xmit_data; do
