@@ -76,7 +76,7 @@ def lab(job):
                   "nor a known one with weft in its backtrace"),
         passed_if(klog.problems(STOCK_WARNING.format("rxe_comp.c", "do_work") + "[    2.0] BUG: any"), "nor what follows one")]
     debugged = [_debugged("backports", [], "0xfff0", "info registers rip"),
-                _debugged("uml", [kernel.build("uml") / "kernel", "-ex", "handle SIGSEGV SIGUSR1 SIGALRM nostop noprint pass"],
+                _debugged("uml", [kernel.make("uml") / "kernel", "-ex", "handle SIGSEGV SIGUSR1 SIGALRM nostop noprint pass"],
                           "in start_kernel ()", "break start_kernel", "continue", "delete")]
     return [*results, *debugged]
 

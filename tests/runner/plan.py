@@ -72,7 +72,9 @@ def cases(every_kernel=False):
             # Tests that need a feature of the lab's kernels stay on those.
             special = kernels != ["none"] and all(names.kernel(k).built for k in kernels)
             more = said.get("lab-more", "").split()
-            kernels = [k for k in names.KERNELS if names.kernel(k).built or not special or k in more]
+            # An origin's kernel is tested with the programs of its own release here.
+            kernels = [k for k in names.KERNELS if k in kernels or not names.kernel(k).origin
+                       and (names.kernel(k).built or not special or k in more)]
         elif kernels == ["none"]:
             continue
         if "lab-chroot" in said:
@@ -146,10 +148,12 @@ def _chance(*of):
 
 
 def _is_built(case):
-    """Whether what takes many minutes to build is there, the lab's kernel or packages: it is not built for the share."""
+    """Whether what takes many minutes to build is there, the lab's kernel, a release's tools or packages: it is not built for the
+    share."""
     parts = [need for need in case.needs if need.startswith("packages:")]
-    if case.kernel and names.kernel(case.kernel).built:
-        parts.append(f"kernel:{case.kernel}")
+    if case.kernel:
+        facts = names.kernel(case.kernel)
+        parts += [f"tools:{facts.release}", *([f"kernel:{case.kernel}"] if facts.built else [])]
     return all(_is_made(part) for part in parts)
 
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # libweft on weft volumes: streams, gathers, long I/O, dma-bufs and sealed files.
-# lab-kernel: debian12 uml
+# lab-kernel: oldest uml
 . "${0%/*}/lib.sh"
 
 make_loop l 160

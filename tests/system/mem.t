@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # /dev/weft/NAME.mem: I/O on registered memory where bytes go by pages: the
 # caller's own, a software RDMA device's mapping, and bounced ones.
-# lab-kernel: debian12 uml
+# lab-kernel: oldest uml
 . "${0%/*}/lib.sh"
 
 load_weft

@@ -3,7 +3,7 @@
 # Members of every local kind, alone and mixed, each with fio's verification and
 # a second assembly.
 # lab: --topology nvme
-# lab-kernel: debian12
+# lab-kernel: oldest
 . "${0%/*}/lib.sh"
 
 load_weft

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # weft's own NVMe/RDMA initiator against the kernel's target, in one guest:
 # connect, use, resize, ask, disconnect; volumes over it.
-# lab-kernel: debian12 uml
+# lab-kernel: oldest uml
 . "${0%/*}/lib.sh"
 
 load_weft 500

@@ -116,7 +116,7 @@ def make(part):
     """Make a part by its name in names.parts()."""
     kind, _, name = part.partition(":")
     makers = {"rootfs": image.rootfs, "fio": payload.fio, "tools": payload.tools, "packages": payload.packages,
-              "kernel": kernel.build,
+              "kernel": kernel.make,
               "modules": payload.modules, "modules-coverage": lambda name: payload.modules(name, coverage=True),
               "kernel-source": lambda _: kernel.source(), "kernel-tools": lambda _: kernel.tools(),
               "qemu": lambda _: image.emulator(), "software": image.software}

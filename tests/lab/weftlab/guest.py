@@ -39,12 +39,12 @@ class Software:
         self.emulator = None if self.facts.uml else image.emulator()
         boot = image.UML if self.facts.uml else image.QEMU
         tars = []
-        if self.facts.built:
-            built = kernel.build(name)
-            self.version = (built / "version").read_text()
-            self.kernel = built / "kernel"
-            self.initrd = image.initramfs(built.name, built / "root/usr/lib/modules" / self.version, self.version, boot)
-            tars.append(payload.kernel_modules(built))
+        if self.facts.beside:
+            made = kernel.make(name)
+            self.version = (made / "version").read_text()
+            self.kernel = made / "kernel"
+            self.initrd = image.initramfs(made.name, made / "root/usr/lib/modules" / self.version, self.version, boot)
+            tars.append(payload.kernel_modules(made))
         else:
             self.version = image.kernel_version(base, name)
             self.kernel = base / "root/boot" / f"vmlinuz-{self.version}"

@@ -77,7 +77,8 @@ QEMU = Boot("/dev/vda", ("virtio_pci", "virtio_blk", "ext4", "9pnet_virtio", "9p
 UML = Boot("/dev/ubda", (), "-t hostfs -o \"$1\" none")
 
 
-def _sources(release):
+def sources(release):
+    """The lines of a sources.list."""
     return [f"deb {MIRROR} {release} main", f"deb {MIRROR} {release}-updates main",
             f"deb {MIRROR}-security {release}-security main"]
 
@@ -97,14 +98,14 @@ def rootfs(release):
             "--setup-hook=chmod 755 $1/usr/local/sbin/update-initramfs",
             f"--customize-hook=echo {names.RELEASES[release][0]} $(ls $1/lib/modules) >$1/lab/kernels",
         ]
-        sources = _sources(release)
+        lines = sources(release)
         if names.RELEASES[release][1]:
-            sources.append(f"deb {MIRROR} {release}-backports main")
+            lines.append(f"deb {MIRROR} {release}-backports main")
             hooks.append(f"--customize-hook=chroot $1 sh -ec '{_BACKPORTS_KERNELS}' sh {release} /lab/kernels")
         cache.call(["mmdebstrap", "--mode=root", "--variant=minbase", f"--include={','.join(PACKAGES)}",
                     "--aptopt=Acquire::Retries \"3\"", "--dpkgopt=path-exclude=/usr/share/doc/*",
                     "--dpkgopt=path-exclude=/usr/share/locale/*", "--dpkgopt=path-exclude=/usr/share/man/*",
-                    "--skip=cleanup/apt/lists", *hooks, release, root, *sources], log)
+                    "--skip=cleanup/apt/lists", *hooks, release, root, *lines], log)
         (root / "usr/local/sbin/update-initramfs").unlink()
         # It has a journal: the power of a guest may be cut, and nothing checks the filesystem when it boots again.
         cache.call(["mke2fs", "-q", "-t", "ext4", "-J", "size=16", "-d", root, work / "root.img", "6G"], log)
@@ -120,7 +121,7 @@ def emulator():
     def make(work):
         cache.say("unpacking QEMU from Debian's packages (about 20 s)")
         cache.call(["mmdebstrap", "--mode=root", "--variant=extract", f"--include={packages}", "--aptopt=Acquire::Retries \"3\"",
-                    "trixie", work / "root", *_sources("trixie")], work / "log")
+                    "trixie", work / "root", *sources("trixie")], work / "log")
 
     return cache.get(f"qemu-{cache.key('qemu 1', packages)}", make) / "root"
 

@@ -2,11 +2,12 @@
 """The lab's own kernels (KUnit, KASAN, lockdep), for QEMU and as User Mode Linux, and the kernel's checking scripts."""
 import dataclasses
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
 
-from . import LabError, cache, image
+from . import LabError, cache, image, names
 
 CONFIGS = Path(__file__).parent.parent / "kernel"
 
@@ -102,9 +103,47 @@ def tools():
     return cache.get(f"kernel-tools-{cache.key('tools 3', (source() / 'version').read_text(), ' '.join(TOOLS))}", make)
 
 
-def build(name):
-    """A kernel of the lab's: a folder with kernel (what boots), version, and root/ (modules and a tree to build others
-    against)."""
+def make(name):
+    """A kernel that is not in its release's root filesystem: a folder with kernel (what boots), version, and root/ (its modules,
+    and what it takes to build others)."""
+    facts = names.kernel(name)
+    if not facts.beside:
+        raise LabError(f"the kernel called {name} is in the root filesystem: lab make rootfs:{facts.release}")
+    return _build(name) if facts.built else _fetch(name, facts)
+
+
+def _fetch(name, facts):
+    """Another release's kernel, with its headers and their compiler, installed over a root filesystem."""
+    base = image.rootfs(facts.release)
+    script = f"""
+        printf '%s\n' {shlex.join(image.sources(facts.origin))} >/etc/apt/sources.list.d/lab.list
+        printf '#!/bin/sh\nexit 0\n' >/usr/local/sbin/update-initramfs
+        chmod 755 /usr/local/sbin/update-initramfs
+        apt-get update -q
+        version=$(apt-cache search --names-only "^linux-image-[0-9.]+-[0-9]+-amd64\\$" | cut -d" " -f1 | sort -V | tail -n 1)
+        version=${{version#linux-image-}}
+        apt-get install -y -q --no-install-recommends linux-image-$version linux-headers-$version
+        echo $version >/tmp/version
+    """
+
+    def make_(work):
+        cache.say(f"fetching the kernel of {facts.origin}")
+        with image.overlay([base / "root"], work / "upper", work / "ovl", work / "mnt") as tree:
+            shutil.copy("/etc/resolv.conf", tree / "etc/resolv.conf")
+            cache.call(["chroot", tree, "sh", "-ec", script], work / "log")
+        version = (work / "upper/tmp/version").read_text().strip()
+        (work / "version").write_text(version)
+        shutil.move(work / f"upper/boot/vmlinuz-{version}", work / "kernel")
+        (work / "root").mkdir()
+        (work / "upper/usr").rename(work / "root/usr")
+        for folder in ("upper", "ovl", "mnt"):
+            shutil.rmtree(work / folder)
+
+    return cache.get(f"kernel-{name}-{cache.key('fetched kernel 1', base.name, script)}", make_)
+
+
+def _build(name):
+    """A kernel of the lab's own."""
     recipe, base, archive = RECIPES[name], image.rootfs("trixie"), source() / "linux.tar.xz"
 
     def make(work):

@@ -11,13 +11,20 @@ class Kernel:
     release: str
     what: str
     built: bool = False         # from Debian's kernel source, by the lab
+    origin: str = ""            # another release, whose kernel this is
     newest: bool = False        # the kernel that test hardware (tests/hardware) is written for
     uml: bool = False           # User Mode Linux: a process of this machine, without QEMU and without PCI devices
     checkers: bool = False      # KASAN, UBSAN, lockdep, kmemleak
     boot_seconds: int = 60      # of its own processor time, in which a guest reaches its first process
 
+    @property
+    def beside(self):
+        """Whether it is a part of the lab by itself. The others are in their release's root filesystem."""
+        return self.built or bool(self.origin)
+
 
 KERNELS = {
+    "oldest": Kernel("trixie", "Debian 12's, with the programs of Debian 13", origin="bookworm"),
     "debian12": Kernel("bookworm", "Debian 12's"),
     "debian13": Kernel("trixie", "Debian 13's"),
     "previous": Kernel("trixie", "the series before the newest of Debian 13's backports, while the mirror has it"),
@@ -52,4 +59,6 @@ def parts(name):
         found["qemu"] = ()
     if facts.built:
         found |= {"kernel-source": (rootfs,), f"kernel:{name}": ("kernel-source",)}
-    return found | {f"modules:{name}": (f"kernel:{name}" if facts.built else rootfs,)}
+    elif facts.origin:
+        found |= {f"kernel:{name}": (rootfs,)}
+    return found | {f"modules:{name}": (f"kernel:{name}" if facts.beside else rootfs,)}

@@ -127,9 +127,9 @@ def module_sources(name):
 def kernel_tree(name):
     """A kernel's version, and the layers of the tree in which modules are built for it."""
     base = image.rootfs(names.kernel(name).release)
-    if names.kernel(name).built:
-        built = kernel.build(name)
-        return (built / "version").read_text(), [built / "root", base / "root"]
+    if names.kernel(name).beside:
+        made = kernel.make(name)
+        return (made / "version").read_text(), [made / "root", base / "root"]
     return image.kernel_version(base, name), [base / "root"]
 
 
@@ -282,10 +282,10 @@ def packages(release):
     return cache.get(f"packages-{release}-{cache.key('packages 1', _PACKAGES, base.name, _source_key(files))}", make)
 
 
-def kernel_modules(built):
-    """A lab kernel's own modules, as an archive beside it."""
+def kernel_modules(made):
+    """The own modules of a kernel of kernel.make(), as an archive beside it."""
 
     def make(work):
-        cache.call(["tar", "-C", built / "root", "-cf", work / "payload.tar", "usr/lib/modules"], work / "log")
+        cache.call(["tar", "-C", made / "root", "-cf", work / "payload.tar", "usr/lib/modules"], work / "log")
 
-    return cache.get(f"kmods-{built.name.removeprefix('kernel-')}", make)
+    return cache.get(f"kmods-{made.name.removeprefix('kernel-')}", make)
