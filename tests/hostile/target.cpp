@@ -54,6 +54,9 @@ namespace
 using clock_type = std::chrono::steady_clock;
 
 constexpr std::uint8_t fabrics_opcode = 0x7f;
+/// Dataset Management; a host sends one range with it.
+constexpr std::uint8_t deallocate = 0x09;
+constexpr std::uint32_t range_size = 16;
 constexpr std::size_t command_size = 64;
 constexpr std::size_t response_size = 16;
 /// Each slot of an I/O queue has so much, which is registered while a host waits for its connection.
@@ -129,7 +132,7 @@ std::uint16_t passing_status()
     return statuses[number++ % statuses.size()];
 }
 
-/// A write whose data came and that was not executed.
+/// A write whose data came and that was not executed; or zeroes.
 struct withheld {
     std::uint64_t offset;
     std::vector<std::uint8_t> data;
@@ -810,11 +813,12 @@ private:
             respond(index);
             return;
         }
-        if (opcode == 0x08 && told.picky && offset + length <= disk_size) { // Write Zeroes
-            const bool fits = length <= 4096ULL << told.wzsl;
-            if (fits)
-                std::memset(disk.data() + offset, 0, length);
-            respond(index, fits ? 0 : 0x4002);
+        if (opcode == 0x08 && told.picky && length <= 4096ULL << told.wzsl) { // Write Zeroes
+            clear(index, offset, length);
+            return;
+        }
+        if (opcode == deallocate && told.picky) {
+            take(index, range_size);
             return;
         }
         if ((opcode != 0x01 && opcode != 0x02) || offset + length > disk_size || length > data_size) {
@@ -856,12 +860,51 @@ private:
                 return;
             }
             respond(index);
-        } else if (s.command[39] == 0x01) {
-            std::memcpy(s.data, s.capsule + command_size, std::min<std::uint64_t>(length, inline_size));
-            written(index);
         } else {
-            rdma(index, IBV_WR_RDMA_READ, static_cast<std::uint32_t>(length));
+            take(index, static_cast<std::uint32_t>(length));
         }
+    }
+
+    /// Gets the data of a write, or the range of a Deallocate.
+    void take(unsigned index, std::uint32_t length)
+    {
+        auto& s = slots_[index];
+        if (s.command[39] != 0x01) {
+            rdma(index, IBV_WR_RDMA_READ, length);
+            return;
+        }
+        std::memcpy(s.data, s.capsule + command_size, std::min<std::uint32_t>(length, inline_size));
+        written(index);
+    }
+
+    /// Keeps what is executed later, and gives no answer.
+    void withhold(std::uint64_t offset, std::vector<std::uint8_t> data)
+    {
+        say("withheld a write of %llu bytes at %llu, and %s", static_cast<unsigned long long>(data.size()),
+            static_cast<unsigned long long>(offset), told.stays ? "silent" : "gone");
+        late.push_back({offset, std::move(data), clock_type::now() + std::chrono::seconds(told.keep_s)});
+        if (told.deaf)
+            deaf_to = address(rdma_get_peer_addr(id_));
+        if (!told.stays)
+            leave();
+    }
+
+    /// A Write Zeroes, or a Deallocate, after which zeroes are read, too.
+    void clear(unsigned index, std::uint64_t offset, std::uint64_t length)
+    {
+        if (offset > disk_size || length > disk_size - offset) {
+            respond(index, 0x4002);
+            return;
+        }
+        if (length >= 65536 && due("late-zeroes")) {
+            withhold(offset, std::vector<std::uint8_t>(length));
+            return;
+        }
+        std::memset(disk.data() + offset, 0, length);
+        if (told.fault == "late-zeroes" && fault_done)
+            say("cleared %llu bytes at %llu", static_cast<unsigned long long>(length),
+                static_cast<unsigned long long>(offset));
+        respond(index);
     }
 
     /// The last connection that the host made to another address; that is another controller of its.
@@ -869,23 +912,21 @@ private:
     /// Ends the command that an Abort names. Returns false if it is not known.
     static bool aborts(const std::uint8_t* command);
 
-    /// The data of a write are here.
+    /// The data of a write are here, or the range of a Deallocate.
     void written(unsigned index)
     {
         auto& s = slots_[index];
+        if (s.command[0] == deallocate) {
+            clear(index, le64toh(load<std::uint64_t>(s.data + 8)) * block,
+                  le32toh(load<std::uint32_t>(s.data + 4)) * std::uint64_t{block});
+            return;
+        }
         const auto offset = le64toh(load<std::uint64_t>(s.command.data() + 40)) * block;
         const std::uint64_t length = (le16toh(load<std::uint16_t>(s.command.data() + 48)) + 1ULL) * block;
         // The twentieth of the writes that the test numbers by their bytes; a heartbeat or a claim.
         if ((length >= 65536 && s.data[0] == 20 && due("late-write")) ||
             (offset == owner_at && due("late-owner"))) {
-            late.push_back(
-                {offset, {s.data, s.data + length}, clock_type::now() + std::chrono::seconds(told.keep_s)});
-            say("withheld a write of %llu bytes at %llu, and %s", static_cast<unsigned long long>(length),
-                static_cast<unsigned long long>(offset), told.stays ? "silent" : "gone");
-            if (told.deaf)
-                deaf_to = address(rdma_get_peer_addr(id_));
-            if (!told.stays)
-                leave();
+            withhold(offset, {s.data, s.data + length});
             return;
         }
         if (told.refuse && fault_done && length >= 65536 && s.data[0] == 20) {

@@ -1,13 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# A target that executes writes late, or never (tests/hostile): newer data stay, a stop waits, and no failed write is
-# sent again.
+# A target that executes writes, zeroes and discards late, or never (tests/hostile): newer data stay, a stop waits, and
+# no failed write is sent again.
 # lab-kernel: uml
 # lab-more: debian12
 # shellcheck disable=SC2154 # What hostile_begin sets.
 . "${0%/*}/lib.sh"
 
 hostile_begin
+letters() { head -c 65536 /dev/zero | tr '\0' "$1"; }
+put() { letters "$1" | dd of=/dev/weft/v bs=64k seek="$2" iflag=fullblock oflag=direct status=none; } # LETTER CHUNK
+clear() { blkdiscard -f "$@" -o 0 -l 65536 /dev/weft/v; } # [OPTION]
 
 # --- A write that is executed late, but as late as the rules allow: within two keep-alive timeouts, or three where any
 # command keeps the association alive. What no host can know is left: a target that reports no CQT may execute later
@@ -37,6 +40,43 @@ ok "late, stopped: the volume stops" weftctl stop v
 ok "late, stopped: and not before the target executed it" grep -q "executed the withheld" /tmp/hostile.out
 late_end "late, stopped"
 
+# --- Zeroes that are executed late: the same command is sent again at once, and newer letters there wait. Zeroes wait
+# in the same way for a write.
+late_zeroes() { # SENTENCE [OPTION]: of blkdiscard
+	hostile late-zeroes --picky --unarmed --keep $((2 * keep_alive - 2))
+	ok "$1: a volume of one member by one path" weftctl create v "$uri" --force "${patience[@]}"
+	ok "$1: and by another" weftctl path add v "rdma://10.9.0.2/$nqn" "${patience[@]}"
+	ok "$1: letters" put a 0
+	kill -USR2 "$target"
+	ok "$1: they are cleared" clear "${@:2}"
+	ok "$1: one command was withheld" grep -q "withheld a write of 65536 bytes" /tmp/hostile.out
+	is "$1: it is not executed late yet" "$(grep -c "executed the withheld" /tmp/hostile.out)" 0
+	ok "$1: the same one was executed" grep -q "cleared 65536 bytes" /tmp/hostile.out
+	is "$1: zeroes are read" "$(bytes)" " 65536 00"
+	ok "$1: newer letters" put b 0
+	ok "$1: and not before the target executed the first command" \
+		grep -q "executed the withheld" /tmp/hostile.out
+	grep -v 'wrote 4096' /tmp/hostile.out | tail -n 8 | indented
+	is "$1: the newer letters are read" "$(bytes)" " 65536 62"
+	ok "$1: stopped" weftctl stop v
+	late_end "$1"
+}
+late_zeroes "late zeroes" -z
+late_zeroes "late discard"
+
+late_then_zeroes() { # SENTENCE [OPTION]: of blkdiscard
+	late_begin "$1" $((2 * keep_alive - 2)) --picky
+	ok "$1: 20 writes" python3 /tmp/late.py 20
+	is "$1: the last one is not executed late yet" "$(grep -c "executed the withheld" /tmp/hostile.out)" 0
+	ok "$1: what they wrote is cleared" clear "${@:2}"
+	ok "$1: and not before the target executed it" grep -q "executed the withheld" /tmp/hostile.out
+	is "$1: zeroes are read" "$(bytes)" " 65536 00"
+	ok "$1: stopped" weftctl stop v
+	late_end "$1"
+}
+late_then_zeroes "late, then a discard"
+[ -z "${LAB_LONG:-}" ] || late_then_zeroes "late, then zeroes" -z
+
 # --- The same of the volume's own writes: executed late, one would write over what the next host has written
 hostile late-owner --unarmed --keep $((2 * keep_alive - 2))
 ok "late heartbeat: a volume" weftctl create v "$uri" --force "${patience[@]}"
@@ -60,8 +100,6 @@ late_end "late claim"
 # --- A write that fails while the target stands still with its command: it is not sent again when the target goes on
 hostile none
 ok "failed: a volume" weftctl create v "$uri" --force "${patience[@]}"
-letters() { head -c 65536 /dev/zero | tr '\0' "$1"; }
-put() { letters "$1" | dd of=/dev/weft/v bs=64k seek="$2" iflag=fullblock oflag=direct status=none; } # LETTER CHUNK
 ok "failed: a write" put a 0
 echo 1 >'/sys/block/weft!v/weft/no_path_timeout'
 kill -STOP "$target"
