@@ -68,6 +68,8 @@ constexpr std::uint64_t host_abort_at = 2 << 20;
 /// What a heartbeat reads of member 0: the owner record, and the claim behind it.
 constexpr std::uint64_t owner_at = 4096;
 constexpr std::uint64_t owner_size = 8192;
+/// In the record: it counts the writes of the record.
+constexpr std::size_t owner_sequence = 56;
 
 options told;
 auth_knowledge known;
@@ -912,6 +914,13 @@ private:
     /// Ends the command that an Abort names. Returns false if it is not known.
     static bool aborts(const std::uint8_t* command);
 
+    static void say_record(const char* what, const std::uint8_t* record)
+    {
+        if (told.fault == "late-owner")
+            say("%s owner record %llu", what,
+                static_cast<unsigned long long>(le64toh(load<std::uint64_t>(record + owner_sequence))));
+    }
+
     /// The data of a write are here, or the range of a Deallocate.
     void written(unsigned index)
     {
@@ -927,6 +936,7 @@ private:
         if ((length >= 65536 && s.data[0] == 20 && due("late-write")) ||
             (offset == owner_at && due("late-owner"))) {
             withhold(offset, {s.data, s.data + length});
+            say_record("withheld", s.data);
             return;
         }
         if (told.refuse && fault_done && length >= 65536 && s.data[0] == 20) {
@@ -936,6 +946,8 @@ private:
             return;
         }
         std::memcpy(disk.data() + offset, s.data, length);
+        if (offset == owner_at)
+            say_record("wrote", s.data);
         if (told.fault == "late-write" && fault_done && length >= 4096)
             say("wrote %llu bytes at %llu, first byte 0x%02x", static_cast<unsigned long long>(length),
                 static_cast<unsigned long long>(offset), s.data[0]);

@@ -77,13 +77,21 @@ late_then_zeroes() { # SENTENCE [OPTION]: of blkdiscard
 late_then_zeroes "late, then a discard"
 [ -z "${LAB_LONG:-}" ] || late_then_zeroes "late, then zeroes" -z
 
-# --- The same of the volume's own writes: executed late, one would write over what the next host has written
+# --- The same of the volume's own writes: executed late, one would write over what the next host has written. Nor is a
+# heartbeat sent again, by this path or by another one: the next one reads the record before, and has the next number.
+withheld_record() { sed -n 's/.* withheld owner record //p' /tmp/hostile.out; }
+later_records() { sed '1,/withheld owner record/d' /tmp/hostile.out | sed -n 's/.* wrote owner record //p'; }
+later_record() { later_records | grep -q .; }
 hostile late-owner --unarmed --keep $((2 * keep_alive - 2))
 ok "late heartbeat: a volume" weftctl create v "$uri" --force "${patience[@]}"
+ok "late heartbeat: another path" weftctl path add v "rdma://10.9.0.2/$nqn" "${patience[@]}"
 kill -USR2 "$target"
-ok "late heartbeat: one is withheld" until_true 30 grep -q "withheld a write of 4096 bytes" /tmp/hostile.out
+ok "late heartbeat: one is withheld" until_true 30 grep -q "withheld owner record" /tmp/hostile.out
+ok "late heartbeat: the next one is written" until_true 30 later_record
 ok "late heartbeat: the volume stops" weftctl stop v
 ok "late heartbeat: and not before the target executed it" grep -q "executed the withheld" /tmp/hostile.out
+is "late heartbeat: it was not sent again ($(withheld_record), then $(later_records | xargs))" \
+	"$(later_records | grep -cx "$(withheld_record)")" 0
 is "late heartbeat: the volume is free" "$(weftctl examine /dev/weft-rdma0n1 --json |
 	json '.owners[] | select(.record == "owner") | .held')" false
 late_end "late heartbeat"
