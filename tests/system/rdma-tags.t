@@ -146,10 +146,12 @@ head -c 4096 /dev/urandom >/tmp/new
 ownership() { cat '/sys/block/weft!v/weft/ownership'; }
 ownership_is() { ownership | grep -q "$1"; }
 dd if=/tmp/new of=/dev/weft/v bs=4k oflag=direct status=none 2>/dev/null & writer=$!
-sleep 1
-is "the lease is valid when the write begins" "$(ownership)" held
+# One of bytes 0x01, from registered memory.
+weft-memtest v late pages --largest=65536 --count=1 >/tmp/late 2>&1 & late=$!
+sleep "$(slow 1)"
+is "the lease is valid when the writes begin" "$(ownership)" held
 ok "the lease is over" until_true 60 ownership_is suspended
-ok "and the write waits" test -d "/proc/$writer"
+is "and the writes wait" "$(running $writer $late)" 2
 put_block slow 8192 </tmp/claim
 dmsetup resume still
 ok "there are tags again" until_true 20 all_ended "${others[@]}"
@@ -157,7 +159,9 @@ ok "the reads of the other disks succeed" all_well "${others[@]}"
 ok "another host has the volume" until_true 20 ownership_is lost
 wait "$writer"
 is "the write fails" $? 1
-is "and was not sent" "$(data)" "$before"
+wait "$late"
+is "as does that from registered memory" "$? $(cat /tmp/late)" "1 write 1 Input/output error"
+is "and none was sent" "$(data)" "$before"
 ok "stopped" weftctl stop v
 ok "disconnected" weftctl disconnect --all
 for n in 2 3 4 5 6; do echo 0 >"$shared/$n/enable"; rmdir "$shared/$n"; done
