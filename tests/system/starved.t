@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Machines that get no processor: the initiator and the target stand still at
-# random, with their clocks or without, while fio verifies. Nothing but time is
-# lost. FAULTS_SEED repeats the faults, STARVED_SECONDS sets how long they go on.
+# random, with their clocks or without, while writes, discards and Write Zeroes
+# are verified. Nothing but time is lost. FAULTS_SEED repeats the faults,
+# STARVED_SECONDS sets how long they go on.
 # lab-own: --hosts 2 --memory 1G
 # lab-kernel: none
 . "${0%/*}/lib.sh"
@@ -16,7 +17,7 @@ patience=$(sysctl -n kernel.hung_task_timeout_secs)
 sysctl -q -w kernel.hung_task_timeout_secs=600
 on_target "set -e; . tests/system/lib.sh; soft_roce_on eth0
 	for n in 0 1 2; do
-		make_null d\$n 64; nvmet_serve $nqn:d\$n \$(readlink -f /dev/d\$n) rdma $target
+		make_null d\$n 64 discard=1; nvmet_serve $nqn:d\$n \$(readlink -f /dev/d\$n) rdma $target
 	done"
 result $? "the target serves three disks"
 load_weft 200
@@ -53,6 +54,7 @@ both() { lab-peer host1 freeze "$1" && lab-peer host0 freeze "$2"; }
 
 log_mark
 work_begin fio random_verify $volume --size=16m
+work_begin clears clear_verify $volume 64
 chaos_begin "${STARVED_SECONDS:-120}"
 unmade=0 pause=0
 until chaos_over; do
@@ -63,10 +65,11 @@ until chaos_over; do
 done
 ok "both run again" on_target true
 is "each fault was made" $unmade 0
-ok "fio has no error" work_end 200
+ok "fio has no error, nor has a discard or a Write Zeroes" work_end 200
 sed -n 's/^  *\(read\|write\): /\1: /p' /tmp/work.fio.out | tail -n 2 | indented
 # shellcheck disable=SC2154 # chaos_begin sets it.
 note "$chaos_faults faults; $(losses | wc -l) associations were lost"
+note "$(tail -n 1 /tmp/work.clears.out)"
 
 state() { status_of data '[.state, .ownership, (.members[].state)] | join(" ")'; }
 all_well() { [ "$(state)" = "live held ok ok ok" ]; }
@@ -75,6 +78,7 @@ weftctl status data | indented
 is "no member has an error" "$(status_of data '[.members[].errors] | add')" 0
 is "the volume was never lost" "$(log_since | grep -c 'fail for good\|writes fail until\|took the volume')" 0
 ok "the bytes of before are there" still --verify_only
+ok "those that were written over zeroes, too" pieces_stay $volume 64
 ok "and new ones can be written" still
 ok "the kernel of the target has nothing to report" on_target ". tests/system/lib.sh; kernel_silent"
 ok "stopped" weftctl stop data

@@ -119,3 +119,27 @@ random_verify() {
 		--verify_state_save=0 --verify_backlog=64 --time_based --runtime="$(slow 10)" \
 		--randseed="$EPOCHSECONDS" --rate="$(per_slow 1500)k,$(per_slow 1500)k" "${@:2}"
 }
+
+# clear_verify DEVICE MIB: takes the next of 16 pieces of 128 KiB from there on. The piece has the bytes of its last
+# turn. It is cleared, by discards in one round and by Write Zeroes in the next one, has zeroes, and gets new bytes.
+clear_turn=0
+clear_verify() {
+	local piece=$((clear_turn % 16)) how=() at
+	at=$(($2 * 8 + piece))
+	[ $((clear_turn / 16 % 2)) = 0 ] || how=(-z)
+	[ $clear_turn -lt 16 ] || piece_is "$1" $at "/tmp/piece.$piece" || return
+	blkdiscard -f "${how[@]}" -o $((at << 17)) -l $((1 << 17)) "$1" && piece_is "$1" $at /dev/zero &&
+		head -c 128K /dev/urandom >"/tmp/piece.$piece" &&
+		dd if="/tmp/piece.$piece" of="$1" bs=128K seek=$at oflag=direct status=none || return
+	clear_turn=$((clear_turn + 1))
+	echo "$clear_turn pieces were cleared, by discards or by Write Zeroes"
+	sleep 0.2
+}
+piece_is() { # DEVICE PIECE FILE
+	dd if="$1" bs=128K skip="$2" count=1 iflag=direct status=none | cmp -n $((1 << 17)) - "$3"
+}
+# pieces_stay DEVICE MIB: they have the bytes that they got last.
+pieces_stay() {
+	local file
+	for file in /tmp/piece.*; do piece_is "$1" $(($2 * 8 + ${file##*.})) "$file" || return; done
+}
