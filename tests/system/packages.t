@@ -101,6 +101,18 @@ rm -f /etc/dpkg/dpkg.cfg.d/*
 # `make deb` has built them.
 is "the packages are there" "${names[*]}" "libweft-cufile libweft-dev libweft0 python3-weft\
  weft-bench weft-csi weft-dkms weft-exporter weft-plan weft-tools"
+# C++ programs need exactly the libweft that they were built with: its classes are of one version.
+by_libweft() { # yes|no: the packages that depend on libweft0, of their own version alone or not
+	local deb depends own
+	for deb in "$debs"/this/*.deb; do
+		depends=$(dpkg-deb -f "$deb" Depends)
+		case $depends in *libweft0*) ;; *) continue ;; esac
+		case $depends in *"libweft0 (= $(dpkg-deb -f "$deb" Version))"*) own=yes ;; *) own=no ;; esac
+		[ $own != "$1" ] || dpkg-deb -f "$deb" Package
+	done | xargs
+}
+is "these need libweft0 of their own version" "$(by_libweft yes)" "libweft-cufile libweft-dev weft-bench"
+is "and this that one or a later one, which it uses by C" "$(by_libweft no)" python3-weft
 # What else DKMS makes then.
 dkms generate_mok >/dev/null 2>&1
 files >/tmp/before
