@@ -36,10 +36,13 @@ is "and DKMS has one" "$(dkms status "weft/$version" -k "$kernel" | grep -c ': i
 ok "the tools are built and installed" in_clone "make install-tools"
 is "weftctl has the version" "$(weftctl --version)" "weftctl $version"
 ok "a program can link libweft by pkg-config" sh -c '
-	echo "#include <weft/weft.h>" >/tmp/program.c
-	echo "int main(void) { return 0; }" >>/tmp/program.c
+	echo "#include <stdio.h>" >/tmp/program.c
+	echo "#include <weft/weft.h>" >>/tmp/program.c
+	echo "int main(void) { return puts(weft_route_name(WEFT_ROUTE_DIRECT)) < 0; }" >>/tmp/program.c
 	export PKG_CONFIG_PATH=/usr/local/lib/pkgconfig:/usr/local/lib/x86_64-linux-gnu/pkgconfig
 	cc /tmp/program.c -o /tmp/program $(pkg-config --cflags --libs weft)'
+# Below /usr/local a program finds a library by what ldconfig has written, which install-tools runs.
+is "and finds it when it is started" "$(/tmp/program 2>&1)" direct
 ok "all is removed" make -C /tmp/clone uninstall BUILD=/tmp/build
 is "DKMS has none" "$(dkms status "weft/$version")" ""
 is "no file is left" "$(find /usr/local /usr/src /lib/modules ! -type d -iname '*weft*')" ""
