@@ -158,6 +158,13 @@ if modprobe -q weft_test_disk disks=2 size_mib=16 unlearned=1; then
 	ok "a discard does nothing, and succeeds" blkdiscard -o 0 -l $((256 << 10)) /dev/weft/v
 	ok "stopped" weftctl stop v
 	rmmod weft_test_disk
+	# Disks of which the second and the third lack one thing each.
+	modprobe weft_test_disk disks=3 size_mib=16 unlike=1
+	ok "a volume whose disk takes memory of PCI devices" weftctl create v /dev/testdisk0
+	lacks "a path that takes none is refused" "memory of PCI devices (P2PDMA)" 0 /dev/testdisk1
+	lacks "one that needs a larger alignment is refused" "memory at so small an alignment" 0 /dev/testdisk2
+	ok "stopped" weftctl stop v
+	rmmod weft_test_disk
 else
 	skip "disks without write zeroes that learn it late" "this kernel has no weft_test_disk"
 fi

@@ -50,6 +50,9 @@ MODULE_PARM_DESC(size_mib, "size of a disk");
 static bool unlearned;
 module_param(unlearned, bool, 0444);
 MODULE_PARM_DESC(unlearned, "like some SCSI disks, fail the first discard and write zeroes, and have none from then on");
+static bool unlike;
+module_param(unlike, bool, 0444);
+MODULE_PARM_DESC(unlike, "testdisk1 takes no memory of PCI devices; testdisk2 aligns to 4 KiB");
 
 struct test_disk;
 
@@ -278,6 +281,11 @@ static int test_disk_add(struct test_disk *disk, unsigned int index)
 	unsigned int i;
 	int ret = -ENOMEM;
 
+	/* What a volume looks at. No test sends memory of PCI devices. */
+	if (unlike && index != 1)
+		lim.features |= BLK_FEAT_PCI_P2PDMA;
+	if (unlike && index == 2)
+		lim.dma_alignment = SZ_4K - 1;
 	disk->kept = vzalloc(KEEP);
 	if (!disk->kept)
 		return -ENOMEM;
