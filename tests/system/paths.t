@@ -165,6 +165,13 @@ if modprobe -q weft_test_disk disks=2 size_mib=16 unlearned=1; then
 	lacks "one that needs a larger alignment is refused" "memory at so small an alignment" 0 /dev/testdisk2
 	ok "stopped" weftctl stop v
 	rmmod weft_test_disk
+	# On Linux 6.1, which has no weft_test_disk, a volume takes such a path.
+	make_null polled 16 poll_queues=1
+	make_null unpolled 16 poll_queues=0
+	ok "a volume whose disk can be polled" weftctl create v /dev/polled
+	lacks "a path that cannot is refused" "polled I/O" 0 /dev/unpolled
+	ok "stopped" weftctl stop v
+	for disk in polled unpolled; do remove_null $disk; done
 else
 	skip "disks without write zeroes that learn it late" "this kernel has no weft_test_disk"
 fi
