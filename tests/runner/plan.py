@@ -120,7 +120,8 @@ def share(times):
     """Cases that are not in `make check`: as many as fit in the time, in an order given by the commit."""
     commit = _commit()
     usual = set(cases())
-    rest = [case for case in cases(every_kernel=True) if case not in usual and _is_built(case)]
+    releases = {names.kernel(case.kernel).release for case in usual if case.kernel}
+    rest = [case for case in cases(every_kernel=True) if case not in usual and _is_built(case, releases)]
     rest.sort(key=lambda case: _chance(commit, case.name))
     chosen, seconds = [], 0
     for case in rest:
@@ -147,13 +148,16 @@ def _chance(*of):
     return hashlib.sha256(" ".join(of).encode()).digest()
 
 
-def _is_built(case):
-    """Whether what takes many minutes to build is there, the lab's kernel, a release's tools or packages: it is not built for the
-    share."""
+def _is_built(case, releases):
+    """Whether what takes many minutes to make is there: the lab's kernel, packages, a release's root filesystem, and its tools if
+    none of `make check` is in that release. It is not made for the share."""
     parts = [need for need in case.needs if need.startswith("packages:")]
-    if case.kernel:
+    if case.tree:
+        parts.append(f"rootfs:{case.tree}")
+    else:
         facts = names.kernel(case.kernel)
-        parts += [f"tools:{facts.release}", *([f"kernel:{case.kernel}"] if facts.built else [])]
+        parts += [f"rootfs:{facts.release}", *([f"kernel:{case.kernel}"] if facts.built else []),
+                  *([f"tools:{facts.release}"] if facts.release not in releases else [])]
     return all(_is_made(part) for part in parts)
 
 
