@@ -156,8 +156,9 @@ def _is_built(case, releases):
         parts.append(f"rootfs:{case.tree}")
     else:
         facts = names.kernel(case.kernel)
-        parts += [f"rootfs:{facts.release}", *([f"kernel:{case.kernel}"] if facts.built else []),
-                  *([f"tools:{facts.release}"] if facts.release not in releases else [])]
+        parts.append(f"{'rootfs' if facts.release in releases else 'tools'}:{facts.release}")
+        if facts.built:
+            parts.append(f"kernel:{case.kernel}")
     return all(_is_made(part) for part in parts)
 
 
