@@ -100,7 +100,7 @@ nqn=nqn.2014-08.org.example
 soft_roce 10.9.0.1
 for n in a b; do nvmet_serve "$nqn:$n" "$(readlink -f /dev/$n)" rdma 10.9.0.1; done
 # The writes may keep a slow guest's heartbeats from their target for a while.
-slow 1000 >/sys/module/weft/parameters/heartbeat_ms
+heartbeat_every 1000
 ok "a volume over soft-RoCE" weftctl create v "rdma://10.9.0.1/$nqn:a" "rdma://10.9.0.1/$nqn:b" --chunk 64K --force
 for mr in per-io persistent; do
 	ok "verified, $mr" job gpu-verify /dev/weft/v host weft_mr=$mr

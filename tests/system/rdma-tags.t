@@ -137,7 +137,7 @@ ok "assembled, by an assembly that is over soon" assemble
 claim >/tmp/claim
 ok "stopped again" weftctl stop v
 # Its lease lasts until all tags are taken, also in a slow guest: eight intervals.
-slow 2000 >/sys/module/weft/parameters/heartbeat_ms
+heartbeat_every 2000
 ok "assembled again" assemble
 ok "its claim is another one" test "$(claim | sha256sum)" != "$(sha256sum </tmp/claim)"
 before=$(data)

@@ -5,6 +5,8 @@
 
 # load_weft [MILLISECONDS]: loads the module with a short heartbeat interval, so that claims take little time.
 load_weft() { modprobe weft heartbeat_ms="$(slow "${1:-100}")"; }
+# heartbeat_every MILLISECONDS: the interval of volumes that are assembled from now on.
+heartbeat_every() { slow "$1" >/sys/module/weft/parameters/heartbeat_ms; }
 
 # status_of VOLUME FILTER: applies the jq filter to the volume's status.
 status_of() { weftctl status "$1" --json | json ".volumes[0] | $2"; }
