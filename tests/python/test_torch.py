@@ -717,15 +717,32 @@ class Checkpoints(TorchTest):
 
     def test_files_of_others_stay(self):
         os.mkdir(self.path("mixed"))
-        for name in ("model.weft", ".7.weft-abc", "notes"):
+        others = {"model.weft", "7.weft", "20261201.weft", ".7.weft-abc", ".7.weft-abcd1234", "notes"}
+        for name in (*others, "3-0123abcd.weft", ".0-0123abcd.weft-abcd1234"):
             with open(self.path(f"mixed/{name}"), "wb"):
                 pass
-        with open(self.path("mixed/.0.weft-abcd1234"), "wb"):
-            pass
         checkpoint.save({"a": torch.randn(5)}, storage_writer=WeftWriter(self.path("mixed")))
         own = rank_files(self.path("mixed"))
         self.assertEqual(len(own), 1)
-        self.assertEqual(set(os.listdir(self.path("mixed"))), {".7.weft-abc", ".metadata", *own, "model.weft", "notes"})
+        self.assertEqual(set(os.listdir(self.path("mixed"))), {".metadata", *own, *others})
+
+    def test_links_to_checkpoints(self):
+        """They are not listed, and the removal of one harms nothing."""
+        state, one = {"a": torch.randn(5000)}, self.path("one")
+        checkpoint.save(state, storage_writer=WeftWriter(one))
+        for link in ("latest", "zlast"):
+            os.symlink("one", self.path(link))
+        self.assertEqual(checkpoints(self.folder), [one])
+        # A folder of links to checkpoints elsewhere.
+        os.mkdir(self.path("links"))
+        os.symlink(one, self.path("links/one"))
+        self.assertEqual(checkpoints(self.path("links")), [self.path("links/one")])
+        for link in ("latest", "latest/"):
+            with self.assertRaisesRegex(OSError, "by its own name"):
+                remove(self.path(link))
+        empty = {"a": torch.zeros(5000)}
+        checkpoint.load(empty, storage_reader=WeftReader(self.path("latest")))
+        self.assertTrue(torch.equal(empty["a"], state["a"]))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ Load only checkpoints that you trust: PyTorch itself unpickles objects that are 
 A load reads from each file what this rank needs, straight into its tensors where they have the same layout.
 """
 import dataclasses
+import errno
 import io
 import logging
 import os
@@ -38,7 +39,7 @@ from .._target import open as open_target
 _log = logging.getLogger("weft")
 _METADATA, _PAGE = ".metadata", 4096
 # The files of ranks: RANK-SAVE.weft. What a save makes in a folder: these, and drafts of these and of the metadata.
-_RANK_FILE = r"\d+(-[0-9a-f]{8})?\.weft"
+_RANK_FILE = r"\d+-[0-9a-f]{8}\.weft"
 _OWN_FILE = re.compile(rf"{_RANK_FILE}|\.({_RANK_FILE}|\.metadata)-[a-z0-9_]{{8}}")
 
 
@@ -287,9 +288,14 @@ class WeftReader(StorageReader):
 
 
 def checkpoints(folder):
-    """The complete checkpoints in a folder, the oldest first, by the time at which they became complete."""
-    found = []
+    """The complete checkpoints in a folder, the oldest first, by the time at which they became complete.
+
+    A link to another entry of the folder, such as one called latest, is left out: that checkpoint is in the list by its own name.
+    """
+    found, here = [], os.path.realpath(folder)
     for entry in os.scandir(folder):
+        if entry.is_symlink() and os.path.dirname(os.path.realpath(entry.path)) == here:
+            continue
         try:
             found.append((os.stat(os.path.join(entry.path, _METADATA)).st_mtime_ns, entry.path))
         except (FileNotFoundError, NotADirectoryError):
@@ -298,7 +304,10 @@ def checkpoints(folder):
 
 
 def remove(path):
-    """Removes a checkpoint. checkpoints() does not list it from the first moment on."""
+    """Removes a checkpoint. checkpoints() does not list it from the first moment on. OSError: `path` is a link."""
+    # With a slash at the end the kernel follows it.
+    if os.path.islink(os.fspath(path).rstrip(os.sep)):
+        raise OSError(errno.ELOOP, "This is a link: remove the checkpoint that it leads to by its own name", os.fspath(path))
     metadata = os.path.join(path, _METADATA)
     if os.path.exists(metadata):
         os.unlink(metadata)
