@@ -332,7 +332,8 @@ void add_processes(const std::vector<dev_t>& family, mode_t kind, std::string_vi
             std::ifstream comm(process.path() / "comm");
             std::string name;
             std::getline(comm, name);
-            users.push_back(fmt::format("{} in {} (pid {})", how, name, pid));
+            // A process gives it to itself, with any bytes.
+            users.push_back(fmt::format("{} in {} (pid {})", how, printable(std::move(name)), pid));
             break;
         }
     }

@@ -4,7 +4,6 @@
 #include "device.hpp"
 #include "sysfile.hpp"
 
-#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <sys/sysmacros.h>
@@ -18,14 +17,6 @@ namespace
 
 /// First those of a disk that was made of others, which have identifiers, too.
 constexpr std::array attributes{"dm/uuid", "md/uuid", "weft/uuid", "wwid", "device/wwid", "serial"};
-
-/// A maker may put any bytes into one.
-std::string printable(std::string text)
-{
-    std::ranges::replace_if(
-        text, [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
-    return text;
-}
 
 } // namespace
 

@@ -33,6 +33,13 @@ std::optional<std::string> read_text(const fs::path& path)
     return text;
 }
 
+std::string printable(std::string text)
+{
+    std::ranges::replace_if(
+        text, [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
+    return text;
+}
+
 std::vector<std::filesystem::path> children(const std::filesystem::path& folder)
 {
     std::vector<std::filesystem::path> found;

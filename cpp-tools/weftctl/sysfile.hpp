@@ -18,6 +18,10 @@ namespace weft
 /// A file's content without trailing white space; unset if it cannot be read.
 [[nodiscard]] std::optional<std::string> read_text(const std::filesystem::path& path);
 
+/// A text that a device's maker or another process chose, for a terminal: each byte that is not printable
+/// ASCII is a question mark.
+[[nodiscard]] std::string printable(std::string text);
+
 /// What is in a folder, sorted; empty if it cannot be read.
 [[nodiscard]] std::vector<std::filesystem::path> children(const std::filesystem::path& folder);
 

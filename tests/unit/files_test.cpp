@@ -130,6 +130,12 @@ TEST(Awaited, IsSeenWhileItsCommandLives)
     fs::remove(left);
 }
 
+TEST(Printable, OfAnyBytes)
+{
+    EXPECT_EQ(weft::printable("fio"), "fio");
+    EXPECT_EQ(weft::printable("a\33[2Jb\n\377 ~"), "a?[2Jb?? ~");
+}
+
 } // namespace
 
 } // namespace weft
