@@ -6,6 +6,7 @@
 #include "members.hpp"
 #include "netlink.hpp"
 #include "notify.hpp"
+#include "path_adding.hpp"
 #include "process.hpp"
 #include "sysfile.hpp"
 #include "verbs.hpp"
@@ -21,16 +22,6 @@ namespace weft
 
 namespace
 {
-
-/// The disk of a device as in /sys/block: of a partition, the whole disk.
-std::string disk_name(const std::string& device)
-{
-    std::error_code ignored;
-    const auto folder = std::filesystem::canonical(
-        std::filesystem::path("/sys/class/block") / std::filesystem::path(device).filename(), ignored);
-    return std::filesystem::exists(folder / "partition", ignored) ? folder.parent_path().filename()
-                                                                  : folder.filename();
-}
 
 /// One try after the other to bring a volume up as its file says.
 class saved_assembly
@@ -63,7 +54,8 @@ private:
     [[nodiscard]] result<member_set> find(const volume_status* assembled);
     [[nodiscard]] result<void> apply_settings(netlink& kernel) const;
     void set_up(netlink& kernel);
-    void add_paths(netlink& kernel, const volume_status& volume, const member_set& set);
+    void add_paths(netlink& kernel, const volume_status& volume, const member_set& set,
+                   const std::vector<found_member>& others);
 
     volume_file file_;
     assemble_options options_;
@@ -170,7 +162,8 @@ void saved_assembly::set_up(netlink& kernel)
         lacking_.push_back(done.error());
 }
 
-void saved_assembly::add_paths(netlink& kernel, const volume_status& volume, const member_set& set)
+void saved_assembly::add_paths(netlink& kernel, const volume_status& volume, const member_set& set,
+                               const std::vector<found_member>& others)
 {
     const auto forget = [&](const std::string& device) {
         for (const auto& one : reached_)
@@ -183,7 +176,9 @@ void saved_assembly::add_paths(netlink& kernel, const volume_status& volume, con
         const auto disk = disk_name(device);
         const bool known = std::ranges::any_of(volume.members[index].paths,
                                                [&](const path_status& path) { return path.disk == disk; });
-        const auto done = known ? result<void>() : kernel.add_path(file_.name, index, device);
+        auto done = known ? result<void>() : check_identifier(device, volume, index);
+        if (done && !known)
+            done = kernel.add_path(file_.name, index, device);
         if (!done) {
             lacking_.push_back(done.error());
             return;
@@ -194,6 +189,8 @@ void saved_assembly::add_paths(netlink& kernel, const volume_status& volume, con
         forget(device);
     };
     for (const auto& member : set.members)
+        add(member.sb.member_index, member.path);
+    for (const auto& member : others)
         add(member.sb.member_index, member.path);
     for (const auto& disk : set.standby)
         add(disk.member, disk.path);
@@ -239,9 +236,11 @@ result<void> saved_assembly::try_once()
         set_up(*kernel);
     if (!wanted_.empty()) {
         reached_ = links_.reach(wanted_, file_.paths.size());
-        const auto set = find(assembled ? &*before : nullptr);
+        auto set = find(assembled ? &*before : nullptr);
         if (!set)
             return std::unexpected(set.error());
+        // The file says that they are paths: of block devices, nothing else may tell.
+        const auto others = set->take_other_paths();
         if (!assembled)
             if (auto done = assemble_members(*set, options_, dry_run_, done_); !done)
                 return tell_failure(*kernel, done.error());
@@ -253,7 +252,7 @@ result<void> saved_assembly::try_once()
         const auto volume = kernel->volume(file_.name);
         if (!volume)
             return std::unexpected(volume.error());
-        add_paths(*kernel, *volume, *set);
+        add_paths(*kernel, *volume, *set, others);
     }
     if (!was_up)
         set_up(*kernel);

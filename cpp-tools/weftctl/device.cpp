@@ -416,6 +416,18 @@ std::string namespace_of(dev_t number)
     return read_text(dir / "wwid").value_or("");
 }
 
+std::string disk_name(const std::string& device)
+{
+    struct stat st {
+    };
+    if (::stat(device.c_str(), &st) || !S_ISBLK(st.st_mode))
+        return {};
+    std::error_code ignored;
+    const auto folder =
+        fs::canonical(fmt::format("/sys/dev/block/{}:{}", major(st.st_rdev), minor(st.st_rdev)), ignored);
+    return fs::exists(folder / "partition", ignored) ? folder.parent_path().filename() : folder.filename();
+}
+
 bool is_own_disk(std::string_view name)
 {
     constexpr std::string_view prefix = "weft-rdma";

@@ -88,6 +88,9 @@ private:
 /// Refuses a device that is open already, also by another name.
 [[nodiscard]] result<void> check_distinct(const std::vector<block_device>& opened, const std::string& path);
 
+/// The disk of a device as in /sys/block: of a partition, the whole disk. Empty if there is none.
+[[nodiscard]] std::string disk_name(const std::string& device);
+
 /// Whether a disk, by its name in /sys/block, is a namespace of weft's own RDMA initiator.
 [[nodiscard]] bool is_own_disk(std::string_view name);
 

@@ -148,6 +148,24 @@ std::vector<std::pair<std::uint32_t, std::string>> member_set::further_paths() c
     return further;
 }
 
+std::vector<found_member> member_set::take_other_paths()
+{
+    std::vector<found_member> others;
+    const auto is_other = [&](const found_member& member, const found_member& first) {
+        return !first.held && first.sb.member_index == member.sb.member_index &&
+               !is_same_namespace(member, first);
+    };
+    for (auto next = members.begin(); next != members.end();) {
+        const bool taken = !next->held && std::any_of(members.begin(), next, [&](const found_member& first) {
+            return is_other(*next, first);
+        });
+        if (taken)
+            others.push_back(*next);
+        next = taken ? members.erase(next) : next + 1;
+    }
+    return others;
+}
+
 result<std::vector<std::string>> member_set::complete() const
 {
     std::vector<std::string> devices(sb.member_count);

@@ -18,10 +18,10 @@ namespace weft
 namespace
 {
 
-/// The identifier of a path's disk; empty if the disk has none.
-std::string wwid_of(const path_status& path)
+/// The identifier of a disk; empty if it has none.
+std::string wwid_of(const std::string& disk)
 {
-    return read_text("/sys/block/" + path.disk + "/wwid").value_or("");
+    return read_text("/sys/block/" + disk + "/wwid").value_or("");
 }
 
 /// The member of the volume that a disk leads to which cannot be read now, by its identifier.
@@ -30,7 +30,7 @@ std::optional<std::uint32_t> standby_member(const block_device& device, const vo
     const auto wwid = standby_wwid(device.number());
     for (const auto& member : volume.members)
         for (const auto& path : member.paths)
-            if (!wwid.empty() && wwid_of(path) == wwid)
+            if (!wwid.empty() && wwid_of(path.disk) == wwid)
                 return member.index;
     return {};
 }
@@ -40,27 +40,6 @@ bool comparable(std::string_view one, std::string_view other)
 {
     return is_identifier(one) && one.size() == other.size() &&
            one.substr(0, one.find('.')) == other.substr(0, other.find('.'));
-}
-
-/// Is the disk the one of the member's paths? A copy of a disk has its superblock as well. The kernel
-/// compares what its drivers give it; UUIDs are not among that.
-result<void> check_identifier(const block_device& device, const std::string& name,
-                              const volume_status& volume, std::uint32_t index)
-{
-    const auto wwid =
-        read_text(fmt::format("/sys/dev/block/{}:{}/wwid", major(device.number()), minor(device.number())))
-            .value_or("");
-    for (const auto& member : volume.members) {
-        if (member.index != index)
-            continue;
-        for (const auto& path : member.paths)
-            if (const auto has = wwid_of(path); comparable(wwid, has) && wwid != has)
-                return fail(exit_code::usage,
-                            "{} is another disk than member {} of volume {}: its identifier is {}, and "
-                            "that of {} is {}",
-                            name, index, volume.name, wwid, path.disk, has);
-    }
-    return {};
 }
 
 /// The member of the volume that a device leads to, by its superblock if that can be read.
@@ -81,12 +60,28 @@ result<std::uint32_t> member_of(const std::string& device, const volume_status& 
     if (format_uuid(sb->volume_uuid) != volume.uuid)
         return fail(exit_code::usage, "{} leads to member {} of volume {}, not of {}", device,
                     sb->member_index, sb->name, volume.name);
-    if (auto same = check_identifier(*opened, device, volume, sb->member_index); !same)
+    if (auto same = check_identifier(device, volume, sb->member_index); !same)
         return std::unexpected(same.error());
     return sb->member_index;
 }
 
 } // namespace
+
+result<void> check_identifier(const std::string& device, const volume_status& volume, std::uint32_t member)
+{
+    const auto wwid = wwid_of(disk_name(device));
+    for (const auto& one : volume.members) {
+        if (one.index != member)
+            continue;
+        for (const auto& path : one.paths)
+            if (const auto has = wwid_of(path.disk); comparable(wwid, has) && wwid != has)
+                return fail(exit_code::usage,
+                            "{} is another disk than member {} of volume {}: its identifier is {}, and "
+                            "that of {} is {}",
+                            device, member, volume.name, wwid, path.disk, has);
+    }
+    return {};
+}
 
 result<void> add_paths(netlink& kernel, const volume_status& volume, const std::vector<std::string>& paths,
                        const connect_options& connecting, bool dry_run, std::vector<action>& actions)

@@ -6,6 +6,7 @@
 #include "model.hpp"
 #include "netlink.hpp"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,5 +18,10 @@ namespace weft
 [[nodiscard]] result<void> add_paths(netlink& kernel, const volume_status& volume,
                                      const std::vector<std::string>& paths, const connect_options& connecting,
                                      bool dry_run, std::vector<action>& actions);
+
+/// Is the device the disk of that member's paths? A copy of a disk has its superblock as well. The kernel
+/// compares what its drivers give it; UUIDs are not among that.
+[[nodiscard]] result<void> check_identifier(const std::string& device, const volume_status& volume,
+                                            std::uint32_t member);
 
 } // namespace weft

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "connect_keys.hpp"
+#include "device.hpp"
 #include "exports.hpp"
 #include "fabrics.hpp"
 #include "host.hpp"
@@ -75,9 +76,7 @@ std::string device_of(const path_status& path)
 {
     std::error_code ignored;
     const auto given = fs::canonical(path.address, ignored);
-    const auto folder = fs::canonical(fs::path("/sys/class/block") / given.filename(), ignored);
-    const bool is_it = !given.empty() && fs::is_block_file(given, ignored) &&
-                       (given.filename() == path.disk || folder.parent_path().filename() == path.disk);
+    const bool is_it = fs::is_block_file(given, ignored) && disk_name(given) == path.disk;
     return stable_path(is_it ? given.string() : "/dev/" + path.disk);
 }
 

@@ -123,6 +123,25 @@ ok "systemd is told" env NOTIFY_SOCKET=/tmp/notify weftctl assemble v --saved
 wait $listener
 is "that it is ready" "$(cat /tmp/notified)" "READY=1"
 
+# --- Two paths to a member that have no identifier, only its superblock
+modprobe dm_mod
+make_null twice 64
+for path in a b; do
+	dmsetup create "tw$path" --table "0 $((64 * 2048)) linear $(readlink -f /dev/twice) 0"
+done
+dmsetup mknodes
+ok "a member by device-mapper" weftctl create d /dev/mapper/twa --force
+ok "and by another of its devices" weftctl path add d /dev/mapper/twb
+ok "saved" weftctl save d
+ok "stopped" weftctl stop d
+ok "assembled from the file" weftctl assemble d --saved
+is "with both paths" "$(status_of d '.members[0].paths | length')" 2
+is "once more changes nothing" "$(weftctl assemble d --saved)" "volume d is assembled already"
+ok "stopped" weftctl stop d
+rm /etc/weft/volumes/d.toml
+dmsetup remove twa twb
+remove_null twice
+
 # --- Members by the stock host, partitions, and paths that lead to something else
 make_null served 64
 make_null parted 200
