@@ -187,6 +187,7 @@ result<export_book> export_book::load()
     if (!entries)
         return std::unexpected(entries.error());
     book.entries_ = std::move(*entries);
+    book.text_ = *text;
     return book;
 }
 
@@ -204,12 +205,19 @@ result<export_book> export_book::open()
     return book;
 }
 
-result<void> export_book::save() const
+result<void> export_book::save()
 {
     json all = json::array();
     for (const auto& spec : entries_)
         all.push_back(to_json(spec));
-    return replace_file(book_path, json{{"version", 1}, {"exports", all}}.dump(2) + "\n");
+    const auto text = json{{"version", 1}, {"exports", all}}.dump(2);
+    // A service that waits for an export saves after each attempt.
+    if (text == text_)
+        return {};
+    auto done = replace_file(book_path, text + "\n");
+    if (done)
+        text_ = text;
+    return done;
 }
 
 result<void> check_same_disk(const export_spec& spec, const std::vector<std::string>& now)

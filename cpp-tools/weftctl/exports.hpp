@@ -30,7 +30,8 @@ public:
     [[nodiscard]] static result<export_book> load();
     /// The same for changes: other commands that change them wait until this object is destroyed.
     [[nodiscard]] static result<export_book> open();
-    [[nodiscard]] result<void> save() const;
+    /// Does nothing if nothing has changed.
+    [[nodiscard]] result<void> save();
 
     [[nodiscard]] const std::vector<export_spec>& entries() const { return entries_; }
     void add(export_spec spec) { entries_.push_back(std::move(spec)); }
@@ -59,6 +60,7 @@ public:
 
 private:
     std::vector<export_spec> entries_;
+    std::string text_; ///< of the file, as it was read or written last
     OwnedFd lock_;
 };
 

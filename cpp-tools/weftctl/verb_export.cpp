@@ -3,6 +3,7 @@
 #include "dhchap.hpp"
 #include "exports.hpp"
 #include "identity.hpp"
+#include "notify.hpp"
 #include "process.hpp"
 #include "size.hpp"
 #include "sysfile.hpp"
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace weft
@@ -340,57 +342,123 @@ nvmet::presence presence_of(const export_spec& spec)
     return target ? target->presence_of(spec) : nvmet::presence::absent;
 }
 
-// Tries to serve all saved exports once; errors are stored in `failures`.
-result<void> serve_round(bool dry_run, std::vector<action>& actions, std::vector<error>& failures)
+/// Serves the saved exports, one round after the other. What was served once, also in part, and is not any
+/// more was withdrawn by a user, and stays away.
+class saved_exports
 {
-    auto book = export_book::open();
-    if (!book)
-        return std::unexpected(book.error());
-    failures.clear();
-    actions.clear();
-    for (std::size_t i = 0; i < book->entries().size(); i++) {
-        const auto& spec = book->entries()[i];
-        const auto done = dry_run ? check_entry(spec) : serve_entry(*book, i);
+public:
+    explicit saved_exports(bool dry_run) : dry_run_(dry_run) {}
+    /// An error if nothing could be tried; failures() has it, too.
+    [[nodiscard]] result<void> serve_round();
+    [[nodiscard]] const std::vector<error>& failures() const { return failures_; }
+    /// What the failures are, as one text.
+    [[nodiscard]] std::string lack() const;
+    [[nodiscard]] exit_code tell(renderer& out);
+
+private:
+    [[nodiscard]] result<void> serve(export_book& book);
+
+    bool dry_run_;
+    std::set<std::string> seen_, done_; ///< names of subsystems: served in part at least, and all of it
+    std::vector<action> actions_;
+    std::vector<error> failures_; ///< of the last round
+};
+
+result<void> saved_exports::serve(export_book& book)
+{
+    for (std::size_t i = 0; i < book.entries().size(); i++) {
+        const auto& spec = book.entries()[i];
+        if (seen_.contains(spec.subnqn) && presence_of(spec) == nvmet::presence::absent)
+            done_.insert(spec.subnqn);
+        if (done_.contains(spec.subnqn))
+            continue;
+        const auto done = dry_run_ ? check_entry(spec) : serve_entry(book, i);
+        const auto presence = presence_of(spec);
+        const bool incomplete = presence == nvmet::presence::incomplete;
+        if (incomplete || presence == nvmet::presence::serving)
+            seen_.insert(spec.subnqn);
         if (done) {
-            describe(spec, dry_run && presence_of(spec) != nvmet::presence::serving, actions);
+            describe(spec, dry_run_ && presence != nvmet::presence::serving, actions_);
+            done_.insert(spec.subnqn);
             continue;
         }
-        const bool incomplete = presence_of(spec) == nvmet::presence::incomplete;
-        failures.push_back({done.error().code,
-                            fmt::format("{} is not exported{}: {}", spec.device,
-                                        incomplete ? " at all of its addresses" : "", done.error().text)});
+        failures_.push_back({done.error().code,
+                             fmt::format("{} is not exported{}: {}", spec.device,
+                                         incomplete ? " at all of its addresses" : "", done.error().text)});
     }
-    return dry_run || book->entries().empty() ? result<void>() : book->save();
+    return dry_run_ || book.entries().empty() ? result<void>() : book.save();
 }
 
-// After a boot, devices and addresses appear later. The saved exports are not locked during the wait.
+result<void> saved_exports::serve_round()
+{
+    auto book = export_book::open();
+    failures_.clear();
+    // Who stops the service withdraws the exports next.
+    auto done = a_signal_came() ? result<void>(std::unexpected(interruption()))
+                : book          ? serve(*book)
+                                : result<void>(std::unexpected(book.error()));
+    if (!done)
+        failures_.push_back(done.error());
+    return done;
+}
+
+std::string saved_exports::lack() const
+{
+    std::string all;
+    for (const auto& failure : failures_)
+        all += (all.empty() ? "" : "; ") + failure.text;
+    return all;
+}
+
+exit_code saved_exports::tell(renderer& out)
+{
+    for (const auto& failure : failures_)
+        out.failure(failure);
+    if (actions_.empty() && failures_.empty())
+        actions_.push_back({"export", "", "no export is saved", false, false});
+    if (!actions_.empty())
+        out.actions(actions_);
+    return failures_.empty() ? exit_code::ok : failures_.back().code;
+}
+
+/// After a boot, devices and addresses appear later: for a switch, that may be minutes. The saved exports are
+/// not locked during the wait. A service has started after `start_wait`, also without them.
 result<exit_code> run_saved(const export_options& options, renderer& out)
 {
     using clock = std::chrono::steady_clock;
-    const auto deadline = clock::now() + std::chrono::seconds(options.wait);
-    std::vector<action> actions;
-    std::vector<error> failures;
+    constexpr std::chrono::seconds start_wait(60), longest_delay(60);
+    const auto begun = clock::now();
+    const auto deadline = begun + std::chrono::seconds(options.wait);
+    std::chrono::milliseconds delay(500);
+    saved_exports exports(options.dry_run);
+    std::string told;
     std::optional<waiting> telling;
     if (options.wait) {
         end_waits_at_signals();
         telling.emplace("waiting for the devices and addresses of saved exports");
     }
     for (;;) {
-        if (auto done = serve_round(options.dry_run, actions, failures); !done)
+        // A service has served others, and withdraws them when it is stopped. It must not fail before that.
+        if (auto done = exports.serve_round(); !done && (!options.wait || a_signal_came()))
             return std::unexpected(done.error());
-        if (failures.empty() || options.dry_run || clock::now() >= deadline)
+        const auto now = clock::now();
+        const bool is_over = exports.failures().empty() || options.dry_run || now >= deadline;
+        const bool is_late = now >= begun + start_wait;
+        if ((is_over || is_late) && !options.dry_run && notify_ready() && exports.lack() != told) {
+            // Once for each reason: its journal has to say for what it waits.
+            told = exports.lack();
+            if (!is_over)
+                complain("weftctl: still waiting: {}\n", told);
+        }
+        if (is_over)
             break;
-        if (!wait_for(std::chrono::milliseconds(500)))
+        if (!wait_for(delay))
             return std::unexpected(interruption());
+        if (is_late)
+            delay = std::min<std::chrono::milliseconds>(delay * 2, longest_delay);
     }
     telling.reset();
-    for (const auto& failure : failures)
-        out.failure(failure);
-    if (actions.empty() && failures.empty())
-        actions.push_back({"export", "", "no export is saved", false, false});
-    if (!actions.empty())
-        out.actions(actions);
-    return failures.empty() ? exit_code::ok : failures.back().code;
+    return exports.tell(out);
 }
 
 } // namespace
@@ -437,14 +505,14 @@ verb add_export(CLI::App& app)
     command->add_flag("--saved", options->saved, "serve the saved exports again, as at boot")
         ->excludes(devices);
     command->add_option("--wait", options->wait, "with --saved: seconds to wait for devices and addresses")
-        ->check(CLI::Range(0, 3600));
+        ->check(CLI::Range(0, 86400));
     command->add_flag("--dry-run", options->dry_run, "check, say what would be done, export nothing");
     command->footer(R"(Prints the URI of each export: 'weftctl create' on another host takes it as a member.
 With several addresses, a host makes a member of the first URI, and adds the others by 'weftctl path add'.
 'weftctl change-export' changes hosts and addresses of an export while hosts use it.
-Exports are kept in /etc/weft/exports.json and served again at boot by weft-exports.service. A device
-that is mounted, held by another driver or exported already is refused. weftctl does not change what
-other programs configured in the kernel's target.
+Exports are kept in /etc/weft/exports.json and served again at boot by weft-exports.service, which waits for a
+day for devices and addresses that are not there yet. A device that is mounted, held by another driver or
+exported already is refused. weftctl does not change what other programs configured in the kernel's target.
 
 An export is of a disk, not of a path. At boot, and with --saved, another disk at the path is refused, as
 after a logical volume was made anew under its name. A disk is known by its identifier in sysfs (dm/uuid,

@@ -297,6 +297,25 @@ is "the others are served" "$(served)" 2
 ok "one that comes late is waited for" env TERM=linux script -qec "weftctl export --saved --wait $(slow 20)" /tmp/typed
 ok "which a terminal shows" grep -q "waiting for the devices and addresses of saved exports, [2-9] s" /tmp/typed
 wait
+weftctl unexport --all --keep-saved >/dev/null
+mv /dev/b /dev/b.away
+weftctl export --saved --wait 600 >/dev/null & waiting=$!
+two_are_served() { [ "$(served)" = 2 ]; }
+ok "while one is awaited, the others are served" until_true 20 two_are_served
+ok "one of them is withdrawn" weftctl unexport /dev/a --keep-saved
+mv /dev/b.away /dev/b
+wait $waiting
+is "the command ends when the last one is there" $? 0
+is "and does not serve again what was withdrawn" "$(exports '.[] | select(.serving | not) | .device')" /dev/a
+ok "another command does" weftctl export --saved
+weftctl unexport --all --keep-saved >/dev/null
+mv /dev/b /dev/b.away
+weftctl export --saved --wait 600 >/dev/null 2>&1 & waiting=$!
+ok "again, one is awaited" until_true 20 two_are_served
+kill -TERM $waiting
+ok "a signal ends the wait" until_true 10 has_ended $waiting
+mv /dev/b.away /dev/b
+ok "all are served" weftctl export --saved
 
 # --- A device of another size at boot
 of_size() { # of_size BYTES: the book says that they had it when they were exported.
