@@ -69,6 +69,12 @@ moves() {
 	ok "$1" sh -ec "$2"
 	is "$1: the file is there" "$(sha256sum </mnt/file)" "$sum"
 }
+moves "late heartbeats: the interval is longer" "$(commands docs/operations.md "Heartbeats are late")"
+disk=$(status_of data '.members[0].paths[0].disk')
+is "late heartbeats: it is 5 s now" "$(weftctl examine --json "/dev/$disk" | json '.owners[0].interval_ms')" 5000
+is "late heartbeats: and after the next boot" "$(modprobe -c | grep -c '^options weft heartbeat_ms=5000$')" 1
+rm /etc/modprobe.d/weft-heartbeat.conf
+heartbeat_every 2000
 moves "the volume moves" "$(commands docs/operations.md "The volume moves")"
 umount /mnt
 weftctl stop data >/dev/null
