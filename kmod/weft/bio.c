@@ -25,10 +25,13 @@
  * the size that a member takes without another split, so the submitter never
  * waits for a request. A member may refuse one fragment with BLK_STS_AGAIN
  * while others are in flight; failing the whole bio would then hide the writes
- * that were done. Therefore such a bio is always tracked. If it ends with
- * BLK_STS_AGAIN, it is done again from its start in process context, where it
- * may wait. At worst this writes the same data twice. The submitter sees
- * BLK_STS_AGAIN only if nothing was issued.
+ * that were done. Therefore such a bio and its fragments are always tracked. A
+ * fragment that ends with BLK_STS_AGAIN is done again in process context, where
+ * it may wait. The others are not: one that was sent again after its path was
+ * lost would wait for its own shadow (resend.c). If there was no memory to track
+ * a fragment, the whole bio is done again from its start, and at worst writes
+ * the same data twice. The submitter sees BLK_STS_AGAIN only if nothing was
+ * issued.
  *
  * This needs a bio whose status contains only the errors of our own fragments.
  * If another driver has already split fragments off the bio (BIO_CHAIN), for
@@ -44,8 +47,8 @@
  * each chunk. That is up to 256 bios, more than can be allocated safely within
  * submit_bio. A work sends each bio before it allocates the next one.
  *
- * Reads and writes with REQ_NOWAIT that were split and then failed with
- * BLK_STS_AGAIN, or that cannot be split with REQ_NOWAIT. There they may wait.
+ * Fragments of reads and writes with REQ_NOWAIT that failed with BLK_STS_AGAIN,
+ * and bios that cannot be split with REQ_NOWAIT. There they may wait.
  */
 #include "qos.h"
 #include "stock.h"
@@ -183,16 +186,19 @@ static __always_inline void weft_member_done(struct weft_io *io, struct bio *bio
 }
 
 /*
- * All fragments have completed. The bio keeps its tracking and starts again.
- * The submission sets up the chain and the cgroup again.
+ * A fragment was refused, or a bio with an untracked one that was; all of its
+ * fragments have completed. It keeps its tracking and starts again. The
+ * submission sets up the chain, the cgroup and QoS again.
  */
 static void weft_io_retry(struct weft_io *io, struct bio *bio)
 {
-	io->flags &= ~WEFT_IO_RETRY;
+	io->flags &= ~(WEFT_IO_RETRY | WEFT_IO_QOS);
 	io->member = NULL;
 	/* It has reached zero, and bio_chain() does not set it again. */
 	atomic_set(&bio->__bi_remaining, 1);
 	bio->bi_status = BLK_STS_OK;
+	/* A request that had it may have had others. */
+	bio->bi_next = NULL;
 	bio->bi_iter = io->iter;
 	weft_bio_forget_queue(bio);
 	/* Its cgroup is set there: here, the current task may be any. */
@@ -288,7 +294,13 @@ static __always_inline struct weft_io *weft_io_start_classed(struct weft_volume 
 static struct weft_io *weft_io_start_part(struct weft_volume *vol, struct bio *part,
 					  const struct weft_io *whole)
 {
-	return whole ? weft_io_start(vol, part, false, whole->class) : NULL;
+	struct weft_io *io = whole ? weft_io_start(vol, part, false, whole->class) : NULL;
+
+	if (io && whole->flags & WEFT_IO_RETRY) {
+		io->iter = part->bi_iter;
+		io->flags |= WEFT_IO_RETRY;
+	}
+	return io;
 }
 
 /* Note to which member a bio goes, and when, and point it there. */
