@@ -220,13 +220,22 @@ static u64 weft_qos_take_caps(struct weft_qos *qos, u8 class, u32 bytes, u64 now
 	return wait;
 }
 
+/* What is in flight at the member, without what waits for the end of a shadow (resend.c). */
+static u64 weft_qos_in_flight(const struct weft_qos_member *qm, u8 class)
+{
+	const struct weft_mpath *mpath = &qm->qos->vol->members[weft_qos_index(qm)]->mpath;
+	u64 in_flight = qm->queue[class].in_flight;
+
+	return in_flight - min(in_flight, READ_ONCE(mpath->quiet_bytes));
+}
+
 /* Does the share of this host let it pass? */
 static bool weft_qos_is_in_share(struct weft_qos_member *qm, const struct weft_qos_item *item)
 {
 	return item->class != WEFT_IO_CLASS_BACKGROUND ||
 	       !READ_ONCE(qm->qos->set.background_latency) || weft_qos_is_stopping(qm->qos) ||
 	       weft_owner_writes_wait(qm->qos->vol) ||
-	       weft_share_admits(&qm->share, qm->queue[item->class].in_flight, item->bytes);
+	       weft_share_admits(&qm->share, weft_qos_in_flight(qm, item->class), item->bytes);
 }
 
 /*
@@ -239,24 +248,25 @@ static u64 weft_qos_take(struct weft_qos_member *qm, const struct weft_qos_item 
 	struct weft_bucket *bucket = &qm->pace.bucket;
 	u32 bytes = item->bytes;
 	bool paced = item->class == WEFT_IO_CLASS_BACKGROUND && weft_qos_is_paced(qm);
-	u64 wait;
+	u64 wait, in_flight;
 
 	lockdep_assert_held(&qm->lock);
 	if (paced) {
 		wait = weft_bucket_wait(bucket, now);
+		in_flight = weft_qos_in_flight(qm, item->class);
 		/*
 		 * A completion sends the next one. While writes wait for the lease, what is in
 		 * flight does not show the member's speed, and reads go on.
 		 */
-		if (queue->in_flight && !weft_owner_writes_wait(qm->qos->vol) &&
-		    queue->in_flight + bytes > max_t(u64, WEFT_QOS_FLIGHT,
-						     bucket->rate / WEFT_QOS_FLIGHT_DIV)) {
+		if (in_flight && !weft_owner_writes_wait(qm->qos->vol) &&
+		    in_flight + bytes > max_t(u64, WEFT_QOS_FLIGHT,
+					      bucket->rate / WEFT_QOS_FLIGHT_DIV)) {
 			/* The rate would let it pass: the member is slower than that. */
 			qm->behind |= !wait;
 			wait = WEFT_QOS_LOOK_NS;
 		}
 		/* After too long, one at a time. */
-		if (now - item->held_at >= WEFT_QOS_HELD_NS && !queue->in_flight)
+		if (now - item->held_at >= WEFT_QOS_HELD_NS && !in_flight)
 			wait = 0;
 		if (wait) {
 			qm->limited = true;

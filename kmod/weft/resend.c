@@ -17,7 +17,7 @@
  * A write may be what ends the associations. After WEFT_RESENDS_AT_ONCE of them
  * it waits for the end of its own shadow, so that other I/O goes on meanwhile.
  */
-#include "weft.h"
+#include "qos.h"
 
 #define WEFT_RESENDS_AT_ONCE	3
 
@@ -167,6 +167,8 @@ bool weft_resend_stops(struct weft_member *member, struct bio *bio)
 		/* Its device may be NULL, or of a path that was removed. */
 		bio_set_dev(bio, member->bdev);
 		bio_list_add(&mpath->quiet, bio);
+		WRITE_ONCE(mpath->quiet_bytes, mpath->quiet_bytes +
+			   min_t(u32, bio->bi_iter.bi_size, WEFT_QOS_PIECE));
 	}
 	spin_unlock_irqrestore(&mpath->lock, flags);
 	if (stops && nowait)
@@ -210,6 +212,7 @@ unsigned long weft_resend_over(struct weft_member *member, unsigned long now,
 	if (!list_empty(&over)) {
 		bio_list_merge(&mpath->held, &mpath->quiet);
 		bio_list_init(&mpath->quiet);
+		WRITE_ONCE(mpath->quiet_bytes, 0);
 	}
 	if (!weft_shadows_any(&mpath->shadows))
 		return MAX_JIFFY_OFFSET;

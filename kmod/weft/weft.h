@@ -80,6 +80,8 @@ struct weft_stats {
  * @best: bitmap of those of @usable that carry it best; empty only if @usable is
  * @held: bios that wait for a path
  * @quiet: writes that wait for the end of a shadow, and then for a path
+ * @quiet_bytes: size of those that met one when they were sent, as QoS counts it; read
+ *	without @lock
  * @shadows: ranges of writes that a target may still execute, see resend.c
  * @stalled: no path can carry I/O
  * @stall_changed_at: when @stalled changed, in jiffies
@@ -99,6 +101,7 @@ struct weft_mpath {
 	unsigned long		best;
 	struct bio_list		held;
 	struct bio_list		quiet;
+	u64			quiet_bytes;
 	struct weft_shadows	shadows;
 	bool			stalled;
 	unsigned long		stall_changed_at;
