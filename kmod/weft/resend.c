@@ -209,7 +209,8 @@ unsigned long weft_resend_over(struct weft_member *member, unsigned long now,
 			bio_list_add(failed, resend->bio);
 		/* Otherwise the bio is on its way, and frees it. */
 	}
-	if (!list_empty(&over)) {
+	/* While that of the whole member stays, it would stop all of them again. */
+	if (!list_empty(&over) && RB_EMPTY_NODE(&mpath->shadows.whole.node)) {
 		bio_list_merge(&mpath->held, &mpath->quiet);
 		bio_list_init(&mpath->quiet);
 		WRITE_ONCE(mpath->quiet_bytes, 0);
