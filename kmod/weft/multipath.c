@@ -697,14 +697,14 @@ void weft_mpath_op_lost(struct weft_member *member, const struct weft_mem_op *op
 unsigned long weft_mpath_patience(struct weft_member *member, unsigned long since)
 {
 	int timeout = READ_ONCE(member->volume->no_path_timeout);
-	unsigned long end;
+	unsigned long now = jiffies, end;
 
 	if (!weft_mpath_may_wait(member))
 		return 0;
 	if (timeout < 0)
 		return MAX_JIFFY_OFFSET;
 	end = since + (unsigned long)timeout * HZ;
-	return time_before(jiffies, end) ? end - jiffies : 0;
+	return time_before(now, end) ? end - now : 0;
 }
 
 /**
