@@ -261,6 +261,13 @@ static enum weft_mpath_change weft_mpath_set(struct weft_path *path, bool usable
 	return change;
 }
 
+static void weft_mpath_tell_stalled(struct weft_member *member)
+{
+	weft_warn(member->volume, "member %u has no path left, I/O to it waits\n", member->index);
+	weft_event(member->volume, WEFT_EVENT_TYPE_STALLED, member, ENOTCONN,
+		   "no path to the member is left, I/O to it waits");
+}
+
 /* Under events_lock. */
 static void weft_mpath_tell_lost(struct weft_path *path, const char *reason)
 {
@@ -271,11 +278,8 @@ static void weft_mpath_tell_lost(struct weft_path *path, const char *reason)
 		    member->index, reason);
 	weft_warn(member->volume, "%s\n", text.text);
 	weft_event(member->volume, WEFT_EVENT_TYPE_PATH_LOST, member, ENOTCONN, text.text);
-	if (!READ_ONCE(member->mpath.stalled))
-		return;
-	weft_warn(member->volume, "member %u has no path left, I/O to it waits\n", member->index);
-	weft_event(member->volume, WEFT_EVENT_TYPE_STALLED, member, ENOTCONN,
-		   "no path to the member is left, I/O to it waits");
+	if (READ_ONCE(member->mpath.stalled))
+		weft_mpath_tell_stalled(member);
 }
 
 static void weft_mpath_lost(struct weft_path *path, const char *reason)
@@ -376,8 +380,9 @@ static void weft_mpath_gone(struct weft_path *path)
 {
 	struct weft_member *member = path->owner_data;
 	struct weft_mpath *mpath = &member->mpath;
+	struct weft_why text = {};
+	bool last, was_stalled, stalled;
 	unsigned long flags;
-	bool last;
 	u32 i;
 
 	spin_lock_irqsave(&mpath->lock, flags);
@@ -386,6 +391,7 @@ static void weft_mpath_gone(struct weft_path *path)
 		return;
 	}
 	path->dead = true;
+	was_stalled = mpath->stalled;
 	last = weft_mpath_all_dead(mpath);
 	i = weft_mpath_index(mpath, path);
 	/*
@@ -399,12 +405,17 @@ static void weft_mpath_gone(struct weft_path *path)
 	}
 	if (!last)
 		weft_mpath_select_bdev(member);
+	stalled = mpath->stalled && !was_stalled;
 	spin_unlock_irqrestore(&mpath->lock, flags);
-	if (last)
+	if (last) {
 		weft_member_gone(member);
-	else
-		weft_event(member->volume, WEFT_EVENT_TYPE_PATH_LOST, member, ENODEV,
-			   "the disk of one of its paths was removed");
+	} else {
+		weft_refuse(&text, 0, "path %s of member %u is lost: its disk was removed",
+			    path->bdev->bd_disk->disk_name, member->index);
+		weft_event(member->volume, WEFT_EVENT_TYPE_PATH_LOST, member, ENODEV, text.text);
+		if (stalled)
+			weft_mpath_tell_stalled(member);
+	}
 	weft_mpath_kick(member);
 }
 
