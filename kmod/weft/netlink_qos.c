@@ -147,12 +147,11 @@ static struct weft_volume *weft_nl_qos_volume(const char *name, struct weft_why 
 	struct weft_volume *vol = weft_volume_find(name);
 
 	if (!vol)
-		weft_refuse(why, -ENOENT, "no volume is called %s", name);
-	else if (!weft_volume_settled(vol))
-		weft_refuse(why, -EBUSY, "volume %s is being assembled or stopped", name);
-	else
-		return vol;
-	return NULL;
+		return ERR_PTR(weft_refuse(why, -ENOENT, "no volume is called %s", name));
+	if (!weft_volume_settled(vol))
+		return ERR_PTR(weft_refuse(why, -EBUSY, "volume %s is being assembled or stopped",
+					   name));
+	return vol;
 }
 
 /* Under weft_volumes_lock. Takes the references of @cgroups that it uses. */
@@ -366,8 +365,9 @@ int weft_nl_qos_get_doit(struct sk_buff *skb, struct genl_info *info)
 	hdr = genlmsg_put_reply(reply, info, &weft_nl_family, 0, WEFT_CMD_QOS_GET);
 	noio = memalloc_noio_save();
 	mutex_lock(&weft_volumes_lock);
-	vol = hdr ? weft_nl_qos_volume(name, &why) : NULL;
-	ret = vol ? weft_nl_qos_put(reply, vol, info->attrs[WEFT_A_QOS_INDEX], &why) : -ENOENT;
+	vol = hdr ? weft_nl_qos_volume(name, &why) : ERR_PTR(-EMSGSIZE);
+	ret = IS_ERR(vol) ? PTR_ERR(vol) :
+			    weft_nl_qos_put(reply, vol, info->attrs[WEFT_A_QOS_INDEX], &why);
 	mutex_unlock(&weft_volumes_lock);
 	memalloc_noio_restore(noio);
 	if (ret) {
