@@ -76,13 +76,17 @@ static void weft_mem_get_geometry(struct weft_mem_file *mf, struct weft_mem_geom
 static long weft_mem_ioc_geometry(struct weft_mem_file *mf, void __user *user)
 {
 	struct weft_mem_geometry geometry;
-	int ret;
+	int ret = -ENXIO;
 
-	ret = weft_mem_use(mf);
+	/* Without a count of users: anybody may ask, and must not keep the volume from being stopped. */
+	mutex_lock(&mf->node->lock);
+	if (!mf->node->closed) {
+		weft_mem_get_geometry(mf, &geometry);
+		ret = 0;
+	}
+	mutex_unlock(&mf->node->lock);
 	if (ret)
 		return ret;
-	weft_mem_get_geometry(mf, &geometry);
-	weft_mem_unuse(mf);
 	return copy_to_user(user, &geometry, sizeof(geometry)) ? -EFAULT : 0;
 }
 
@@ -179,6 +183,9 @@ static int weft_mem_flush(struct file *file, fl_owner_t id)
 	struct weft_mem_file *mf = file->private_data;
 
 	if (!(current->flags & PF_EXITING))
+		return 0;
+	/* Any user may open the file and exit: what follows costs all users of the volume. */
+	if (!atomic_read(&mf->in_flight))
 		return 0;
 	/* By now all of its io_uring workers are gone. */
 	weft_mem_drop_held(mf);

@@ -50,7 +50,7 @@ void weft_mem_kick(struct weft_mem_file *mf)
 
 /**
  * weft_mem_drop_held() - end held commands whose process exits
- * @mf: their file
+ * @mf: their file; it has commands, as a sweep costs all users of the volume
  *
  * Context: process context; takes the node's lock.
  */
@@ -58,8 +58,7 @@ void weft_mem_drop_held(struct weft_mem_file *mf)
 {
 	struct weft_mem_node *node = mf->node;
 
-	/* Any user may open the file and exit: a sweep costs all users of the volume. */
-	if (!weft_qos_is_used() || !atomic_read(&mf->in_flight))
+	if (!weft_qos_is_used())
 		return;
 	/* The last command of the file may have ended since, and its volume may be gone. */
 	mutex_lock(&node->lock);
