@@ -233,7 +233,8 @@ static void weft_mem_cancel(struct io_uring_cmd *cmd)
  * in a worker, where it may wait. Otherwise -EINVAL for a field that is out of
  * range or not aligned, -ENOENT for an unknown id, -ERANGE beyond the end of a
  * target or a memory, -EACCES for missing access, -EBUSY for too many commands
- * or bounce pages in flight, or another negative errno.
+ * or bounce pages in flight, or where another program writes to the same page of
+ * the page cache, or another negative errno.
  */
 int weft_mem_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
