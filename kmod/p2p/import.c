@@ -90,7 +90,7 @@ struct weft_import *weft_import_attach(const struct weft_import_request *req,
 				  "no direct route: %s is not a PCI device", dev_name(req->device));
 		return ERR_PTR(ret);
 	}
-	import = kzalloc_obj(*import);
+	import = kzalloc_obj(*import, GFP_KERNEL_ACCOUNT);
 	if (!import)
 		return ERR_PTR(-ENOMEM);
 	import->req = *req;
