@@ -165,8 +165,11 @@ static const struct vm_operations_struct weft_bar_vm_ops = {
 
 static int weft_bar_mmap(struct dma_buf *dmabuf, struct vm_area_struct *vma)
 {
-	/* Only shared: a private mapping would copy pages to host memory. */
-	if (!(vma->vm_flags & VM_SHARED))
+	/*
+	 * Only shared: a private mapping would copy pages to host memory. A shared one of a
+	 * read-only file does not have VM_SHARED.
+	 */
+	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
 	vm_flags_set(vma, VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTDUMP);
 	vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
