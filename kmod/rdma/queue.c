@@ -532,8 +532,12 @@ void weft_rdma_queue_break(struct weft_rdma_queue *queue)
 {
 	mutex_lock(&queue->lock);
 	/* As in weft_rdma_queue_stop(). */
-	if (test_bit(WEFT_QUEUE_STARTED, &queue->flags))
+	if (test_bit(WEFT_QUEUE_STARTED, &queue->flags)) {
 		rdma_disconnect(queue->cm_id);
+		/* A thread may wait for a target that does not answer: no event ends that. */
+		cmpxchg(&queue->cm_status, 0, -ECONNRESET);
+		complete(&queue->cm_done);
+	}
 	mutex_unlock(&queue->lock);
 }
 

@@ -467,14 +467,16 @@ int weft_rdma_start_queues(struct weft_rdma_ctrl *ctrl, u32 first, u32 count, u3
 	int ret = 0, err;
 
 	for (i = first; i < end; i++) {
-		if (!weft_queues_are_wanted(ctrl, first)) {
-			ret = weft_refuse_unwanted(ctrl, why);
-			break;
-		}
-		for (; asked < min(end, i + WEFT_RDMA_CONNECTS); asked++) {
+		for (; asked < min(end, i + WEFT_RDMA_CONNECTS) &&
+		     weft_queues_are_wanted(ctrl, first); asked++) {
 			ret = weft_queue_start_io(ctrl, asked, why);
 			if (ret)
 				end = asked;	/* those before it may still come */
+		}
+		/* After them: weft_rdma_teardown() breaks those that it sees. */
+		if (!weft_queues_are_wanted(ctrl, first)) {
+			ret = weft_refuse_unwanted(ctrl, why);
+			break;
 		}
 		if (i == end)
 			break;
