@@ -12,6 +12,8 @@
  */
 #include "namespace.h"
 
+#include <linux/sched/mm.h>
+
 #include "../../uapi/weft_format.h"
 
 /* A request has at most four completions: its registration, capsule, response, invalidation. */
@@ -234,6 +236,26 @@ static void weft_ctrl_stop_io(struct weft_rdma_ctrl *ctrl, struct request *rq)
 	blk_mq_tagset_busy_iter(&ctrl->set, weft_request_expire, rq);
 }
 
+/*
+ * Setup, shutdown or removal waits for this command, so recovery cannot run. After the
+ * drain it cannot be answered, and with its key gone no other queue pair reaches its data.
+ * A thread that saw the queue connected may post the request meanwhile.
+ */
+static void weft_request_end_alone(struct request *rq)
+{
+	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
+
+	weft_rdma_queue_stop(pdu->queue);
+	/* For I/O, weft_ctrl_stop_io() did. */
+	if (!weft_request_is_io(rq))
+		synchronize_rcu();
+	weft_slot_forget_key(&pdu->queue->slots[pdu->slot]);
+	if (weft_request_in_flight(rq)) {
+		pdu->status = WEFT_STATUS_ABORTED;
+		blk_mq_complete_request(rq);
+	}
+}
+
 static enum blk_eh_timer_return weft_rdma_timeout(struct request *rq)
 {
 	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
@@ -241,6 +263,8 @@ static enum blk_eh_timer_return weft_rdma_timeout(struct request *rq)
 	struct weft_rdma_ctrl *ctrl = queue->ctrl;
 	struct weft_rdma_slot *slot = &queue->slots[pdu->slot];
 	enum weft_rdma_state state;
+	unsigned int noio;
+	bool io;
 	u16 cid;
 
 	/* An Asynchronous Event Request has no time limit. */
@@ -270,30 +294,22 @@ static enum blk_eh_timer_return weft_rdma_timeout(struct request *rq)
 		/* weft_rdma_teardown() ends it. */
 		if (READ_ONCE(ctrl->ending))
 			return BLK_EH_RESET_TIMER;
-		/* In a setup there is no I/O. */
-		if (state == WEFT_RDMA_DELETING && weft_request_is_io(rq)) {
-			/*
-			 * The association may still be there: the disks' pages are written.
-			 * An exporter may wait for a command on registered memory: it gets
-			 * no second interval.
-			 */
-			if (test_bit(WEFT_QUEUE_LIVE, &queue->flags) && !READ_ONCE(ctrl->lost) &&
-			    (READ_ONCE(slot->rq) != rq ||
-			     (!pdu->mapping && weft_request_abort(rq, slot, cid))))
-				return BLK_EH_RESET_TIMER;
-			weft_ctrl_stop_io(ctrl, rq);
-		}
 		/*
-		 * Setup, shutdown or removal waits for this command, so recovery
-		 * cannot run. After the drain it cannot be answered, and with
-		 * its key gone no other queue pair reaches its data.
+		 * In a setup there is no I/O. In a removal the association may still be
+		 * there: the disks' pages are written. An exporter may wait for a command on
+		 * registered memory: it gets no second interval.
 		 */
-		weft_rdma_queue_stop(queue);
-		weft_slot_forget_key(slot);
-		if (weft_request_in_flight(rq)) {
-			pdu->status = WEFT_STATUS_ABORTED;
-			blk_mq_complete_request(rq);
-		}
+		io = state == WEFT_RDMA_DELETING && weft_request_is_io(rq);
+		if (io && test_bit(WEFT_QUEUE_LIVE, &queue->flags) && !READ_ONCE(ctrl->lost) &&
+		    (READ_ONCE(slot->rq) != rq ||
+		     (!pdu->mapping && weft_request_abort(rq, slot, cid))))
+			return BLK_EH_RESET_TIMER;
+		/* Reclaim may need this very disk. */
+		noio = memalloc_noio_save();
+		if (io)
+			weft_ctrl_stop_io(ctrl, rq);
+		weft_request_end_alone(rq);
+		memalloc_noio_restore(noio);
 		return BLK_EH_DONE;
 	}
 }
