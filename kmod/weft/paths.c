@@ -186,13 +186,33 @@ static struct weft_member *weft_path_begin(const struct weft_path_change *change
 				   change->volume, change->member));
 }
 
+/* A namespace that is back has the name of its former disk, which may still be a path. */
+static int weft_path_check_name(struct weft_volume *vol, const struct weft_path *path,
+				struct weft_why *why)
+{
+	const char *name = path->bdev->bd_disk->disk_name;
+	u32 i, k;
+
+	for (i = 0; i < vol->member_count; i++)
+		for (k = 0; k < WEFT_PATHS_MAX; k++) {
+			const struct weft_path *other = weft_member_path(vol->members[i], k);
+
+			if (other && READ_ONCE(other->dead) &&
+			    !strcmp(other->bdev->bd_disk->disk_name, name))
+				return weft_refuse(why, -EEXIST,
+						   "member %u has a path called %s already, whose disk was removed: remove that path first",
+						   i, name);
+		}
+	return 0;
+}
+
 static int weft_path_attach(struct weft_member *member, struct weft_path *path,
 			    struct weft_why *why)
 {
 	struct weft_volume *vol = member->volume;
 	int ret;
 
-	ret = weft_path_check(member, path, why);
+	ret = weft_path_check(member, path, why) ?: weft_path_check_name(vol, path, why);
 	if (ret)
 		return ret;
 	WRITE_ONCE(path->sectors, weft_member_sectors(member));
