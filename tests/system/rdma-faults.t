@@ -273,6 +273,23 @@ rmdir "$clone/namespaces/1" "$clone"
 take_away() { echo 0 >"$twin/namespaces/1/enable"; until_true 20 one_usable; }
 verify_while "its namespace is disabled: no error" /dev/weft/v 12 1500 take_away
 ok "that path is gone" one_usable
+echo 1 >"$twin/namespaces/1/enable"
+by_twin=rdma://10.9.1.1:4421/$nqn:twin
+is_back() { weftctl path add v "$by_twin" 2>&1 | grep -q 'whose disk was removed: remove that path first'; }
+ok "the namespace is back, and its path is told from the former one" until_true 20 is_back
+ok "which is removed" weftctl path remove v "$by_twin"
+# shellcheck disable=SC2086
+ok "it is a path again" weftctl path add v "$by_twin" $quick
+events_begin
+nvmet_withdraw "$nqn:d0"
+ok "the other path is lost" until_true 20 one_usable
+echo 0 >"$twin/namespaces/1/enable"
+ok "and then its namespace is disabled" until_true 20 none_usable
+ok "an event names the path" until_true 10 grep -q '"path-lost".*its disk was removed' /tmp/events
+ok "another one reports that I/O waits" until_true 10 grep -q '"stalled"' /tmp/events
+events_end
+nvmet_offer "$nqn:d0"
+ok "the other path is back" until_true 30 one_usable
 nvmet_withdraw "$nqn:twin" 4421
 rmdir "$twin/namespaces/1" "$twin"
 
