@@ -474,7 +474,7 @@ def save_and_lose_a_rank(rank, path, planner):
 def save_apart(path, step, overwrite=False):
     """Two ranks in a process group of Unix of their own."""
     os.setsid()
-    as_ranks(2, save_step, path, step, overwrite)
+    sys.exit(any(as_ranks(2, save_step, path, step, overwrite)))
 
 
 def rank_files(path):
@@ -620,6 +620,9 @@ class Checkpoints(TorchTest):
         save_apart_again = multiprocessing.get_context("fork").Process(target=save_apart, args=(path, kills + 1, True))
         save_apart_again.start()
         save_apart_again.join()
+        self.assertEqual(save_apart_again.exitcode, 0)
+        checkpoint.load(state, storage_reader=WeftReader(path))
+        self.assertEqual(state["step"], kills + 1)
         self.assertEqual([name.split("-")[0] for name in rank_files(path)], ["0", "1"])
         print(f"{kills} kills while a checkpoint was overwritten: {dict(found)}")
 

@@ -16,6 +16,7 @@ uri() { rails_uri "$nqn:d$1" "$2"; }
 quick="--keep-alive $(slow 5) --reconnect-delay 1"
 usable() { weftctl status v --json | json '[.volumes[0].members[].paths[] | select(.usable)] | length'; }
 all_usable() { [ "$(usable)" = 4 ]; }
+two_usable() { [ "$(usable)" = 2 ]; }
 
 # --- A volume
 # shellcheck disable=SC2086
@@ -26,7 +27,7 @@ ok "all four paths are usable" until_true 20 all_usable
 refused "a second volume of that name" 3 "assembled already" weftctl create v /dev/rb0
 ok "XFS on it" mkfs.xfs -q -f /dev/weft/v
 ok "it is mounted" mount /dev/weft/v /mnt
-cp -r /weft/kmod /weft/docs /mnt/
+cp -r /weft/kmod /weft/docs /mnt/ && umount /mnt && mount /dev/weft/v /mnt
 ok "files are what was copied" diff -r /weft/kmod /mnt/kmod
 refused "a volume that is mounted does not stop" 3 "mounted on /mnt" weftctl stop v
 ok "unmounted" umount /mnt
@@ -34,7 +35,7 @@ ok "unmounted" umount /mnt
 # --- I/O, while a rail goes and comes back
 drop_rail() { for n in 0 1; do nvmet_withdraw "$nqn:d$n" 4421; done; }
 restore_rail() { for n in 0 1; do nvmet_offer "$nqn:d$n" 4421; done; }
-one_rail() { drop_rail; sleep 1; restore_rail; }
+one_rail() { drop_rail; until_true 20 two_usable || return; restore_rail; }
 verify_while "verified while one rail is gone and comes back" /dev/weft/v 8 3000 one_rail
 ok "its paths come back by themselves" until_true 30 all_usable
 

@@ -43,7 +43,9 @@ is "status reports all" "$(status_of v '.members | length')" "$count"
 }
 zeroes() { dd if=/dev/weft/v bs=1M count=64 iflag=direct status=none | cmp -n $((64 << 20)) - /dev/zero; }
 ok "discarded data reads as zeroes" zeroes
+ok "other data" dd if=/dev/urandom of=/dev/weft/v bs=1M count=64 oflag=direct status=none
 ok "write zeroes over all members" blkdiscard -z -o 0 -l $((64 * 1048576)) /dev/weft/v
+ok "they read as zeroes" zeroes
 weftctl stop v >/dev/null
 # shellcheck disable=SC2086
 weftctl wipe $members >/dev/null

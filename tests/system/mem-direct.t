@@ -97,14 +97,18 @@ revoked="--depth=256 --largest=65536 --revoke=1000 --seconds=$(slow 3)"
 ok "revoked for good: EFAULT" weft-memtest v load exporter $revoked
 no_strays "revoked"
 load_begins 3600 "exporter --depth=1024 --largest=65536 --move=100"
+result $? "a thousand commands are in flight"
 sleep 1
 kill -9 "$loader"
 wait "$loader" 2>/dev/null
-closed() { [ -z "$(find /proc/[0-9]*/fd -lname '*v.mem*' 2>/dev/null)" ]; }
-ok "killed with a thousand commands in flight, the volume is free at once" until_true 20 closed
+stopped() { weftctl stop v 2>/dev/null; }
+ok "killed with a thousand commands in flight, the volume is free at once" until_true 20 stopped
+# shellcheck disable=SC2086
+ok "and assembled again" weftctl assemble v $uris --host-address 10.9.1.1 --keep-alive "$(slow 2)" --reconnect-delay 1
 no_strays "killed"
 
 load_begins 3600 "exporter --persistent --depth=512 --largest=65536 --move=100"
+result $? "commands are in flight on memory that is registered for good"
 kill -9 "$loader"
 wait "$loader" 2>/dev/null
 sleep "$(slow 1)"
@@ -114,6 +118,7 @@ before=$(counted reconnects)
 load_while "a connection breaks: no error" 8 "exporter $moving" knob 1 break_at 100
 ok "it did break" test "$(counted reconnects)" -gt "$before"
 load_while "a completion is lost: no error" 8 "exporter $moving" knob 1 drop_completion 300
+is "it was lost" "$(knob 1 drop_completion)" 0
 port_away() {
 	for n in 0 1 2; do nvmet_withdraw "$nqn:d$n"; done
 	sleep "$(slow 2)"

@@ -127,7 +127,7 @@ bad=0
 for _ in $(seq 15); do
 	until weftctl stop v >/dev/null 2>&1; do :; done
 	weftctl assemble v /dev/g0 /dev/g1 >/dev/null || bad=1
-	dd if=/dev/zero of=/dev/weft/v bs=1M count=4 oflag=direct status=none 2>/dev/null
+	dd if=/dev/zero of=/dev/weft/v bs=1M count=4 oflag=direct status=none || bad=1
 done
 touch /tmp/enough; wait $looker
 result $bad "15 rounds of stop and assemble beside readers"

@@ -34,7 +34,7 @@ ok "a volume that splits" weftctl create inner /dev/f0 /dev/f1 --chunk 16K
 # Its members' superblocks are written and read by one tag, one command at a time.
 ok "a volume of it and of a disk with one tag" weftctl create outer /dev/tag /dev/weft/inner --chunk 64K --force
 nowait_write() {
-	python3 - <<-'PY'
+	python3 - "$(basename "$(readlink -f /dev/tag)")" <<-'PY'
 	import errno, mmap, os, sys, threading, time
 	fd = os.open("/dev/weft/outer", os.O_RDWR | os.O_DIRECT)
 	def page(size, byte):
@@ -45,7 +45,12 @@ nowait_write() {
 	os.pwritev(fd, [old], 0)
 	busy = threading.Thread(target=lambda: os.pwritev(fd, [far], 1 << 20))
 	busy.start()
-	time.sleep(0.2)
+	# One command has the tag.
+	limit = time.monotonic() + 60
+	while open(f"/sys/block/{sys.argv[1]}/inflight").read().split() == ["0", "0"]:
+	    if time.monotonic() > limit:
+	        sys.exit("no command is in flight")
+	    time.sleep(0.001)
 	try:
 	    done = os.pwritev(fd, [new], 0, os.RWF_NOWAIT)
 	except OSError as e:
@@ -81,7 +86,7 @@ ok "a volume of it and of fast disks with one tag" weftctl create v /dev/tag /de
 reads_at() {
 	fio --name=read --filename=/dev/weft/v --direct=1 --ioengine=io_uring --rw=read --bs=128k --zonemode=strided \
 		--zonesize=128k --zonerange=256k --offset="$1" --size=63m --io_size="$2" --iodepth=16 \
-		--output-format=json | json '.jobs[0].read.clat_ns.max'
+		--output-format=json --output="/tmp/reads.$1" && json '.jobs[0].read.clat_ns.max' <"/tmp/reads.$1"
 }
 reads_at 0 3m >/tmp/longest & long=$!
 sleep 3

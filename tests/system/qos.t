@@ -110,14 +110,15 @@ weftctl qos v --reads feed >/dev/null
 ok "ext4 on it" mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 /dev/weft/v
 mkdir /tmp/ext4
 ok "it is mounted" mount /dev/weft/v /tmp/ext4
-names=0
-journal() { mkdir "/tmp/ext4/$((++names))"; sync -f /tmp/ext4; }
+journal() { mktemp -d /tmp/ext4/XXXXXX >/dev/null && sync -f /tmp/ext4; }
 journal
 sectors=$(sectors_written /dev/weft/v)
 is "the journal of ext4 has no class" "$(counts background 0 journal)" 1
 ok "and was written" writes_since /dev/weft/v "$sectors"
 echo 0 >'/sys/block/weft!v/queue/iostats'
+sectors=$(sectors_written /dev/q1)
 is "nor without iostats, where a worker submits a part of it again" "$(counts background 0 journal)" 1
+ok "which was written, too" writes_since /dev/q1 "$sectors"
 echo 1 >'/sys/block/weft!v/queue/iostats'
 umount /tmp/ext4
 is "background commands are cut to 256 KiB" \
@@ -230,6 +231,7 @@ ok "lease: feed reads go on" grows feed
 ok "lease: and so do background reads" grows background
 dmsetup resume beat
 ok "lease: it is there again" until_true 60 ownership_is held
+for load in $loads; do ok "lease: no I/O has failed" kill -0 "$load"; done
 is "lease: no path gave anything back" "$(weftctl status v --json | json '.volumes[0].members[1].retried')" 0
 pkill -x fio
 # shellcheck disable=SC2086

@@ -323,6 +323,7 @@ done
 # shellcheck disable=SC2086
 ok "a path that is given up soon" weftctl path add v "$(uri 0 1)" $quick --ctrl-loss-timeout 1
 load_begins 300 pages
+result $? "memory is registered"
 log_mark
 nvmet_withdraw "$nqn:d0" 4421
 ok "its controller is given up" until_true 60 log_says "disconnected from $nqn:d0"

@@ -58,7 +58,9 @@ ok "verified, interrupts" verify $disk size="$(mib 32)" bsrange=4k-1100k
 ok "verified, polled" verify $disk size="$(mib 16)" bsrange=512-64k hipri=1
 ok "discard" blkdiscard $disk
 ok "reads zeroes" sh -c "head -c 1M $disk | cmp -n 1048576 - /dev/zero"
+dd if=/dev/urandom of="$disk" bs=1M count=2 oflag=direct status=none
 ok "write zeroes" blkdiscard -z -o 4096 -l 1M $disk
+ok "which are read" sh -c "dd if=$disk bs=4k skip=1 count=256 iflag=direct status=none | cmp -n 1048576 - /dev/zero"
 ok "fsync" python3 -c "import os; f = os.open('$disk', os.O_RDWR); os.write(f, b'x' * 4096); os.fsync(f)"
 # --- A namespace changes while it is used
 make_loop grows 64

@@ -88,7 +88,9 @@ work_is_over() { at "$1" "work_end 120"; }
 ends_as_loser() {
 	until_true 90 has_lost "$1" || { echo "host$1 has not learnt its loss: $(state "$1")"; return 1; }
 	at "$1" "touch /tmp/work.end; until_true 120 work_has_ended || { work_hangs; exit 1; }
-		! grep -h 'verify: \|verify failed\|^wrong:' /tmp/work.{fio,memory,generations}.out" || return
+		test -s /tmp/work.memory.out || exit 1
+		wrong='verify: \|verify failed\|^wrong:\|^# 0 commands failed, [1-9]'
+		! grep -h \"\$wrong\" /tmp/work.{fio,memory,generations}.out" || return
 	until_true 60 releases "$1"
 }
 

@@ -138,7 +138,7 @@ fi
 modprobe xfs
 ok "XFS on it" mkfs.xfs -q /dev/weft/v
 ok "is mounted" mount /dev/weft/v /mnt
-cp -a /weft/kmod /mnt/ && sync
+cp -a /weft/kmod /mnt/ && umount /mnt && mount /dev/weft/v /mnt
 ok "files are what was copied" diff -r /weft/kmod /mnt/kmod
 umount /mnt
 weftctl stop v >/dev/null

@@ -71,7 +71,10 @@ adapter() { sed -n "$(($1 + 1))p" /tmp/adapters; }
 
 # pull_adapter N [SECONDS]: removes the PCI function, and rescans the bus after that many seconds times LAB_SLOW.
 pull_adapter() {
-	echo 1 >"/sys/bus/pci/devices/$(adapter "$1")/remove"
+	local device
+	device=/sys/bus/pci/devices/$(adapter "$1")
+	echo 1 >"$device/remove" || return
+	[ ! -e "$device" ] || return
 	sleep "$(slow "${2:-2}")"
 	echo 1 >/sys/bus/pci/rescan
 }

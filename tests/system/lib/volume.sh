@@ -91,13 +91,15 @@ load_while() {
 	result $rc "$sentence"
 }
 
-# load_begins SECONDS "MEMORY OPTION...": the same in the background; I/O is running when this returns; sets loader.
+# load_begins SECONDS "MEMORY OPTION...": the same in the background; sets loader. I/O is running when this returns,
+# or it fails.
 load_begins() {
 	# shellcheck disable=SC2086
 	weft-memtest v load $2 --seconds="$(slow "$1")" >/tmp/load.out 2>&1 & loader=$!
 	until_true 10 grep -q loaded /tmp/load.out
 	# Some I/O has completed, and some is in flight.
 	sleep 1
+	kill -0 "$loader" && grep -q loaded /tmp/load.out
 }
 
 # events_begin [OPTION...]: weftctl events writes all later events to /tmp/events; sets listener.
