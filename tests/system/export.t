@@ -341,6 +341,14 @@ is "and is named" "$(grep -c '/dev/a is not exported at all of its addresses: rd
 is "the export is served at the other one" "$(exports '.[] | select(.device == "/dev/a") |
 	[.serving, .addresses[].serving] | join(" ")')" "true true false"
 is "and doctor says so" "$(weftctl doctor | grep -c '/dev/a is not served at rdma://10.0.0.2:4421')" 1
+weftctl unexport --all --keep-saved >/dev/null
+weftctl export --saved --wait 600 >/dev/null 2>&1 & waiting=$!
+three_are_served() { [ "$(served)" = 3 ]; }
+ok "while the address is awaited, the export is served" until_true 20 three_are_served
+ok "it is withdrawn" weftctl unexport /dev/a --keep-saved
+wait $waiting
+is "which ends the wait" $? 0
+is "and it is not served again" "$(exports '.[] | select(.serving | not) | .device')" /dev/a
 ip address add 10.0.0.2/24 dev dummy0
 ok "it is there again" weftctl export --saved --wait "$(slow 20)"
 is "and served at both" "$(exports '.[] | select(.device == "/dev/a") | .addresses | map(.serving) | all')" true
