@@ -146,6 +146,13 @@ void write_command(std::ostream& page, const CLI::App& app, const std::string& c
     page << ".SH OPTIONS\n";
     write_options(page, app, true);
     write_options(page, app, false);
+    for (const auto* one : app.get_subcommands([](const CLI::App*) { return true; })) {
+        page << ".SS \"" << roff(command + " " + one->get_name()) << "\"\n";
+        write_operands(page, *one);
+        page << ".PP\n" << roff(one->get_description()) << ".\n";
+        write_options(page, *one, true);
+        write_options(page, *one, false);
+    }
     write_footer(page, app.get_footer().substr(examples));
 }
 
