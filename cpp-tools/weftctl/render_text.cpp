@@ -235,8 +235,11 @@ public:
 
     void discovered(const std::vector<weft::discovered>& found) override
     {
+        // Not to standard output: see below.
         if (found.empty())
-            fmt::print("nothing that this host may connect to\n");
+            complain(
+                "nothing that this host may connect to: 'weftctl host-nqn' prints the name that an export "
+                "has to admit\n");
         for (const auto& row : found)
             if (row.discovery)
                 // Not a member, so not for 'weftctl create v $(weftctl discover ...)'.
