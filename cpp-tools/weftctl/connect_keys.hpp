@@ -54,17 +54,20 @@ inline constexpr std::array connect_number_keys{
     connect_number_key{"poll_queues", &connect_options::poll_queues, 1, 65535,
                        "additional queues without interrupts, for io_uring's IOPOLL (weft's own initiator)"},
     connect_number_key{"queue_depth", &connect_options::queue_depth, 16, 1024,
-                       "entries of each queue (weft's own initiator: at most 256)"},
+                       "entries of each queue (weft's own initiator: 128 by default, at most 256)"},
     connect_number_key{"keep_alive", &connect_options::keep_alive, 1, 86400,
-                       "keep-alive timeout in seconds (weft's own initiator: at most 3600)"},
+                       "keep-alive timeout in seconds (weft's own initiator: 5 by default, at most 3600)"},
     connect_number_key{
         "reconnect_delay", &connect_options::reconnect_delay, 1, 86400,
-        "seconds between attempts to reconnect (weft's own initiator: the first comes after 0.25 s, "
-        "then the time doubles up to 8 times this one; at most 3600)"},
+        "seconds between attempts to reconnect (weft's own initiator: 2 by default, at most 3600; the first "
+        "comes after 0.25 s, then the time doubles up to 8 times this one)"},
     connect_number_key{"ctrl_loss_timeout", &connect_options::ctrl_loss_timeout, -1, ctrl_loss_timeout_most,
-                       "seconds after which a lost controller is removed, -1 for never"},
+                       "seconds after which a lost controller is removed, -1 for never (weft's own "
+                       "initiator: 600 by default)"},
     connect_number_key{"fast_io_fail_timeout", &connect_options::fast_io_fail_timeout, 0, 86400,
-                       "seconds after which I/O to a lost controller fails"},
+                       "seconds after which I/O to a lost controller fails; never by default. With weft's "
+                       "own initiator only "
+                       "for a disk without a volume: for a volume, no_path_timeout counts"},
     connect_number_key{
         "tos", &connect_options::tos, 0, 255,
         "type of service of the connections, 0 to 255: 4 x DSCP; InfiniBand maps it to a service level"},

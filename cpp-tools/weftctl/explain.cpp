@@ -88,8 +88,8 @@ void no_load(const facts& known, reasons& found)
     if (known.counted)
         return;
     if (!known.after.volume.iostats)
-        found.push_back({"load", fmt::format("I/O is not counted (--no-iostats); 'echo 1 "
-                                             ">/sys/block/weft!{}/queue/iostats' starts the counters",
+        found.push_back({"load", fmt::format("I/O is not counted (--no-iostats); to start the counters: "
+                                             "echo 1 >'/sys/block/weft!{}/queue/iostats'",
                                              known.after.volume.name)});
     else if (waiting != known.host_after.waiting.end() && waiting->second)
         found.push_back({"load", fmt::format("{} commands wait, and none completed in {:.0f} s",

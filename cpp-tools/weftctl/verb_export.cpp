@@ -510,9 +510,9 @@ verb add_export(CLI::App& app)
     command->footer(R"(Prints the URI of each export: 'weftctl create' on another host takes it as a member.
 With several addresses, a host makes a member of the first URI, and adds the others by 'weftctl path add'.
 'weftctl change-export' changes hosts and addresses of an export while hosts use it.
-Exports are kept in /etc/weft/exports.json and served again at boot by weft-exports.service, which waits for a
-day for devices and addresses that are not there yet. A device that is mounted, held by another driver or
-exported already is refused. weftctl does not change what other programs configured in the kernel's target.
+Exports are kept in /etc/weft/exports.json. weft-exports.service serves them again at boot, if it is enabled: the
+packages enable it. It waits for a day for devices and addresses that are not there yet. A device that is
+mounted, held by another driver or exported already is refused. weftctl does not change what other programs configured in the kernel's target.
 
 An export is of a disk, not of a path. At boot, and with --saved, another disk at the path is refused, as
 after a logical volume was made anew under its name. A disk is known by its identifier in sysfs (dm/uuid,

@@ -180,11 +180,11 @@ verb add_path(CLI::App& app)
         one->add_flag("--dry-run", options->dry_run, "check, say what would be done, change nothing");
     command->require_subcommand(1);
     command->footer(
-        R"(The superblock of a path's disk says which member it leads to. If the ANA state of the path lets no I/O through, the
-disk's identifier (UUID, NGUID or EUI-64) says it, and the superblock is read when the path is accessible. I/O takes a
-member's paths in turn, or with iopolicy numa the nearest ones in turn; when a path is lost, I/O continues on the others
-at once. Writes to the same bytes as a write that is sent again wait until the target cannot execute its first copy any
-more. With the last path lost, I/O waits no_path_timeout seconds (/sys/block/weft!NAME/weft/no_path_timeout; 600, -1 for
+        R"(A member can have up to eight paths. weft reads the superblock of a path's disk to learn to which member it leads.
+If the ANA state of the path lets no I/O through, weft compares the disk's identifier (UUID, NGUID or EUI-64) instead,
+and reads the superblock when the path is accessible. I/O takes a member's paths in turn, or with iopolicy numa the
+nearest ones in turn. When a path is lost, I/O continues on the others at once. If weft sends a write again, other
+writes to the same bytes wait until the target cannot execute the first copy any more. With the last path lost, I/O waits no_path_timeout seconds (/sys/block/weft!NAME/weft/no_path_timeout; 600, -1 for
 ever) and then fails.
 
 A target can report by ANA how well it reaches a namespace by a path. I/O takes a non-optimized path only while

@@ -276,7 +276,7 @@ verb add_save(CLI::App& app)
     command->add_flag("--dry-run", options->dry_run, "say what would be written, and write nothing");
     command->footer(
         R"(Writes /etc/weft/volumes/NAME.toml: all paths to all members with their connect options, whether the
-volume is read-only, iopolicy, no_path_timeout, and the QoS settings. 'weftctl assemble NAME --saved' assembles the volume
+volume is read-only and counts its I/O, iopolicy, no_path_timeout, and the QoS settings. 'weftctl assemble NAME --saved' assembles the volume
 from it, and so does weft-assemble@NAME.service at boot. For members by the stock host (tcp://, --transport nvme), weftctl
 cannot read queues, queue_depth and tos: add them to the file after each 'save'. You can edit the file; 'weftctl config
 check' checks it:
@@ -296,7 +296,8 @@ check' checks it:
   feed_latency = "500us"
 
 The keys of [connect] are the connect options of weftctl-assemble(8) and those of [qos] the options of weftctl-qos(8), with '_'
-for '-'. A member with options of its own is a table.
+for '-'. A member with options of its own is a table. Above the first table the file may also have read_only = true,
+iostats = false, iopolicy = "numa", and follow = [ "rdma://10.0.0.1:4420" ] for weft-follow@NAME.service.
 
 A filesystem with these options in /etc/fstab is mounted as soon as the volume is assembled, even late, and is unmounted
 before the service stops the volume. 'systemd-escape --path /dev/weft/NAME' prints the name of its device unit:
