@@ -90,12 +90,13 @@ result<void> check_unused(const block_device& device)
                 device.path(), **content, device.path());
 }
 
-result<checked> check_device(const device_to_check& member, const check_options& options)
+/// A member that the user did not name may be in use, and is only opened `exclusive` when it has to be
+/// repaired.
+result<checked> check_device(const device_to_check& member, const check_options& options, bool exclusive)
 {
     const auto& path = member.path;
-    const bool write = options.repair && !options.dry_run;
-    auto device =
-        block_device::open(path, write ? block_device::access::write_exclusive : block_device::access::read);
+    auto device = block_device::open(path, exclusive ? block_device::access::write_exclusive
+                                                     : block_device::access::read);
     if (!device)
         return std::unexpected(device.error());
     const auto copies = read_superblocks(*device);
@@ -115,6 +116,8 @@ result<checked> check_device(const device_to_check& member, const check_options&
             path);
         return result;
     }
+    if (!exclusive && !options.dry_run)
+        return check_device(member, options, true);
     if (auto unserved = nvmet::check_unserved(path, device->number(), ""); !unserved)
         return std::unexpected(unserved.error());
     if (*broken == 0)
@@ -189,15 +192,24 @@ result<exit_code> run_check(const check_options& options, renderer& out)
     if (devices->empty())
         return fail(exit_code::missing, "no member of a weft volume was found on any block device");
     std::vector<checked> results;
+    std::vector<error> failures;
     for (const auto& device : *devices) {
-        auto result = check_device(device, options);
-        if (!result)
-            return std::unexpected(result.error());
-        results.push_back(std::move(*result));
+        auto result = check_device(device, options, options.repair && !options.dry_run && device.named);
+        if (result)
+            results.push_back(std::move(*result));
+        else
+            failures.push_back(result.error());
     }
+    if (results.empty() && failures.size() == 1)
+        return std::unexpected(failures.front());
     compare(results);
     std::vector<check_finding> findings;
     auto worst = exit_code::ok;
+    // The others are checked, and may have been repaired.
+    for (const auto& failure : failures) {
+        out.failure(failure);
+        worst = failure.code;
+    }
     for (const auto& result : results) {
         findings.push_back(result.finding);
         if (result.code != exit_code::ok)
