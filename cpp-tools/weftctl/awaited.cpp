@@ -42,7 +42,9 @@ std::vector<awaited_volume> awaited_volumes()
         const auto line = text->find('\n');
         awaited_volume one;
         one.name = file->path().filename().string();
-        std::from_chars(text->data(), text->data() + text->size(), one.since);
+        // Its command may be about to write it.
+        if (std::from_chars(text->data(), text->data() + text->size(), one.since).ec != std::errc())
+            continue;
         if (line != std::string::npos)
             one.reason = text->substr(line + 1);
         found.push_back(std::move(one));
