@@ -80,6 +80,7 @@ void add_targets(const json& members, measured& to)
 measured measured_of_volume(const json& volume)
 {
     measured found;
+    found.counted = volume.at("iostats").get<bool>();
     const auto& members = volume.at("members");
     std::uint64_t capacity = 0;
     for (const auto& member : members) {
@@ -159,7 +160,7 @@ result<measured> measured_of(const std::string& text, const std::string& name)
     return fail(exit_code::missing, "--from {}: no volume of this name is assembled here", name);
 }
 
-result<measured> measure(const std::string& name, seconds watch, count gpus_per_node)
+result<measured> measure(const std::string& name, seconds watch, count gpus)
 {
     const auto look = [&]() -> result<measured> {
         // It is for administrators, so the path of other users lacks its folder.
@@ -179,6 +180,11 @@ result<measured> measure(const std::string& name, seconds watch, count gpus_per_
     auto first = look();
     if (!first || watch <= seconds())
         return first;
+    if (!first->counted)
+        return fail(exit_code::usage,
+                    "--watch: the I/O of volume {0} is not counted (--no-iostats); to start the counters: "
+                    "echo 1 >'/sys/block/weft!{0}/queue/iostats'",
+                    name);
     const auto began = std::chrono::steady_clock::now();
     end_waits_at_signals();
     if (!wait_for(std::chrono::milliseconds(static_cast<std::int64_t>(watch.value() * 1000))))
@@ -193,8 +199,7 @@ result<measured> measure(const std::string& name, seconds watch, count gpus_per_
             exit_code::failure,
             "--from {}: the volume was stopped and assembled again during the measurement; run it again",
             name);
-    second->values.emplace_back("feed",
-                                fmt::format("{:.0f}B/s", read / passed / static_cast<double>(gpus_per_node)));
+    second->values.emplace_back("feed", fmt::format("{:.0f}B/s", read / passed / static_cast<double>(gpus)));
     return second;
 }
 

@@ -110,7 +110,7 @@ result<void> apply_measured(inputs& to, const options& given)
                             time ? "write a time up to 1d" : time.error().text);
             watch = seconds(*time);
         }
-        const auto found = measure(given.from, watch, to.gpus_per_node);
+        const auto found = measure(given.from, watch, std::min(to.gpus, to.gpus_per_node));
         if (!found)
             return std::unexpected(found.error());
         if (auto done = set_all(to, found->values); !done)

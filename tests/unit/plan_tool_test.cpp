@@ -294,7 +294,8 @@ TEST(PlanTool, SensitivityIsSortedAndKnowsWhatMatters)
     EXPECT_EQ(names.find("ssd-capacity "), std::string::npos);
 }
 
-constexpr auto volume = R"({"schema":1,"errors":[],"volumes":[{"name":"data","chunk_size":131072,"members":[
+constexpr auto volume = R"({"schema":1,"errors":[],"volumes":[{"name":"data","iostats":true,
+"chunk_size":131072,"members":[
  {"size":1000000000000,"read":{"ios":1,"bytes":4096,"nsecs":1},"write":{"ios":1,"bytes":8192,"nsecs":1},
   "paths":[{"target":"10.0.0.1:4420","rail":"mlx5_0"},{"target":"10.1.0.1:4420","rail":"mlx5_1"}]},
  {"size":2000000000000,"read":{"ios":1,"bytes":4096,"nsecs":1},"write":{"ios":1,"bytes":0,"nsecs":1},
