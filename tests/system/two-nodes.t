@@ -85,7 +85,7 @@ paths() { compute "weftctl status data --json" | json '[.volumes[].members[].pat
 paths_are() { [ "$(paths)" = "$1" ]; }
 ok "the file says which services the volume follows" compute "weftctl config check"
 # As README and docs/operations.md start and stop them.
-starts=$(in_text "systemctl enable --now"; in_text "systemctl start")
+starts=$(in_text "systemctl enable --now" | grep weft; in_text "systemctl start")
 ok "the services start" compute "set -e; $starts"
 is "each member has one path, one service answers" "$(paths)" "1 1"
 mapfile -t devices < <(exports '.[].device')
