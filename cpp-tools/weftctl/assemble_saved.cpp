@@ -72,10 +72,7 @@ private:
 
 std::string saved_assembly::lack() const
 {
-    std::string reasons;
-    for (const auto& one : lacking_)
-        reasons += (reasons.empty() ? "" : "; ") + one.text;
-    return reasons;
+    return texts_of(lacking_);
 }
 
 std::vector<action> saved_assembly::actions() const

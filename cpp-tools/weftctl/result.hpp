@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace weft
 {
@@ -36,6 +37,15 @@ template <typename... Args>
 [[nodiscard]] std::unexpected<error> fail(exit_code code, fmt::format_string<Args...> text, Args&&... args)
 {
     return std::unexpected(error{code, fmt::format(text, std::forward<Args>(args)...)});
+}
+
+/// Their sentences, with '; ' between them.
+[[nodiscard]] inline std::string texts_of(const std::vector<error>& errors)
+{
+    std::string all;
+    for (const auto& one : errors)
+        all += (all.empty() ? "" : "; ") + one.text;
+    return all;
 }
 
 /// The exit status for an errno.

@@ -351,8 +351,6 @@ public:
     /// An error if nothing could be tried; failures() has it, too.
     [[nodiscard]] result<void> serve_round();
     [[nodiscard]] const std::vector<error>& failures() const { return failures_; }
-    /// What the failures are, as one text.
-    [[nodiscard]] std::string lack() const;
     [[nodiscard]] exit_code tell(renderer& out);
 
 private:
@@ -393,21 +391,17 @@ result<void> saved_exports::serve_round()
 {
     auto book = export_book::open();
     failures_.clear();
+    result<void> done;
     // Who stops the service withdraws the exports next.
-    auto done = a_signal_came() ? result<void>(std::unexpected(interruption()))
-                : book          ? serve(*book)
-                                : result<void>(std::unexpected(book.error()));
+    if (a_signal_came())
+        done = std::unexpected(interruption());
+    else if (!book)
+        done = std::unexpected(book.error());
+    else
+        done = serve(*book);
     if (!done)
         failures_.push_back(done.error());
     return done;
-}
-
-std::string saved_exports::lack() const
-{
-    std::string all;
-    for (const auto& failure : failures_)
-        all += (all.empty() ? "" : "; ") + failure.text;
-    return all;
 }
 
 exit_code saved_exports::tell(renderer& out)
@@ -444,14 +438,15 @@ result<exit_code> run_saved(const export_options& options, renderer& out)
         const auto now = clock::now();
         const bool is_over = exports.failures().empty() || options.dry_run || now >= deadline;
         const bool is_late = now >= begun + start_wait;
-        if ((is_over || is_late) && !options.dry_run && notify_ready() && exports.lack() != told) {
-            // Once for each reason: its journal has to say for what it waits.
-            told = exports.lack();
-            if (!is_over)
-                complain("weftctl: still waiting: {}\n", told);
-        }
+        const bool is_service = (is_over || is_late) && !options.dry_run && notify_ready();
         if (is_over)
             break;
+        // Once for each reason: the journal of a service has to say for what it waits.
+        const auto lack = texts_of(exports.failures());
+        if (is_service && lack != told)
+            complain("weftctl: still waiting: {}\n", lack);
+        if (is_service)
+            told = lack;
         if (!wait_for(delay))
             return std::unexpected(interruption());
         if (is_late)
@@ -511,8 +506,9 @@ verb add_export(CLI::App& app)
 With several addresses, a host makes a member of the first URI, and adds the others by 'weftctl path add'.
 'weftctl change-export' changes hosts and addresses of an export while hosts use it.
 Exports are kept in /etc/weft/exports.json. weft-exports.service serves them again at boot, if it is enabled: the
-packages enable it. It waits for a day for devices and addresses that are not there yet. A device that is
-mounted, held by another driver or exported already is refused. weftctl does not change what other programs configured in the kernel's target.
+packages enable it. It waits for a day for devices and addresses that are not there yet. A device that is mounted, held by
+another driver or exported already is refused. weftctl does not change what other programs configured in the kernel's
+target.
 
 An export is of a disk, not of a path. At boot, and with --saved, another disk at the path is refused, as
 after a logical volume was made anew under its name. A disk is known by its identifier in sysfs (dm/uuid,

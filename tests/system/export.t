@@ -301,8 +301,8 @@ wait
 weftctl unexport --all --keep-saved >/dev/null
 mv /dev/b /dev/b.away
 weftctl export --saved --wait 600 >/dev/null & waiting=$!
-two_are_served() { [ "$(served)" = 2 ]; }
-ok "while one is awaited, the others are served" until_true 20 two_are_served
+served_are() { [ "$(served)" = "$1" ]; }
+ok "while one is awaited, the others are served" until_true 20 served_are 2
 ok "one of them is withdrawn" weftctl unexport /dev/a --keep-saved
 mv /dev/b.away /dev/b
 wait $waiting
@@ -312,7 +312,7 @@ ok "another command does" weftctl export --saved
 weftctl unexport --all --keep-saved >/dev/null
 mv /dev/b /dev/b.away
 weftctl export --saved --wait 600 >/dev/null 2>&1 & waiting=$!
-ok "again, one is awaited" until_true 20 two_are_served
+ok "again, one is awaited" until_true 20 served_are 2
 kill -TERM $waiting
 ok "a signal ends the wait" until_true 10 has_ended $waiting
 mv /dev/b.away /dev/b
@@ -344,8 +344,7 @@ is "the export is served at the other one" "$(exports '.[] | select(.device == "
 is "and doctor says so" "$(weftctl doctor | grep -c '/dev/a is not served at rdma://10.0.0.2:4421')" 1
 weftctl unexport --all --keep-saved >/dev/null
 weftctl export --saved --wait 600 >/dev/null 2>&1 & waiting=$!
-three_are_served() { [ "$(served)" = 3 ]; }
-ok "while the address is awaited, the export is served" until_true 20 three_are_served
+ok "while the address is awaited, the export is served" until_true 20 served_are 3
 ok "it is withdrawn" weftctl unexport /dev/a --keep-saved
 wait $waiting
 is "which ends the wait" $? 0
