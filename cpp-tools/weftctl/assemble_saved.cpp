@@ -54,8 +54,7 @@ private:
     [[nodiscard]] result<member_set> find(const volume_status* assembled);
     [[nodiscard]] result<void> apply_settings(netlink& kernel) const;
     void set_up(netlink& kernel);
-    void add_paths(netlink& kernel, const volume_status& volume, const member_set& set,
-                   const std::vector<found_member>& others);
+    void add_paths(netlink& kernel, const volume_status& volume, const member_set& set);
 
     volume_file file_;
     assemble_options options_;
@@ -159,8 +158,7 @@ void saved_assembly::set_up(netlink& kernel)
         lacking_.push_back(done.error());
 }
 
-void saved_assembly::add_paths(netlink& kernel, const volume_status& volume, const member_set& set,
-                               const std::vector<found_member>& others)
+void saved_assembly::add_paths(netlink& kernel, const volume_status& volume, const member_set& set)
 {
     const auto forget = [&](const std::string& device) {
         for (const auto& one : reached_)
@@ -173,8 +171,10 @@ void saved_assembly::add_paths(netlink& kernel, const volume_status& volume, con
         const auto disk = disk_name(device);
         const bool known = std::ranges::any_of(volume.members[index].paths,
                                                [&](const path_status& path) { return path.disk == disk; });
-        auto done = known ? result<void>() : check_identifier(device, volume, index);
-        if (done && !known)
+        result<void> done;
+        if (!known)
+            done = check_identifier(device, volume, index);
+        if (!known && done)
             done = kernel.add_path(file_.name, index, device);
         if (!done) {
             lacking_.push_back(done.error());
@@ -186,8 +186,6 @@ void saved_assembly::add_paths(netlink& kernel, const volume_status& volume, con
         forget(device);
     };
     for (const auto& member : set.members)
-        add(member.sb.member_index, member.path);
-    for (const auto& member : others)
         add(member.sb.member_index, member.path);
     for (const auto& disk : set.standby)
         add(disk.member, disk.path);
@@ -233,13 +231,12 @@ result<void> saved_assembly::try_once()
         set_up(*kernel);
     if (!wanted_.empty()) {
         reached_ = links_.reach(wanted_, file_.paths.size());
-        auto set = find(assembled ? &*before : nullptr);
+        const auto set = find(assembled ? &*before : nullptr);
         if (!set)
             return std::unexpected(set.error());
-        // The file says that they are paths: of block devices, nothing else may tell.
-        const auto others = set->take_other_paths();
+        // The file says that the others are paths: of block devices, nothing else may tell.
         if (!assembled)
-            if (auto done = assemble_members(*set, options_, dry_run_, done_); !done)
+            if (auto done = assemble_members(set->without_other_paths(), options_, dry_run_, done_); !done)
                 return tell_failure(*kernel, done.error());
         if (dry_run_)
             return {};
@@ -249,7 +246,7 @@ result<void> saved_assembly::try_once()
         const auto volume = kernel->volume(file_.name);
         if (!volume)
             return std::unexpected(volume.error());
-        add_paths(*kernel, *volume, *set, others);
+        add_paths(*kernel, *volume, *set);
     }
     if (!was_up)
         set_up(*kernel);

@@ -148,22 +148,19 @@ std::vector<std::pair<std::uint32_t, std::string>> member_set::further_paths() c
     return further;
 }
 
-std::vector<found_member> member_set::take_other_paths()
+member_set member_set::without_other_paths() const
 {
-    std::vector<found_member> others;
-    const auto is_other = [&](const found_member& member, const found_member& first) {
-        return !first.held && first.sb.member_index == member.sb.member_index &&
-               !is_same_namespace(member, first);
-    };
-    for (auto next = members.begin(); next != members.end();) {
-        const bool taken = !next->held && std::any_of(members.begin(), next, [&](const found_member& first) {
-            return is_other(*next, first);
-        });
-        if (taken)
-            others.push_back(*next);
-        next = taken ? members.erase(next) : next + 1;
+    auto set = *this;
+    set.members.clear();
+    for (const auto& member : members) {
+        const auto is_same_member = [&](const found_member& first) {
+            return !first.held && first.sb.member_index == member.sb.member_index &&
+                   !is_same_namespace(member, first);
+        };
+        if (member.held || std::ranges::none_of(set.members, is_same_member))
+            set.members.push_back(member);
     }
-    return others;
+    return set;
 }
 
 result<std::vector<std::string>> member_set::complete() const

@@ -43,9 +43,9 @@ struct member_set {
     /// Member indices and devices of additional paths, beyond those of `complete()`.
     [[nodiscard]] std::vector<std::pair<std::uint32_t, std::string>> further_paths() const;
 
-    /// Takes out the devices that `complete()` would refuse, as another device has the same member before.
-    /// Only for devices of which the caller knows that they are paths to it, and no copies.
-    [[nodiscard]] std::vector<found_member> take_other_paths();
+    /// The set without the devices that `complete()` would refuse, as another device has the same member
+    /// before. Only for devices of which the caller knows that they are paths to it, and no copies.
+    [[nodiscard]] member_set without_other_paths() const;
 
 private:
     [[nodiscard]] bool is_path(const found_member& member, const std::string& device) const;
