@@ -192,30 +192,26 @@ result<exit_code> run_check(const check_options& options, renderer& out)
     if (devices->empty())
         return fail(exit_code::missing, "no member of a weft volume was found on any block device");
     std::vector<checked> results;
-    std::vector<error> failures;
+    auto worst = exit_code::ok;
     for (const auto& device : *devices) {
         auto result = check_device(device, options, options.repair && !options.dry_run && device.named);
-        if (result)
+        if (result) {
             results.push_back(std::move(*result));
-        else
-            failures.push_back(result.error());
+        } else {
+            // The others are checked, and may have been repaired.
+            out.failure(result.error());
+            worst = result.error().code;
+        }
     }
-    if (results.empty() && failures.size() == 1)
-        return std::unexpected(failures.front());
     compare(results);
     std::vector<check_finding> findings;
-    auto worst = exit_code::ok;
-    // The others are checked, and may have been repaired.
-    for (const auto& failure : failures) {
-        out.failure(failure);
-        worst = failure.code;
-    }
     for (const auto& result : results) {
         findings.push_back(result.finding);
         if (result.code != exit_code::ok)
             worst = result.code;
     }
-    out.findings(findings);
+    if (!findings.empty())
+        out.findings(findings);
     return worst;
 }
 

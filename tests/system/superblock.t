@@ -129,10 +129,12 @@ weftctl check v >/tmp/check.out
 is "check sees a damaged copy" $? 5
 ok "it assembles" weftctl assemble v
 weftctl stop v >/dev/null
+ok "and is mended" weftctl check v --repair
+flip b0 $((copy_at + 50))
 make_null used 64
 ok "another volume is in use" weftctl create u /dev/used
 weftctl check --repair >/dev/null
-ok "beside it, what nobody named is mended" weftctl check v
+ok "a repair of all members repairs this one, too" weftctl check v
 ok "the other one is stopped" weftctl stop u
 remove_null used
 is "with the same bytes" "$(dd if=/dev/b0 bs=4096 skip=$((copy_at / 4096)) count=1 status=none | sha256sum)" \
