@@ -125,13 +125,13 @@ std::string pci_address_of(const fs::path& link)
 {
     std::error_code missing;
     auto device = fs::canonical(link, missing);
-    // A function of an adapter, such as a scalable function of mlx5, is a device on the auxiliary bus below
-    // it.
-    while (!missing && fs::canonical(device / "subsystem", missing).filename() == "auxiliary")
+    if (missing)
+        return {};
+    // A scalable function of mlx5 is a device on the auxiliary bus, below the adapter.
+    while (fs::canonical(device / "subsystem", missing).filename() == "auxiliary")
         device = device.parent_path();
-    missing.clear();
     const auto name = device.filename().string();
-    return missing || !is_pci_address(name) ? std::string() : name;
+    return is_pci_address(name) ? name : std::string();
 }
 
 std::vector<pci_endpoint> find_endpoints()
