@@ -64,10 +64,10 @@ inline constexpr std::array connect_number_keys{
     connect_number_key{"ctrl_loss_timeout", &connect_options::ctrl_loss_timeout, -1, ctrl_loss_timeout_most,
                        "seconds after which a lost controller is removed, -1 for never (weft's own "
                        "initiator: 600 by default)"},
-    connect_number_key{"fast_io_fail_timeout", &connect_options::fast_io_fail_timeout, 0, 86400,
-                       "seconds after which I/O to a lost controller fails; never by default. With weft's "
-                       "own initiator only "
-                       "for a disk without a volume: for a volume, no_path_timeout counts"},
+    connect_number_key{
+        "fast_io_fail_timeout", &connect_options::fast_io_fail_timeout, 0, 86400,
+        "seconds after which I/O to a lost controller fails; never by default. With weft's "
+        "own initiator only for a disk without a volume: for a volume, no_path_timeout counts"},
     connect_number_key{
         "tos", &connect_options::tos, 0, 255,
         "type of service of the connections, 0 to 255: 4 x DSCP; InfiniBand maps it to a service level"},

@@ -88,7 +88,8 @@ private:
 /// Refuses a device that is open already, also by another name.
 [[nodiscard]] result<void> check_distinct(const std::vector<block_device>& opened, const std::string& path);
 
-/// The disk of a device as in /sys/block: of a partition, the whole disk. Empty if there is none.
+/// The name that a device's disk has in /sys/block; a partition's disk is the whole disk. Empty if the path
+/// leads to no block device.
 [[nodiscard]] std::string disk_name(const std::string& device);
 
 /// Whether a disk, by its name in /sys/block, is a namespace of weft's own RDMA initiator.

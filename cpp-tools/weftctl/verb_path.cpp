@@ -184,8 +184,8 @@ verb add_path(CLI::App& app)
 If the ANA state of the path lets no I/O through, weft compares the disk's identifier (UUID, NGUID or EUI-64) instead,
 and reads the superblock when the path is accessible. I/O takes a member's paths in turn, or with iopolicy numa the
 nearest ones in turn. When a path is lost, I/O continues on the others at once. If weft sends a write again, other
-writes to the same bytes wait until the target cannot execute the first copy any more. With the last path lost, I/O waits no_path_timeout seconds (/sys/block/weft!NAME/weft/no_path_timeout; 600, -1 for
-ever) and then fails.
+writes to the same bytes wait until the target cannot execute the first copy any more. With the last path lost, I/O
+waits no_path_timeout seconds (/sys/block/weft!NAME/weft/no_path_timeout; 600, -1 for ever) and then fails.
 
 A target can report by ANA how well it reaches a namespace by a path. I/O takes a non-optimized path only while
 the member has no optimized one. A path whose state is inaccessible or change is not used until that is over;

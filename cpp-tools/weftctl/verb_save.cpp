@@ -276,8 +276,8 @@ verb add_save(CLI::App& app)
     command->add_flag("--dry-run", options->dry_run, "say what would be written, and write nothing");
     command->footer(
         R"(Writes /etc/weft/volumes/NAME.toml: all paths to all members with their connect options, whether the
-volume is read-only and counts its I/O, iopolicy, no_path_timeout, and the QoS settings. 'weftctl assemble NAME --saved' assembles the volume
-from it, and so does weft-assemble@NAME.service at boot. For members by the stock host (tcp://, --transport nvme), weftctl
+volume is read-only and counts its I/O, iopolicy, no_path_timeout, and the QoS settings. 'weftctl assemble NAME --saved'
+assembles the volume from it, and so does weft-assemble@NAME.service at boot. For members by the stock host (tcp://, --transport nvme), weftctl
 cannot read queues, queue_depth and tos: add them to the file after each 'save'. You can edit the file; 'weftctl config
 check' checks it:
 
