@@ -26,6 +26,7 @@ struct gendisk *weft_mq_disk_alloc(struct blk_mq_tag_set *set,
 		.max_segments		= limits->max_segments,
 		.max_segment_size	= UINT_MAX,
 		.virt_boundary_mask	= limits->virt_boundary,
+		.dma_alignment		= limits->dma_alignment,
 		.max_hw_discard_sectors	= limits->max_discard_sectors,
 		.discard_granularity	= limits->discard_granularity,
 		.max_discard_segments	= 1,
@@ -55,6 +56,7 @@ struct gendisk *weft_mq_disk_alloc(struct blk_mq_tag_set *set,
 	blk_queue_max_hw_sectors(q, limits->max_sectors);
 	blk_queue_max_segments(q, limits->max_segments);
 	blk_queue_virt_boundary(q, limits->virt_boundary);
+	blk_queue_dma_alignment(q, limits->dma_alignment);
 	blk_queue_max_discard_sectors(q, limits->max_discard_sectors);
 	blk_queue_max_discard_segments(q, 1);
 	q->limits.discard_granularity = limits->discard_granularity;

@@ -113,6 +113,7 @@ static inline bool weft_bio_is_peer(struct bio *bio)
  * @max_discard_sectors: 0 if discard is not supported
  * @max_write_zeroes_sectors: 0 if write zeroes is not supported
  * @virt_boundary: alignment mask of all boundaries between segments
+ * @dma_alignment: alignment mask of the start of memory
  * @write_cache: it has a volatile write cache, and supports FUA
  * @poll: it has poll queues
  * @p2pdma: it takes P2PDMA pages of other devices
@@ -129,6 +130,7 @@ struct weft_mq_limits {
 	u32	max_discard_sectors;
 	u32	max_write_zeroes_sectors;
 	u32	virt_boundary;
+	u32	dma_alignment;
 	bool	write_cache;
 	bool	poll;
 	bool	p2pdma;

@@ -186,10 +186,10 @@ const char *weft_disk_misses(struct gendisk *disk, struct block_device *bdev)
 		return "memory of PCI devices (P2PDMA)";
 	if (has.stable_writes && !wants.stable_writes)
 		return "data that changes during a write";
-	if (queue_dma_alignment(bdev_get_queue(bdev)) > queue_dma_alignment(disk->queue))
-		return "memory at so small an alignment";
 	if (!weft_disk_atomic_fits(disk, bdev))
 		return "atomic writes of that size";
+	if (queue_dma_alignment(bdev_get_queue(bdev)) > queue_dma_alignment(disk->queue))
+		return "memory at so small an alignment";
 	return NULL;
 }
 
@@ -220,6 +220,8 @@ struct gendisk *weft_disk_alloc(const struct weft_limits *limits,
 	struct queue_limits lim;
 
 	blk_set_stacking_limits(&lim);
+	/* As the members need it: a bio's memory is theirs alone. */
+	lim.dma_alignment = 0;
 	lim.io_min = limits->io_min;
 	lim.io_opt = limits->io_opt;
 	lim.chunk_sectors = limits->chunk_sectors;
@@ -256,6 +258,7 @@ struct gendisk *weft_disk_alloc(const struct weft_limits *limits,
 		return ERR_PTR(-ENOMEM);
 	q = disk->queue;
 	blk_set_stacking_limits(&q->limits);
+	q->limits.dma_alignment = 0;
 	blk_queue_io_min(q, limits->io_min);
 	blk_queue_io_opt(q, limits->io_opt);
 	blk_queue_chunk_sectors(q, limits->chunk_sectors);

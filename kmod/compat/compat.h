@@ -145,9 +145,16 @@ static inline struct address_space *weft_bdev_mapping(struct block_device *bdev)
 #define BLK_STS_RESV_CONFLICT	BLK_STS_NEXUS
 #endif
 
-/* The status for an invalid bio: since 6.11. Drop when the floor passes it. */
-#ifndef BLK_STS_INVAL
-#define BLK_STS_INVAL	BLK_STS_NOTSUPP
+/*
+ * The status for an invalid bio: since 6.11. Drop when the floor passes it. What stands for
+ * it before also says that a device does not know a command; as WEFT_STS_REFUSED, which
+ * tells that no device has seen the bio, it has no value of its own.
+ */
+#ifdef BLK_STS_INVAL
+#define WEFT_STS_REFUSED	BLK_STS_INVAL
+#else
+#define BLK_STS_INVAL		BLK_STS_NOTSUPP
+#define WEFT_STS_REFUSED	BLK_STS_AGAIN
 #endif
 
 /**

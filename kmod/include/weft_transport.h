@@ -289,8 +289,9 @@ struct weft_mem_op {
  * @connect: connect a path. On failure it stores a sentence in the struct
  *	weft_why and returns an ERR_PTR. Process context, may sleep
  * @disconnect: undo @connect; no bio is in flight. Process context, may sleep
- * @drain: wait until the path's disk has no bio of the volume left, which does not choose
- *	it any more; those that wait are given back. Otherwise NULL. Process context
+ * @drain: wait until the path's disk has no bio or operation of the volume left, which does
+ *	not choose it any more; those that wait are sent or given back. Otherwise NULL.
+ *	Process context
  * @end_writes: the lease of the path's volume is over, so end the connection if writes
  *	are in flight over the path. Otherwise NULL. Process context; does not wait
  * @outlast_ms: milliseconds, since the connection or this host was lost, after which the

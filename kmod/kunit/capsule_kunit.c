@@ -100,12 +100,16 @@ static void capsule_connection(struct kunit *test)
 
 static void capsule_ids(struct kunit *test)
 {
-	u16 tag;
+	u16 tag, cid;
+	int use;
 
-	for (tag = 0; tag < 256; tag++) {
-		KUNIT_EXPECT_EQ(test, WEFT_CID_TAG(WEFT_CID(tag, 0xff)), tag);
-		KUNIT_EXPECT_NE(test, WEFT_CID(tag, 1), WEFT_CID(tag, 2));
-	}
+	for (tag = 0; tag < 256; tag++)
+		/* It comes again after 16 uses, and not before. */
+		for (cid = tag, use = 1; use <= 16; use++) {
+			cid = WEFT_CID_NEXT(cid);
+			KUNIT_EXPECT_EQ(test, WEFT_CID_TAG(cid), tag);
+			KUNIT_EXPECT_EQ(test, cid == tag, use == 16);
+		}
 }
 
 static void info_good_controller(struct nvme_id_ctrl *id)

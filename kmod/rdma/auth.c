@@ -152,7 +152,7 @@ static int weft_auth_join_group(struct weft_auth *auth, struct weft_why *why)
 		return 0;
 	auth->dh = kzalloc(2 * challenge->dh_len, GFP_KERNEL);
 	if (!auth->dh)
-		return -ENOMEM;
+		return weft_refuse(why, -ENOMEM, "no memory to authenticate");
 	shared.data = auth->dh + challenge->dh_len;
 	ret = weft_dh_exchange(challenge->group, challenge->dh, auth->dh,
 			       auth->dh + challenge->dh_len);
@@ -310,7 +310,7 @@ int weft_rdma_authenticate(struct weft_rdma_queue *queue, u32 wanted, struct wef
 {
 	struct weft_rdma_ctrl *ctrl = queue->ctrl;
 	struct weft_auth *auth;
-	int ret = -ENOMEM;
+	int ret;
 
 	if (wanted & WEFT_CONNECT_ASCR)
 		return weft_refuse(why, -EOPNOTSUPP,
@@ -335,12 +335,14 @@ int weft_rdma_authenticate(struct weft_rdma_queue *queue, u32 wanted, struct wef
 				   "the target wants this host to authenticate, and no secret is given");
 	auth = kzalloc_obj(*auth);
 	if (!auth)
-		return -ENOMEM;
+		return weft_refuse(why, -ENOMEM, "no memory to authenticate");
 	auth->queue = queue;
 	auth->id = ctrl->auth_id++;
 	auth->message = kzalloc(WEFT_CHAP_MESSAGE_MAX, GFP_KERNEL);
-	if (!auth->message)
+	if (!auth->message) {
+		ret = weft_refuse(why, -ENOMEM, "no memory to authenticate");
 		goto out;
+	}
 	if (!queue->index)
 		weft_rdma_set_state(ctrl, WEFT_RDMA_AUTHENTICATING);
 	ret = weft_auth_exchange(auth, why);

@@ -63,10 +63,10 @@ struct weft_cm_request {
  */
 #define WEFT_KEEP_ALIVE_UNIT_MAX	(600U * 1000)
 
-/* A command identifier: the tag, and above it a number that changes with use. */
+/* A command identifier: the tag, and above it a number that changes with each use. */
 #define WEFT_CID_TAG_BITS	12
 #define WEFT_CID_TAG(cid)	((cid) & (BIT(WEFT_CID_TAG_BITS) - 1))
-#define WEFT_CID(tag, gen)	((u16)((tag) | ((gen) << WEFT_CID_TAG_BITS)))
+#define WEFT_CID_NEXT(cid)	((u16)((cid) + BIT(WEFT_CID_TAG_BITS)))
 
 /* Blocks of 512 and 4096 bytes, as shifts. */
 #define WEFT_LBA_SHIFT_MIN	9

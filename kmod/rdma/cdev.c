@@ -350,7 +350,15 @@ static ssize_t wwid_show(struct device *dev, struct device_attribute *attr, char
 }
 static DEVICE_ATTR_RO(wwid);
 
-/* Names and place as of the stock host. */
+/* Beside the wwid: a target may have another source for it. Like the next two, as of the stock host. */
+static ssize_t nguid_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct weft_rdma_ns *ns = dev_to_disk(dev)->private_data;
+
+	return sysfs_emit(buf, "%pU\n", ns->info.id.nguid);
+}
+static DEVICE_ATTR_RO(nguid);
+
 static ssize_t ana_state_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct weft_rdma_ns *ns = dev_to_disk(dev)->private_data;
@@ -370,6 +378,7 @@ static DEVICE_ATTR_RO(ana_grpid);
 static struct attribute *weft_ns_attrs[] = {
 	&dev_attr_nsid.attr,
 	&dev_attr_wwid.attr,
+	&dev_attr_nguid.attr,
 	&dev_attr_ana_state.attr,
 	&dev_attr_ana_grpid.attr,
 	NULL

@@ -166,3 +166,48 @@ void weft_rdma_device_put(struct weft_rdma_ctrl *ctrl)
 	ctrl->pd = NULL;
 	WRITE_ONCE(ctrl->ib, NULL);
 }
+
+/**
+ * weft_rdma_alloc_shared() - zeroed memory that the host and an RDMA device share
+ * @ib: the RDMA device
+ * @bytes: size
+ * @addr: gets the device's address; software devices use CPU addresses
+ *
+ * It is coherent: no use of it needs a DMA synchronisation.
+ *
+ * Context: process context, may sleep.
+ * Return: the memory, to be freed by weft_rdma_free_shared(), or NULL.
+ */
+void *weft_rdma_alloc_shared(struct ib_device *ib, size_t bytes, u64 *addr)
+{
+	dma_addr_t dma;
+	void *mem;
+
+	if (ib_uses_virt_dma(ib)) {
+		mem = kzalloc(bytes, GFP_KERNEL);
+		dma = (uintptr_t)mem;
+	} else {
+		mem = dma_alloc_coherent(ib->dma_device, bytes, &dma, GFP_KERNEL);
+	}
+	*addr = mem ? dma : 0;
+	return mem;
+}
+
+/**
+ * weft_rdma_free_shared() - undo weft_rdma_alloc_shared()
+ * @ib: the RDMA device
+ * @bytes: size
+ * @mem: the memory, or NULL
+ * @addr: the device's address
+ *
+ * Context: process context.
+ */
+void weft_rdma_free_shared(struct ib_device *ib, size_t bytes, void *mem, u64 addr)
+{
+	if (!mem)
+		return;
+	if (ib_uses_virt_dma(ib))
+		kfree(mem);
+	else
+		dma_free_coherent(ib->dma_device, bytes, mem, addr);
+}

@@ -8,9 +8,10 @@
  * memory registration and the completions' handlers, so that nothing is
  * allocated or looked up. (A target that grants fewer queues or entries than it
  * did leaves more tags than slots; then a free slot is searched.) Up to two
- * work requests are posted at once: REG_MR, unless the data go with the capsule
- * or there are none, and SEND. Requests that were submitted together are a run:
- * their work requests are one chain, so that the device is told once.
+ * work requests are posted at once: REG_MR, unless the data go with the capsule,
+ * or to the queue's buffer (bounce.c), or there are none, and SEND. Requests that
+ * were submitted together are a run: their work requests are one chain, so that
+ * the device is told once.
  *
  * A request ends when its SEND has completed, its response has come and its
  * registration is invalid again: until then the device may read the capsule's
@@ -25,7 +26,7 @@
  * DOC: checks of the target's answers
  *
  * A response names a command id. It counts only when that slot has a request in
- * flight and the id's generation is the current one; a key that the target
+ * flight and the id is that of its last use; a key that the target
  * claims to have invalidated must be that slot's. Any other response is an
  * error of the target: the association is ended with one line that says why,
  * and no request is ended by it.
@@ -85,17 +86,55 @@ static noinline void weft_slot_invalidate(struct weft_rdma_queue *queue,
 	slot->pending &= ~WEFT_SLOT_KEY;
 	slot->pending |= WEFT_SLOT_INVALIDATE;
 	/* If it cannot be posted, recovery ends the request with the others. */
-	if (ib_post_send(queue->qp, &wr, NULL))
+	if (weft_rdma_post_send(queue, &wr))
 		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_QUEUE_PAIR,
 				"queue %u: LOCAL_INV cannot be posted", queue->id);
 }
 
+static __always_inline void weft_request_unmap(struct weft_rdma_queue *queue, struct request *rq,
+					       struct weft_rdma_pdu *pdu)
+{
+	/* Peer memory stays mapped. */
+	if (!pdu->mapping)
+		ib_dma_unmap_sg(queue->ctrl->ib, pdu->table.sgl, pdu->nents,
+				rq_dma_dir(rq));
+	if (unlikely(pdu->table.orig_nents > WEFT_RDMA_PDU_SEGS))
+		sg_free_table_chained(&pdu->table, WEFT_RDMA_PDU_SEGS);
+	pdu->nents = 0;
+}
+
+static void weft_request_cleanup(struct request *rq)
+{
+	if (rq->rq_flags & RQF_SPECIAL_PAYLOAD) {
+		kfree(bvec_virt(&rq->special_vec));
+		rq->rq_flags &= ~RQF_SPECIAL_PAYLOAD;
+	}
+}
+
+/* Inline, because it runs for every I/O. */
+static __always_inline void weft_request_complete(struct request *rq)
+{
+	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
+
+	/* A payload of our own is data, too. */
+	if (pdu->nents > 0) {
+		weft_request_unmap(pdu->queue, rq, pdu);
+		weft_request_cleanup(rq);
+	} else if (unlikely(pdu->nents == WEFT_PDU_BOUNCED)) {
+		weft_rdma_bounce_end(rq, pdu);
+	}
+	/* With success, the status may have more bits, such as "more" (error log). */
+	if (likely(!(pdu->status & WEFT_STATUS_CODE)))
+		blk_mq_end_request(rq, BLK_STS_OK);
+	else
+		weft_rdma_failed(rq, pdu);
+}
+
 /* One of the completions that the slot waits for; the last one ends the request. */
 static __always_inline void weft_slot_done(struct weft_rdma_queue *queue,
-					   struct weft_rdma_slot *slot, u8 what)
+					   struct weft_rdma_slot *slot, struct request *rq,
+					   u8 what)
 {
-	struct request *rq = slot->rq;
-
 	slot->pending &= ~what;
 	if (slot->pending) {
 		if (unlikely(slot->pending & WEFT_SLOT_KEY))
@@ -106,7 +145,7 @@ static __always_inline void weft_slot_done(struct weft_rdma_queue *queue,
 	slot->mapped = false;
 	weft_slot_release(queue, slot - queue->slots);
 	if (!blk_mq_complete_request_remote(rq))
-		weft_rdma_complete(rq);
+		weft_request_complete(rq);
 }
 
 /* A work request failed. Flushes after the first error are not reported. */
@@ -134,19 +173,18 @@ static void weft_queue_wc_failed(struct weft_rdma_queue *queue, struct ib_wc *wc
 }
 
 /* A work request that a slot waits for. */
-static void weft_slot_work_done(struct ib_cq *cq, struct ib_wc *wc,
-				struct weft_rdma_slot *slot, u8 what,
+static void weft_slot_work_done(struct ib_wc *wc, struct weft_rdma_slot *slot, u8 what,
 				const char *name)
 {
 	if (unlikely(wc->status != IB_WC_SUCCESS))
-		weft_queue_wc_failed(cq->cq_context, wc, name);
+		weft_queue_wc_failed(slot->queue, wc, name);
 	else
-		weft_slot_done(cq->cq_context, slot, what);
+		weft_slot_done(slot->queue, slot, slot->rq, what);
 }
 
 void weft_rdma_send_done(struct ib_cq *cq, struct ib_wc *wc)
 {
-	weft_slot_work_done(cq, wc, container_of(wc->wr_cqe, struct weft_rdma_slot, send_cqe),
+	weft_slot_work_done(wc, container_of(wc->wr_cqe, struct weft_rdma_slot, send_cqe),
 			    WEFT_SLOT_SEND, "SEND");
 }
 
@@ -154,7 +192,7 @@ void weft_rdma_send_done(struct ib_cq *cq, struct ib_wc *wc)
 void weft_rdma_mem_send_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct weft_rdma_slot *slot = container_of(wc->wr_cqe, struct weft_rdma_slot, send_cqe);
-	struct weft_rdma_queue *queue = cq->cq_context;
+	struct weft_rdma_queue *queue = slot->queue;
 
 	if (likely(wc->status == IB_WC_SUCCESS)) {
 		/*
@@ -166,19 +204,19 @@ void weft_rdma_mem_send_done(struct ib_cq *cq, struct ib_wc *wc)
 		if ((s32)(slot->sent - queue->left) > 0)
 			WRITE_ONCE(queue->left, slot->sent);
 	}
-	weft_slot_work_done(cq, wc, slot, WEFT_SLOT_SEND, "SEND");
+	weft_slot_work_done(wc, slot, WEFT_SLOT_SEND, "SEND");
 }
 
 /* REG_MR is not signaled: this runs only if it failed. */
 void weft_rdma_reg_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	if (wc->status != IB_WC_SUCCESS)
-		weft_queue_wc_failed(cq->cq_context, wc, "REG_MR");
+		weft_queue_wc_failed(wc->qp->qp_context, wc, "REG_MR");
 }
 
 void weft_rdma_inv_done(struct ib_cq *cq, struct ib_wc *wc)
 {
-	weft_slot_work_done(cq, wc, container_of(wc->wr_cqe, struct weft_rdma_slot, inv_cqe),
+	weft_slot_work_done(wc, container_of(wc->wr_cqe, struct weft_rdma_slot, inv_cqe),
 			    WEFT_SLOT_INVALIDATE, "LOCAL_INV");
 }
 
@@ -199,7 +237,7 @@ static struct weft_rdma_slot *weft_response_slot(struct weft_rdma_queue *queue,
 	slot = &queue->slots[tag];
 	/* Pairs with weft_slot_send(). */
 	if (unlikely(!smp_load_acquire(&slot->rq) || !(slot->pending & WEFT_SLOT_RESPONSE) ||
-		     cid != WEFT_CID(tag, slot->generation))) {
+		     cid != slot->cid)) {
 		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_PROTOCOL,
 				"queue %u: the target answered command 0x%x, which is not in flight",
 				queue->id, cid);
@@ -224,6 +262,7 @@ static bool weft_response(struct weft_rdma_queue *queue, struct ib_wc *wc,
 {
 	struct weft_rdma_slot *slot = weft_response_slot(queue, cqe);
 	struct weft_rdma_pdu *pdu;
+	struct request *rq;
 
 	if (unlikely(!slot)) {
 		weft_response_keys(queue, wc);
@@ -248,18 +287,19 @@ static bool weft_response(struct weft_rdma_queue *queue, struct ib_wc *wc,
 	} else if (slot->mapped) {
 		weft_slot_invalidate(queue, slot);
 	}
-	pdu = blk_mq_rq_to_pdu(slot->rq);
+	rq = slot->rq;
+	pdu = blk_mq_rq_to_pdu(rq);
 	pdu->result = cqe->result;
 	pdu->status = le16_to_cpu(cqe->status) >> 1;
-	weft_slot_done(queue, slot, WEFT_SLOT_RESPONSE);
+	weft_slot_done(queue, slot, rq, WEFT_SLOT_RESPONSE);
 	return true;
 }
 
 void weft_rdma_recv_done(struct ib_cq *cq, struct ib_wc *wc)
 {
-	struct weft_rdma_queue *queue = cq->cq_context;
 	struct weft_rdma_recv *recv = container_of(wc->wr_cqe, struct weft_rdma_recv,
 						   cqe);
+	struct weft_rdma_queue *queue = wc->qp->qp_context;
 
 	if (unlikely(wc->status != IB_WC_SUCCESS)) {
 		weft_queue_wc_failed(queue, wc, "RECV");
@@ -284,18 +324,6 @@ void weft_rdma_recv_done(struct ib_cq *cq, struct ib_wc *wc)
 	if (unlikely(weft_rdma_post_recv(queue, recv)))
 		weft_rdma_error(queue->ctrl, WEFT_RDMA_END_QUEUE_PAIR,
 				"queue %u: a receive cannot be posted", queue->id);
-}
-
-static __always_inline void weft_request_unmap(struct weft_rdma_queue *queue, struct request *rq,
-					       struct weft_rdma_pdu *pdu)
-{
-	/* Peer memory stays mapped. */
-	if (!pdu->mapping)
-		ib_dma_unmap_sg(queue->ctrl->ib, pdu->table.sgl, pdu->nents,
-				rq_dma_dir(rq));
-	if (unlikely(pdu->table.orig_nents > WEFT_RDMA_PDU_SEGS))
-		sg_free_table_chained(&pdu->table, WEFT_RDMA_PDU_SEGS);
-	pdu->nents = 0;
 }
 
 /*
@@ -356,15 +384,17 @@ static __always_inline int weft_request_register(struct weft_rdma_queue *queue,
 static __always_inline int weft_request_inline(struct request *rq, struct weft_rdma_pdu *pdu,
 					       struct nvme_command *cmd, struct ib_sge *sge)
 {
-	struct scatterlist *sg;
-	int i;
+	struct scatterlist *sg = pdu->table.sgl;
+	int i = 0;
 
-	for_each_sg(pdu->table.sgl, sg, pdu->dma_nents, i) {
+	weft_sgl_inline(cmd, blk_rq_payload_bytes(rq));
+	for (;;) {
 		sge[i].addr = sg_dma_address(sg);
 		sge[i].length = sg_dma_len(sg);
+		if (likely(++i == pdu->dma_nents))
+			return i;
+		sg = sg_next(sg);
 	}
-	weft_sgl_inline(cmd, blk_rq_payload_bytes(rq));
-	return pdu->dma_nents;
 }
 
 static __always_inline bool weft_request_fits_inline(struct weft_rdma_queue *queue,
@@ -465,20 +495,13 @@ static __always_inline blk_status_t weft_request_build(struct weft_rdma_ns *ns,
 	}
 }
 
-static void weft_request_cleanup(struct request *rq)
-{
-	if (rq->rq_flags & RQF_SPECIAL_PAYLOAD) {
-		kfree(bvec_virt(&rq->special_vec));
-		rq->rq_flags &= ~RQF_SPECIAL_PAYLOAD;
-	}
-}
-
 /* Begin a use of a slot. */
 static void weft_slot_begin(struct weft_rdma_slot *slot, struct weft_rdma_pdu *pdu,
 			    struct nvme_command *cmd)
 {
 	pdu->status = WEFT_STATUS_ABORTED;
-	cmd->common.command_id = WEFT_CID(pdu->slot, ++slot->generation);
+	slot->cid = WEFT_CID_NEXT(slot->cid);
+	cmd->common.command_id = slot->cid;
 	slot->aborted = false;
 	slot->mapped = false;
 }
@@ -519,7 +542,7 @@ static __always_inline void weft_slot_post(struct weft_rdma_queue *queue,
 		first = &slot->reg.wr;
 		first->next = &slot->send;
 	}
-	ret = ib_post_send(queue->qp, first, NULL);
+	ret = weft_rdma_post_send(queue, first);
 	if (unlikely(ret))
 		weft_queue_post_failed(queue, ret);
 }
@@ -533,7 +556,7 @@ static void weft_run_end(struct weft_rdma_queue **running)
 	if (!queue)
 		return;
 	*running = NULL;
-	ret = ib_post_send(queue->qp, queue->run->first, NULL);
+	ret = weft_rdma_post_send(queue, queue->run->first);
 	clear_bit_unlock(0, &queue->run->lock);
 	if (unlikely(ret))
 		weft_queue_post_failed(queue, ret);
@@ -736,7 +759,9 @@ static __always_inline blk_status_t weft_queue_request(struct weft_rdma_queue *q
 	weft_slot_begin(slot, pdu, cmd);
 
 	segments = blk_rq_nr_phys_segments(rq);
-	if (segments) {
+	if (unlikely(rq->cmd_flags & REQ_PRIO) && weft_rdma_bounce_begin(queue, rq, pdu, cmd)) {
+		/* It goes to the queue's buffer. */
+	} else if (segments) {
 		ret = weft_request_map(queue, rq, pdu, segments);
 		if (unlikely(ret))
 			goto out_cleanup;
@@ -901,14 +926,5 @@ void weft_rdma_queue_rqs(struct rq_list *list)
  */
 void weft_rdma_complete(struct request *rq)
 {
-	struct weft_rdma_pdu *pdu = blk_mq_rq_to_pdu(rq);
-
-	if (pdu->nents)
-		weft_request_unmap(pdu->queue, rq, pdu);
-	weft_request_cleanup(rq);
-	/* With success, the status may have more bits, such as "more" (error log). */
-	if (likely(!(pdu->status & WEFT_STATUS_CODE)))
-		blk_mq_end_request(rq, BLK_STS_OK);
-	else
-		weft_rdma_failed(rq, pdu);
+	weft_request_complete(rq);
 }

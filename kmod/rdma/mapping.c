@@ -65,9 +65,13 @@ static void weft_domain_fence(struct weft_domain *domain)
 			weft_rdma_error(ctrl, WEFT_RDMA_END_MEMORY,
 					"peer memory was revoked, and a command on it does not end");
 	mutex_unlock(&weft_rdma_ctrls_lock);
-	/* Also wait for running recoveries: their domain may be released already. */
+	/*
+	 * Also wait for running recoveries: their domain may be released already. Those on
+	 * other RDMA devices have none of its commands, and may take long.
+	 */
 	for (ctrl = weft_rdma_ctrl_next(NULL); ctrl; ctrl = weft_rdma_ctrl_next(ctrl))
-		flush_work(&ctrl->recover_work);
+		if (READ_ONCE(ctrl->ib) == domain->ib)
+			flush_work(&ctrl->recover_work);
 }
 
 static void weft_mapping_killed(struct percpu_ref *ref)
@@ -331,7 +335,7 @@ static int weft_region_post(struct weft_mapping *mapping, struct weft_rdma_queue
 	int ret;
 
 	atomic_inc(&r->pending);
-	ret = ib_post_send(queue->qp, &wr.wr, NULL);
+	ret = weft_rdma_post_send(queue, &wr.wr);
 	if (ret)
 		atomic_dec(&r->pending);
 	return ret;
@@ -392,6 +396,9 @@ static struct ib_mr *weft_region_make(struct weft_mapping *mapping, u64 at)
 	int count, mapped;
 
 	mr = ib_alloc_mr(mapping->domain->pd, IB_MR_TYPE_MEM_REG, pages);
+	/* That of mlx5 for a full device. Here it would mean that no queue is there now. */
+	if (mr == ERR_PTR(-EAGAIN))
+		return ERR_PTR(-ENOMEM);
 	if (IS_ERR(mr))
 		return mr;
 	count = weft_rdma_peer_sg(mapping, at, length, &table, first, ARRAY_SIZE(first));
@@ -540,7 +547,7 @@ static int weft_mapping_start(struct weft_mapping *mapping, struct weft_why *why
 		if (!ret)
 			WRITE_ONCE(mapping->distance, weft_mapping_distance(mapping));
 	}
-	if (!ret && mapping->req->persistent && !weft_mapping_registered(mapping)) {
+	if (!ret && mapping->persistent && !weft_mapping_registered(mapping)) {
 		ret = weft_mapping_register(mapping);
 		if (ret && ret != -EAGAIN)
 			weft_refuse(why, ret, "the RDMA device %s cannot register the memory for good (error %d)",
@@ -691,6 +698,7 @@ struct weft_mapping *weft_mapping_make(const struct weft_peer_request *req,
 	INIT_DELAYED_WORK(&mapping->remap, weft_mapping_remap);
 	INIT_RCU_WORK(&mapping->free_work, weft_mapping_free_work);
 	mapping->req = req;
+	mapping->persistent = req->persistent;
 	mapping->domain = domain;
 	mapping->distance = INT_MAX - 1;
 	/* The exporter may call before the attachment is known here. */

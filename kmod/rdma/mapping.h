@@ -60,6 +60,7 @@ enum weft_mapping_state {
  * @ref: references of commands; alive in the state LIVE
  * @killed: completed when no command can begin any more
  * @idle: completed when the last of these is dropped
+ * @persistent: as @req has it, for each command
  * @regions: persistent registrations
  * @region_total: length of @regions
  * @region_made: how many of them are allocated
@@ -86,6 +87,7 @@ struct weft_mapping {
 	struct percpu_ref		ref;
 	struct completion		killed;
 	struct completion		idle;
+	bool				persistent;
 	struct ib_mr			**regions;
 	u32				region_total;
 	u32				region_made;

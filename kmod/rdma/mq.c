@@ -83,7 +83,8 @@ static bool weft_request_lacks_lease(struct request *rq, void *data)
 	if (!ns || !op_is_write(req_op(rq)) || !weft_request_in_flight(rq))
 		return true;
 	/* Heartbeats and claims are sent without a lease. The claim is there for late ones. */
-	if (!blk_rq_is_passthrough(rq) && blk_rq_pos(rq) < WEFT_DATA_OFFSET >> SECTOR_SHIFT)
+	if (!blk_rq_is_passthrough(rq) &&
+	    blk_rq_pos(rq) < (WEFT_CLAIM_OFFSET + WEFT_SB_SIZE) >> SECTOR_SHIFT)
 		return true;
 	rcu_read_lock();
 	rp = READ_ONCE(ns->path);
@@ -238,7 +239,8 @@ static void weft_ctrl_stop_io(struct weft_rdma_ctrl *ctrl, struct request *rq)
 
 /*
  * Setup, shutdown or removal waits for this command, so recovery cannot run. After the
- * drain it cannot be answered, and with its key gone no other queue pair reaches its data.
+ * drain it cannot be answered, and with its key gone no other queue pair reaches its data;
+ * what is in the queue's buffer (bounce.c) is not copied.
  * A thread that saw the queue connected may post the request meanwhile.
  */
 static void weft_request_end_alone(struct request *rq)
@@ -274,7 +276,7 @@ static enum blk_eh_timer_return weft_rdma_timeout(struct request *rq)
 	if (!weft_request_in_flight(rq))
 		return BLK_EH_DONE;
 	/* Its slot may be another request's as soon as it is answered. */
-	cid = WEFT_CID(pdu->slot, READ_ONCE(slot->generation));
+	cid = READ_ONCE(slot->cid);
 	state = weft_rdma_state(ctrl);
 	/* Connect of a queue for peer memory: the association goes on without that queue. */
 	if (blk_rq_is_passthrough(rq) && pdu->mem && !pdu->mapping)

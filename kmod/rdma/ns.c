@@ -101,6 +101,8 @@ static void weft_ns_limits(struct weft_rdma_ctrl *ctrl,
 		.max_segments	= ctrl->mr_pages - 1,
 		/* A registration cannot have gaps. */
 		.virt_boundary	= SZ_4K - 1,
+		/* As the stock host's, so that both can be paths of one volume. */
+		.dma_alignment	= 3,
 		/*
 		 * Also without VWC: after a restart the target may have a cache, and
 		 * a Flush succeeds without one.

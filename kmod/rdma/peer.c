@@ -33,6 +33,8 @@
 #define WEFT_PEER_RETRY		(10 * HZ)
 /* After so many refusals of an exporter, the time between two tries does not double any more. */
 #define WEFT_PEER_REFUSED	6
+/* So often, one after the other, the time to the next try to connect queues doubles. */
+#define WEFT_PEER_FAILED	3U
 /* Registration that another thread blocks: number of tries, and delay in ms. */
 #define WEFT_PEER_REGISTERS	10
 #define WEFT_PEER_REGISTER_MS	20
@@ -233,7 +235,7 @@ static struct weft_domain *weft_peer_domain(struct weft_rdma_ctrl *ctrl, struct 
 	return ctrl->domain;
 }
 
-/* Does the domain's volume have persistent memory? */
+/* Does the domain's volume have persistent memory that this domain can reach? */
 static bool weft_peers_persistent(struct weft_domain *domain)
 {
 	struct weft_peer *peer;
@@ -241,8 +243,7 @@ static bool weft_peers_persistent(struct weft_domain *domain)
 
 	mutex_lock(&weft_peers_lock);
 	list_for_each_entry(peer, &weft_peers, list)
-		any |= peer->req.persistent &&
-		       !memcmp(peer->volume, domain->volume, sizeof(peer->volume));
+		any |= peer->req.persistent && weft_mapping_find(peer, domain);
 	mutex_unlock(&weft_peers_lock);
 	return any;
 }
@@ -289,11 +290,14 @@ static void weft_peer_queue_work(struct weft_rdma_ctrl *ctrl, unsigned long dela
 	spin_unlock_irqrestore(&ctrl->lock, flags);
 }
 
-/* Try again later. A target that grants no queues grants none before the next connect. */
+/*
+ * Try again later, and less and less often. A target that grants no queues grants none
+ * before the next connect.
+ */
 static void weft_peer_later(struct weft_rdma_ctrl *ctrl, int error)
 {
 	if (error != -ENOSPC || READ_ONCE(ctrl->mem_count))
-		weft_peer_queue_work(ctrl, WEFT_PEER_RETRY);
+		weft_peer_queue_work(ctrl, WEFT_PEER_RETRY << READ_ONCE(ctrl->mem_failed));
 }
 
 /* Set a controller up for I/O on the peer memories of its volume. */
@@ -363,10 +367,15 @@ void weft_rdma_peer_work(struct work_struct *work)
 		ret = weft_peer_up(ctrl, NULL, &why);
 	if (!ret || READ_ONCE(ctrl->mem_ready))
 		weft_rdma_paths_peers(ctrl);
+	if (!ret)
+		WRITE_ONCE(ctrl->mem_failed, 0);
 	if (!ret || weft_rdma_state(ctrl) != WEFT_RDMA_LIVE)
 		return;
-	weft_ctrl_warn(ctrl, "queues for peer memory: %s\n", why.text);
+	/* Once: an RDMA device may stay full. */
+	if (!READ_ONCE(ctrl->mem_failed))
+		weft_ctrl_warn(ctrl, "queues for peer memory: %s\n", why.text);
 	weft_peer_later(ctrl, ret);
+	WRITE_ONCE(ctrl->mem_failed, min(READ_ONCE(ctrl->mem_failed) + 1, WEFT_PEER_FAILED));
 }
 
 /**
@@ -378,6 +387,7 @@ void weft_rdma_peer_work(struct work_struct *work)
  */
 void weft_rdma_peer_kick(struct weft_rdma_ctrl *ctrl)
 {
+	WRITE_ONCE(ctrl->mem_failed, 0);
 	weft_peer_queue_work(ctrl, 0);
 }
 
@@ -611,12 +621,12 @@ static __always_inline int weft_peer_send(struct weft_rdma_ctrl *ctrl, struct we
 		ret = weft_peer_unmapped(op->peer);
 		goto out_free;
 	}
-	if (unlikely(mapping->req->persistent && !READ_ONCE(ctrl->mem_up))) {
+	if (mapping->persistent && unlikely(!READ_ONCE(ctrl->mem_up))) {
 		percpu_ref_put(&mapping->ref);
 		goto out_free;
 	}
 	pdu = blk_mq_rq_to_pdu(rq);
-	pdu->mem = mapping->req->persistent;
+	pdu->mem = mapping->persistent;
 	pdu->mapping = mapping;
 	pdu->retries = 0;
 	pdu->status = 0;

@@ -14,13 +14,15 @@
  */
 #include "mapping.h"
 
+#include <linux/hash.h>
 #include <net/net_namespace.h>
 
 /*
- * REG_MR, SEND and LOCAL_INV for each command; one more to drain. On queues for
- * peer memory: SEND for each command; half as many that have no completion and are
- * not known to have left; as many whose submitter was delayed between its count and
- * its SEND (weft_queue_signals()); half as many registrations (weft_regions_post()).
+ * REG_MR, SEND and LOCAL_INV for each command; one more to drain. The REG_MR of the
+ * queue's buffer (bounce.c) leaves before any of them comes. On queues for peer memory:
+ * SEND for each command; half as many that have no completion and are not known to have
+ * left; as many whose submitter was delayed between its count and its SEND
+ * (weft_queue_signals()); half as many registrations (weft_regions_post()).
  */
 #define WEFT_SEND_WRS	3
 
@@ -173,32 +175,6 @@ static void weft_queue_qp_event(struct ib_event *event, void *context)
 	}
 }
 
-/* Zeroed coherent memory; software devices use CPU addresses. */
-static void *weft_queue_alloc_shared(struct ib_device *ib, size_t bytes, u64 *addr)
-{
-	dma_addr_t dma;
-	void *mem;
-
-	if (ib_uses_virt_dma(ib)) {
-		mem = kzalloc(bytes, GFP_KERNEL);
-		dma = (uintptr_t)mem;
-	} else {
-		mem = dma_alloc_coherent(ib->dma_device, bytes, &dma, GFP_KERNEL);
-	}
-	*addr = mem ? dma : 0;
-	return mem;
-}
-
-static void weft_queue_free_shared(struct ib_device *ib, size_t bytes, void *mem, u64 addr)
-{
-	if (!mem)
-		return;
-	if (ib_uses_virt_dma(ib))
-		kfree(mem);
-	else
-		dma_free_coherent(ib->dma_device, bytes, mem, addr);
-}
-
 static void weft_queue_free_memory(struct weft_rdma_queue *queue)
 {
 	struct ib_device *ib = queue->ctrl->ib;
@@ -207,13 +183,14 @@ static void weft_queue_free_memory(struct weft_rdma_queue *queue)
 	for (i = 0; i < queue->size; i++)
 		if (queue->slots && queue->slots[i].mr)
 			ib_dereg_mr(queue->slots[i].mr);
+	weft_rdma_bounce_free(queue);
 	kvfree(queue->slots);
 	kfree(queue->run);
 	kvfree(queue->recvs);
-	weft_queue_free_shared(ib, queue->size * sizeof(*queue->capsules), queue->capsules,
-			       queue->capsules_addr);
-	weft_queue_free_shared(ib, queue->size * sizeof(*queue->responses), queue->responses,
-			       queue->responses_addr);
+	weft_rdma_free_shared(ib, queue->size * sizeof(*queue->capsules), queue->capsules,
+			      queue->capsules_addr);
+	weft_rdma_free_shared(ib, queue->size * sizeof(*queue->responses), queue->responses,
+			      queue->responses_addr);
 	queue->slots = NULL;
 	queue->run = NULL;
 	queue->recvs = NULL;
@@ -257,6 +234,8 @@ static int weft_queue_init_slot(struct weft_rdma_queue *queue, u32 index, struct
 					   queue->ctrl->ib->attrs.max_mr);
 		slot->mr = mr;
 	}
+	slot->queue = queue;
+	slot->cid = index;
 	slot->send_cqe.done = queue->mem ? weft_rdma_mem_send_done : weft_rdma_send_done;
 	slot->reg_cqe.done = weft_rdma_reg_done;
 	slot->inv_cqe.done = weft_rdma_inv_done;
@@ -297,10 +276,10 @@ static int weft_queue_alloc_memory(struct weft_rdma_queue *queue, struct weft_wh
 	queue->slots = kvcalloc(n, sizeof(*queue->slots), GFP_KERNEL);
 	queue->run = kzalloc_obj(*queue->run);
 	queue->recvs = kvcalloc(n, sizeof(*queue->recvs), GFP_KERNEL);
-	queue->capsules = weft_queue_alloc_shared(ib, n * sizeof(*queue->capsules),
-						  &queue->capsules_addr);
-	queue->responses = weft_queue_alloc_shared(ib, n * sizeof(*queue->responses),
-						   &queue->responses_addr);
+	queue->capsules = weft_rdma_alloc_shared(ib, n * sizeof(*queue->capsules),
+						 &queue->capsules_addr);
+	queue->responses = weft_rdma_alloc_shared(ib, n * sizeof(*queue->responses),
+						  &queue->responses_addr);
 	if (!queue->slots || !queue->run || !queue->recvs || !queue->capsules || !queue->responses)
 		ret = weft_refuse(why, -ENOMEM, "no memory for queue %u", queue->id);
 	for (i = 0; i < n && !ret; i++) {
@@ -325,6 +304,59 @@ static u32 weft_queue_place(const struct weft_rdma_queue *queue)
 	return queue->index ? queue->index - 1 : 0;
 }
 
+/* Its completions at most; flushed work requests complete, too. */
+static int weft_queue_cqes(const struct weft_rdma_queue *queue)
+{
+	return (WEFT_SEND_WRS + 1) * queue->size + 2;
+}
+
+/*
+ * The I/O queues of a controller divide the device's vectors, as the CPUs. If there are
+ * more vectors than queues, other controllers have other ones of each part: by a hash,
+ * because every second controller may be of the same rail.
+ */
+static int weft_queue_vector(const struct weft_rdma_queue *queue)
+{
+	const struct weft_rdma_ctrl *ctrl = queue->ctrl;
+	u32 vectors = min_t(u32, ctrl->ib->num_comp_vectors, num_online_cpus());
+	u32 queues = ctrl->io_up ?: max(ctrl->opts.io_queues, 1U);
+	u32 each = max(vectors / queues, 1U);
+
+	return (weft_queue_place(queue) * each + hash_32(ctrl->instance, 16) % each) % vectors;
+}
+
+/*
+ * Queues of one vector share completion queues, also those of other controllers: the RDMA
+ * core has them for the device.
+ */
+static int weft_queue_get_cq(struct weft_rdma_queue *queue)
+{
+	struct ib_device *ib = queue->ctrl->ib;
+	int vector = weft_queue_vector(queue);
+	struct ib_cq *cq;
+
+	/* ib_cq_pool_get() would look for one without end. */
+	if (weft_queue_cqes(queue) > ib->attrs.max_cqe)
+		return -EINVAL;
+	if (queue->poll)
+		cq = ib_alloc_cq(ib, queue, weft_queue_cqes(queue), vector, IB_POLL_DIRECT);
+	else
+		cq = ib_cq_pool_get(ib, weft_queue_cqes(queue), vector, IB_POLL_SOFTIRQ);
+	if (IS_ERR(cq))
+		return PTR_ERR(cq);
+	queue->cq = cq;
+	return 0;
+}
+
+static void weft_queue_put_cq(struct weft_rdma_queue *queue)
+{
+	if (queue->poll)
+		ib_free_cq(queue->cq);
+	else
+		ib_cq_pool_put(queue->cq, weft_queue_cqes(queue));
+	queue->cq = NULL;
+}
+
 static int weft_queue_alloc_qp(struct weft_rdma_queue *queue)
 {
 	struct weft_rdma_ctrl *ctrl = queue->ctrl;
@@ -341,24 +373,16 @@ static int weft_queue_alloc_qp(struct weft_rdma_queue *queue)
 						ctrl->ib->attrs.max_send_sge),
 		},
 	};
-	int vector, ret;
+	int ret;
 
-	/* I/O queues take the device's vectors in turn; flushed WRs complete too. */
-	vector = weft_queue_place(queue) % ctrl->ib->num_comp_vectors;
-	queue->cq = ib_alloc_cq(ctrl->ib, queue,
-				(WEFT_SEND_WRS + 1) * queue->size + 2, vector,
-				queue->poll ? IB_POLL_DIRECT : IB_POLL_SOFTIRQ);
-	if (IS_ERR(queue->cq)) {
-		ret = PTR_ERR(queue->cq);
-		queue->cq = NULL;
+	ret = weft_queue_get_cq(queue);
+	if (ret)
 		return ret;
-	}
 	attr.send_cq = queue->cq;
 	attr.recv_cq = queue->cq;
 	ret = rdma_create_qp(queue->cm_id, queue->pd, &attr);
 	if (ret) {
-		ib_free_cq(queue->cq);
-		queue->cq = NULL;
+		weft_queue_put_cq(queue);
 		return ret;
 	}
 	queue->qp = queue->cm_id->qp;
@@ -476,8 +500,14 @@ int weft_rdma_queue_start(struct weft_rdma_queue *queue, struct weft_why *why)
 			goto out_destroy_qp;
 		}
 	}
+	/*
+	 * If the request fails, the CM frees what it has made for it: weft_rdma_queue_break()
+	 * must not use that meanwhile.
+	 */
+	mutex_lock(&queue->lock);
 	set_bit(WEFT_QUEUE_STARTED, &queue->flags);
 	ret = weft_queue_ask(queue, why);
+	mutex_unlock(&queue->lock);
 	if (ret)
 		goto out_destroy_qp;
 	return 0;
@@ -489,9 +519,8 @@ out_destroy_qp:
 	/* The receives are flushed to handlers that must still be there. */
 	ib_drain_qp(queue->qp);
 	rdma_destroy_qp(queue->cm_id);
-	ib_free_cq(queue->cq);
+	weft_queue_put_cq(queue);
 	queue->qp = NULL;
-	queue->cq = NULL;
 out_free_memory:
 	weft_queue_free_memory(queue);
 out_destroy_id:
@@ -576,10 +605,17 @@ void weft_rdma_queue_free(struct weft_rdma_queue *queue)
 {
 	if (!queue->cm_id)
 		return;
+	/*
+	 * The stop's drain may have come before work requests that completion handlers posted
+	 * (receives, LOCAL_INVs), or a thread of weft_request_end_alone(). A shared completion
+	 * queue outlives this queue, and would complete them in slots that are freed here. No
+	 * thread posts any more.
+	 */
+	if (!queue->poll)
+		ib_drain_qp(queue->qp);
 	rdma_destroy_qp(queue->cm_id);
-	ib_free_cq(queue->cq);
+	weft_queue_put_cq(queue);
 	queue->qp = NULL;
-	queue->cq = NULL;
 	weft_queue_free_memory(queue);
 	if (!queue->index)
 		weft_rdma_device_put(queue->ctrl);

@@ -91,11 +91,12 @@ struct weft_rdma_queue;
 
 /**
  * struct weft_rdma_slot - state of a queue for each of its command ids
+ * @queue: the queue
  * @rq: the request in flight; NULL if there is none for this id
  * @mr: its memory registration; on queues for peer memory only the first slot has one
  * @pending: WEFT_SLOT_*, what the request still waits for; touched where
  *	completions are polled, and before the request is sent
- * @generation: counts the uses of the command id
+ * @cid: its last command's identifier
  * @aborted: an Abort was sent for it
  * @mapped: @mr is registered, and the target has its key
  * @sent: number of its SEND, of a command on memory that is registered for good
@@ -111,12 +112,13 @@ struct weft_rdma_queue;
  * Each begins a cache line of its own: other CPUs use its neighbours.
  */
 struct weft_rdma_slot {
+	struct weft_rdma_queue	*queue;
 	struct request		*rq;
 	struct ib_mr		*mr;
 	u8			pending;
-	u8			generation;
 	bool			aborted;
 	bool			mapped;
+	u16			cid;
 	u32			sent;
 	struct ib_reg_wr	reg;
 	struct ib_send_wr	send;
@@ -137,6 +139,8 @@ struct weft_rdma_slot {
  * @wr: the work request
  * @sge: of that: the buffer
  * @nvme: the buffer
+ *
+ * It fills a cache line of 64 bytes. So its queue is known from the queue pair alone.
  */
 struct weft_rdma_recv {
 	struct ib_cqe		cqe;
@@ -165,6 +169,24 @@ struct weft_rdma_run {
 	struct ib_send_wr	sends[WEFT_RUN_MAX];
 };
 
+#define WEFT_BOUNCE_BYTES	SZ_8K	/* an owner record and the claim behind it */
+
+/**
+ * struct weft_rdma_bounce - where small reads of metadata go, see bounce.c
+ * @mr: the buffer's registration
+ * @cqe: of the work request that registers it
+ * @mem: the buffer, as @capsules of a queue
+ * @addr: for the device
+ * @taken: bit 0: a read has it
+ */
+struct weft_rdma_bounce {
+	struct ib_mr	*mr;
+	struct ib_cqe	cqe;
+	void		*mem;
+	u64		addr;
+	unsigned long	taken;
+};
+
 #define WEFT_QUEUE_LIVE		0	/* requests may be sent */
 #define WEFT_QUEUE_CONNECTED	1	/* commands of the setup may be sent */
 #define WEFT_QUEUE_STARTED	2	/* a queue pair is there to be torn down */
@@ -175,7 +197,7 @@ struct weft_rdma_run {
  * @pd: protection domain of its keys: the controller's, or with @mem the domain's
  * @qp: queue pair
  * @cq: completion queue of sends and receives alike, so that they are handled
- *	in one context at a time
+ *	in one context at a time; others have it as well, unless this one is polled
  * @capsules: commands, one for each slot; in coherent memory, like @responses,
  *	so they need no DMA synchronisation
  * @capsules_addr: for the device
@@ -201,6 +223,9 @@ struct weft_rdma_run {
  * @left: of these, so many have left the send queue, as far as is known
  * @signal_mask: one of so many more has a completion, see weft_queue_signals()
  * @run: of requests, to be posted
+ * @bounce: for small reads of metadata, or NULL
+ * @bad_send: written when a work request cannot be posted, and never read
+ * @bad_recv: the same of receives
  * @recvs: receives
  * @responses: their buffers
  * @responses_addr: for the device
@@ -239,6 +264,9 @@ struct weft_rdma_queue {
 	u32			left;
 
 	struct weft_rdma_run	*run;
+	struct weft_rdma_bounce	*bounce;
+	const struct ib_send_wr	*bad_send;
+	const struct ib_recv_wr	*bad_recv;
 	struct weft_rdma_recv	*recvs;
 	struct nvme_completion	*responses;
 	u64			responses_addr;
@@ -277,7 +305,7 @@ static inline bool weft_queue_aside(const struct weft_rdma_queue *queue)
  * @status: of the completion, see WEFT_STATUS_*
  * @retries: so far, at most WEFT_PDU_RETRIES_MAX; and WEFT_PDU_LATER
  * @later_since: with WEFT_PDU_LATER: when the first such answer came, jiffies
- * @nents: of @table, 0 where it is not there
+ * @nents: of @table; 0 where it is not there, WEFT_PDU_BOUNCED for the queue's buffer
  * @dma_nents: mapped
  * @table: data
  * @sgl: its first entries
@@ -300,6 +328,7 @@ struct weft_rdma_pdu {
 	struct scatterlist	sgl[WEFT_RDMA_PDU_SEGS];
 };
 
+#define WEFT_PDU_BOUNCED	(-1)
 #define WEFT_PDU_RETRIES_MAX	0x7f
 #define WEFT_PDU_LATER		0x80	/* the target could not execute it at that time */
 
@@ -472,8 +501,8 @@ static inline u32 weft_rdma_all_queues(const struct weft_rdma_options *opts)
  * @queue_count: how many are in use, with the admin queue
  * @max_queues: length of @queues
  * @queues_made: number of I/O queues that the last attempt connected
- * @queues_limit: number of I/O queues to try, because the target or the RDMA device
- *	had no more; 0 for all
+ * @target_queues: number of I/O queues to try, because the target took no more; 0 for all
+ * @device_queues: the same, because the RDMA device had no room for more
  * @poll_from: index of the first poll queue
  * @io_up: number of connected queues before @poll_from, shared by all others
  * @poll_up: number of connected poll queues, shared by all others
@@ -498,6 +527,7 @@ static inline u32 weft_rdma_all_queues(const struct weft_rdma_options *opts)
  * @mem_volume: UUID of the volume they are for, while there are @mem_users
  * @mem_users: paths of that volume that have peer memory
  * @mem_refused: how often @mem_work could not map a memory, one time after the other
+ * @mem_failed: how often it could not connect the queues for memory, likewise
  * @mem_first: index of the first of these queues; one for each I/O queue that
  *	is not polled, and as many again for background I/O
  * @mem_count: number of these queues; 0 if the target grants none
@@ -587,7 +617,8 @@ struct weft_rdma_ctrl {
 	u32			queue_count;
 	u32			max_queues;
 	u32			queues_made;
-	u32			queues_limit;
+	u32			target_queues;
+	u32			device_queues;
 	u32			poll_from;
 	u32			io_up;
 	u32			poll_up;
@@ -613,6 +644,7 @@ struct weft_rdma_ctrl {
 	u8			mem_volume[16];
 	u32			mem_users;
 	int			mem_refused;
+	u32			mem_failed;
 	u32			mem_first;
 	u32			mem_count;
 	bool			mem_ready;
@@ -702,6 +734,8 @@ void weft_rdma_ctrl_remove(struct weft_rdma_ctrl *ctrl);
 extern struct workqueue_struct *weft_rdma_wq;
 
 /* device.c */
+void *weft_rdma_alloc_shared(struct ib_device *ib, size_t bytes, u64 *addr);
+void weft_rdma_free_shared(struct ib_device *ib, size_t bytes, void *mem, u64 addr);
 int weft_rdma_device_init(void);
 void weft_rdma_device_exit(void);
 bool weft_rdma_ib_usable(struct ib_device *ib);
@@ -819,7 +853,23 @@ static inline u32 weft_rdma_max_sectors(const struct weft_rdma_ctrl *ctrl)
 static inline int weft_rdma_post_recv(struct weft_rdma_queue *queue,
 				      struct weft_rdma_recv *recv)
 {
-	return ib_post_recv(queue->qp, &recv->wr, NULL);
+	return ib_post_recv(queue->qp, &recv->wr, &queue->bad_recv);
+}
+
+/**
+ * weft_rdma_post_send() - give the device work requests
+ * @queue: its queue pair is there
+ * @wr: the first one of the chain
+ *
+ * Inline, because it runs for every I/O. Without a place for the one that cannot be posted,
+ * the verb has one on its stack, which hardened kernels clear, and guard, each time.
+ *
+ * Context: any.
+ * Return: 0 or a negative errno.
+ */
+static inline int weft_rdma_post_send(struct weft_rdma_queue *queue, const struct ib_send_wr *wr)
+{
+	return ib_post_send(queue->qp, wr, &queue->bad_send);
 }
 
 /* queue.c */
@@ -831,6 +881,13 @@ void weft_rdma_queue_free(struct weft_rdma_queue *queue);
 int weft_rdma_queue_poll(struct weft_rdma_queue *queue);
 bool weft_rdma_queue_set_connect(struct weft_rdma_queue *queue, struct request *rq);
 void weft_rdma_queue_lost(struct weft_rdma_queue *queue);
+
+/* bounce.c */
+void weft_rdma_bounce_start(struct weft_rdma_queue *queue);
+void weft_rdma_bounce_free(struct weft_rdma_queue *queue);
+bool weft_rdma_bounce_begin(struct weft_rdma_queue *queue, struct request *rq,
+			    struct weft_rdma_pdu *pdu, struct nvme_command *cmd);
+void weft_rdma_bounce_end(struct request *rq, struct weft_rdma_pdu *pdu);
 
 /* io.c */
 blk_status_t weft_rdma_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd);

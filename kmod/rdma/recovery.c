@@ -95,7 +95,8 @@ void weft_rdma_recover_work(struct work_struct *work)
 		ctrl->lost_at = now;
 	ctrl->flaps = flap ? min(ctrl->flaps + 1, WEFT_RDMA_FLAPS) : 0;
 	ctrl->attempts = 0;
-	ctrl->queues_limit = 0;
+	ctrl->target_queues = 0;
+	ctrl->device_queues = 0;
 	WRITE_ONCE(ctrl->fail_fast, false);
 	if (!weft_rdma_set_state(ctrl, WEFT_RDMA_CONNECTING))
 		return;	/* it is being removed */
@@ -159,8 +160,12 @@ void weft_rdma_connect_work(struct work_struct *work)
 	noio = memalloc_noio_save();
 	ret = weft_rdma_setup(ctrl, &why);
 	/* The target may grant more queues than it then takes, also for good. */
-	if (weft_rdma_is_short(ret) && ctrl->queues_made && ctrl->attempts >= WEFT_RDMA_ALL_QUEUES)
-		ctrl->queues_limit = ctrl->queues_made;
+	if (weft_rdma_is_short(ret) && ctrl->queues_made && ctrl->attempts >= WEFT_RDMA_ALL_QUEUES) {
+		if (ret == WEFT_RDMA_ADAPTER_FULL)
+			ctrl->device_queues = ctrl->queues_made;
+		else
+			ctrl->target_queues = ctrl->queues_made;
+	}
 	ctrl->live_at = jiffies;
 	/* Before LIVE: a loss right after that queues it anew. */
 	if (!ret) {

@@ -191,7 +191,7 @@ static enum weft_scanned weft_scan_one(struct weft_rdma_ctrl *ctrl, u32 nsid, u3
 	}
 	if (ret == -ESTALE) {
 		weft_ctrl_err(ctrl,
-			      "namespace %u is another one than before, its disk is refused: %s. A target that makes identifiers up when it starts must be given fixed ones\n",
+			      "namespace %u is another one than before, its disk is refused: %s. If the target makes identifiers up when it starts, give it a fixed one: device_uuid in configfs (Linux), nvmf_subsystem_add_ns --uuid and --nguid (SPDK)\n",
 			      nsid, why.text);
 		weft_rdma_ns_kill(ns);
 		return WEFT_SCANNED;
@@ -321,6 +321,9 @@ static void weft_scan_end(struct weft_rdma_ctrl *ctrl)
 /* The same after a look at some of the namespaces: others are lost by what is known of them. */
 static void weft_scan_some_end(struct weft_rdma_ctrl *ctrl)
 {
+	/* The first scan of the association, which has not ended, opens the disks. */
+	if (READ_ONCE(ctrl->unscanned))
+		return;
 	weft_scan_end(ctrl);
 	if (unlikely(weft_rdma_ana_lost(ctrl)))
 		weft_rdma_rescan(ctrl);

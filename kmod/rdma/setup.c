@@ -56,7 +56,7 @@ static int weft_fabrics_connect(struct weft_rdma_queue *queue, struct weft_why *
 
 	data = kzalloc_obj(*data);
 	if (!data)
-		return -ENOMEM;
+		return weft_refuse(why, -ENOMEM, "no memory to connect queue %u", queue->id);
 	memcpy(&data->hostid, ctrl->opts.host_id, sizeof(data->hostid));
 	data->cntlid = cpu_to_le16(queue->index ? ctrl->info.cntlid : 0xffff);
 	strscpy(data->subsysnqn, ctrl->opts.subnqn, sizeof(data->subsysnqn));
@@ -77,12 +77,13 @@ static int weft_ctrl_wait_ready(struct weft_rdma_ctrl *ctrl, u32 mask, u32 wante
 				u32 timeout_ms, struct weft_why *why)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(timeout_ms);
-	bool deleting = weft_rdma_state(ctrl) >= WEFT_RDMA_DELETING;
+	/* That is a part of the deletion; all else is over when it begins, also if it began before. */
+	bool shutdown = mask == NVME_CSTS_SHST_MASK;
 	u64 csts = 0;
 	int ret;
 
 	for (;;) {
-		if (!deleting && weft_rdma_state(ctrl) >= WEFT_RDMA_DELETING)
+		if (!shutdown && weft_rdma_state(ctrl) >= WEFT_RDMA_DELETING)
 			return weft_refuse(why, -ENOTCONN, "the controller is being deleted");
 		ret = weft_rdma_property_read(ctrl, NVME_REG_CSTS, false, &csts);
 		/* Its removal may wait for this. The CM ends the connection then, too. */
@@ -134,7 +135,7 @@ static int weft_ctrl_identify_nvm(struct weft_rdma_ctrl *ctrl, u32 page_bytes,
 		return 0;
 	id = kzalloc(NVME_IDENTIFY_DATA_SIZE, GFP_KERNEL);
 	if (!id)
-		return -ENOMEM;
+		return weft_refuse(why, -ENOMEM, "no memory to identify the controller");
 	ret = weft_rdma_identify(ctrl, NVME_ID_CNS_CS_CTRL, 0, id, &ctrl->queues[0]);
 	if (!ret)
 		weft_info_nvm(id, page_bytes, info);
@@ -156,7 +157,7 @@ static int weft_ctrl_identify(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 
 	id = kzalloc_obj(*id);
 	if (!id)
-		return -ENOMEM;
+		return weft_refuse(why, -ENOMEM, "no memory to identify the controller");
 	ret = weft_rdma_identify(ctrl, NVME_ID_CNS_CTRL, 0, id, &ctrl->queues[0]);
 	if (ret)
 		ret = weft_refuse_command(&ctrl->queues[0], ret, "Identify Controller", why);
@@ -245,7 +246,7 @@ static void weft_ctrl_share_queues(struct weft_rdma_ctrl *ctrl, u32 io, u32 left
 static int weft_ctrl_count_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 {
 	u32 io = ctrl->opts.io_queues, poll = ctrl->opts.poll_queues;
-	u32 wanted = io + poll, ask = weft_rdma_all_queues(&ctrl->opts) - 1, granted, result = 0;
+	u32 wanted = io + poll, ask = weft_rdma_all_queues(&ctrl->opts) - 1, granted, left, result = 0;
 	int ret;
 
 	/*
@@ -257,18 +258,25 @@ static int weft_ctrl_count_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *
 		return weft_refuse_command(&ctrl->queues[0], ret,
 					   "Set Features (Number of Queues)", why);
 	granted = min(result & 0xffff, result >> 16) + 1;
+	/* A full RDMA device may have room later: queues for memory are tried again then. */
+	left = granted;
 	if (ctrl->set_ready) {
 		io = ctrl->poll_from - 1;
 		poll = ctrl->queue_count - ctrl->poll_from;
 		wanted = io + poll;
-		if (ctrl->queues_limit)
-			granted = min(granted, ctrl->queues_limit);
+		left = min_not_zero(granted, ctrl->target_queues);
+		granted = min_not_zero(left, ctrl->device_queues);
 	}
-	weft_ctrl_share_queues(ctrl, io, granted > wanted ? granted - wanted : 0);
+	weft_ctrl_share_queues(ctrl, io, left > wanted ? left - wanted : 0);
 	if (granted < wanted) {
 		poll = min(poll, granted - 1);
-		weft_ctrl_info(ctrl, "the target grants %u I/O queues of %u\n",
+		weft_ctrl_info(ctrl, "%s %u I/O queues of %u\n",
+			       left > granted ? "the RDMA device had room for" :
+						"the target grants",
 			       granted, wanted);
+		/* Those for background I/O would take the room of another controller's. */
+		if (left > granted)
+			ctrl->background_count = 0;
 	}
 	ctrl->io_up = min(io, granted - poll);
 	ctrl->poll_up = poll;
@@ -544,10 +552,12 @@ static int weft_background_start(struct weft_rdma_ctrl *ctrl, struct weft_why *w
 	if (!ret || !weft_queues_are_wanted(ctrl, first))
 		return ret;
 	/*
-	 * Without a path to the target, the association begins anew. But a fabric may
-	 * let nothing of this type of service through for as long as it likes.
+	 * Without a path to the target, the association begins anew; without memory, only a
+	 * reconnect does. But a fabric may let nothing of this type of service through for as
+	 * long as it likes.
 	 */
-	if ((ret == -ETIMEDOUT || ret == -EHOSTUNREACH) && ctrl->attempts < WEFT_RDMA_ALL_QUEUES)
+	if ((ret == -ETIMEDOUT || ret == -EHOSTUNREACH || (ret == -ENOMEM && ctrl->attempts)) &&
+	    ctrl->attempts < WEFT_RDMA_ALL_QUEUES)
 		return ret;
 	weft_ctrl_warn(ctrl, "%u queues for background I/O of %u can be connected, so it shares those of feed I/O: %s\n",
 		       made, count, why->text);
@@ -576,7 +586,7 @@ static int weft_background_start(struct weft_rdma_ctrl *ctrl, struct weft_why *w
  */
 int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 {
-	u32 polls = 0, events = 0;
+	u32 polls = 0, events = 0, i;
 	int ret;
 
 	ctrl->queues_made = 0;
@@ -605,6 +615,9 @@ int weft_rdma_setup(struct weft_rdma_ctrl *ctrl, struct weft_why *why)
 		ret = weft_background_start(ctrl, why);
 	if (ret)
 		return ret;
+	/* Last, so that no queue lacks a registration because of them. */
+	for (i = 1; i <= ctrl->io_up; i++)
+		weft_rdma_bounce_start(&ctrl->queues[i]);
 	if (ctrl->info.ns_events)
 		events |= NVME_AEN_CFG_NS_ATTR;
 	if (ctrl->info.ana_events)

@@ -84,6 +84,8 @@ static void weft_rdma_path_drain(struct weft_path *path)
 	/* In standby it has none, and others may read it. */
 	if (!READ_ONCE(path->standby))
 		weft_rdma_ns_leave(ns);
+	/* Send the operations that wait for a tag. The volume sends no new ones to this path. */
+	flush_work(&rp->waiting_work);
 	do {
 		before = atomic_read(&ns->given_back);
 		/* Those in it ... */

@@ -116,11 +116,16 @@ static bool weft_op_is_range(const struct bio *bio)
 	       bio_op(bio) == REQ_OP_WRITE_ZEROES;
 }
 
-static enum weft_stat_group weft_stat_group(const struct bio *bio)
+/* A constant group each, which no bounds check needs. */
+static __always_inline void weft_io_count(const struct weft_io *io, const struct bio *bio,
+					  u64 nsecs)
 {
-	if (op_is_discard(bio->bi_opf))
-		return WEFT_STAT_DISCARD;
-	return op_is_write(bio_op(bio)) ? WEFT_STAT_WRITE : WEFT_STAT_READ;
+	if (unlikely(op_is_discard(bio->bi_opf)))
+		weft_member_count(io->member, WEFT_STAT_DISCARD, io->sectors, nsecs);
+	else if (op_is_write(bio_op(bio)))
+		weft_member_count(io->member, WEFT_STAT_WRITE, io->sectors, nsecs);
+	else
+		weft_member_count(io->member, WEFT_STAT_READ, io->sectors, nsecs);
 }
 
 /* Not inline, so that feed commands that were not held do not pay. */
@@ -132,6 +137,8 @@ static noinline void weft_class_done(struct weft_io *io, const struct bio *bio, 
 		weft_qos_end(io->member, &io->item, good && !weft_op_is_range(bio) ? nsecs : 0);
 	if (good)
 		weft_qos_measure(io->member, io->class, io->sectors << SECTOR_SHIFT, nsecs);
+	else
+		weft_qos_failed(io->member, io->class);
 }
 
 /*
@@ -157,10 +164,13 @@ static noinline void weft_member_failed(struct weft_io *io, struct bio *bio, u64
 
 	if (weft_is_unsupported(bio)) {
 		bio->bi_status = BLK_STS_NOTSUPP;
-	/* With BLK_STS_AGAIN, which REQ_NOWAIT causes, there was no I/O. */
-	} else if (bio->bi_status != BLK_STS_AGAIN) {
+	/*
+	 * With BLK_STS_AGAIN, which REQ_NOWAIT causes, there was no I/O. Nor was there where the
+	 * block layer or the transport refuses what the bio has, such as its memory.
+	 */
+	} else if (bio->bi_status != BLK_STS_AGAIN && bio->bi_status != WEFT_STS_REFUSED) {
 		weft_volume_member_failed(member);
-		weft_member_count(member, weft_stat_group(bio), io->sectors, nsecs);
+		weft_io_count(io, bio, nsecs);
 	}
 	if (weft_qos_is_used() && io->class != WEFT_IO_CLASS_NONE)
 		weft_class_done(io, bio, nsecs);
@@ -176,7 +186,7 @@ static __always_inline void weft_member_done(struct weft_io *io, struct bio *bio
 		weft_member_failed(io, bio, nsecs);
 		return;
 	}
-	weft_member_count(member, weft_stat_group(bio), io->sectors, nsecs);
+	weft_io_count(io, bio, nsecs);
 	if (!weft_qos_is_used())
 		return;
 	if (likely(io->flags & WEFT_IO_FEED))
@@ -382,6 +392,8 @@ static void weft_send_part(struct weft_member *member, struct bio *bio, sector_t
 {
 	if (op_is_write(bio->bi_opf) && unlikely(weft_lease_is_over(&member->volume->lease))) {
 		weft_map_bio(member, bio, sector, io);
+		if (weft_qos_is_used() && io)
+			weft_qos_begun(member, io->class);
 		weft_mpath_wait(member, bio);
 	} else {
 		weft_send(member, bio, sector, io);

@@ -181,15 +181,20 @@ static long weft_mem_ioctl(struct file *file, unsigned int cmd, unsigned long ar
 static int weft_mem_flush(struct file *file, fl_owner_t id)
 {
 	struct weft_mem_file *mf = file->private_data;
+	bool owner;
 
 	if (!(current->flags & PF_EXITING))
 		return 0;
+	owner = id == READ_ONCE(mf->owner);
+	/* Its table is freed, and another process may get one at that address. */
+	if (owner)
+		WRITE_ONCE(mf->owner, NULL);
 	/* Any user may open the file and exit: what follows costs all users of the volume. */
 	if (!atomic_read(&mf->in_flight))
 		return 0;
 	/* By now all of its io_uring workers are gone. */
 	weft_mem_drop_held(mf);
-	if (WEFT_URING_F_CANCEL || id != mf->owner)
+	if (WEFT_URING_F_CANCEL || !owner)
 		return 0;
 	mutex_lock(&mf->node->lock);
 	WRITE_ONCE(mf->dying, jiffies | 1);

@@ -12,7 +12,7 @@ static void weft_mem_io_copy(struct work_struct *work)
 	struct weft_mem_io *io = container_of(work, struct weft_mem_io, work);
 
 	weft_memory_copy(io->memory, io->at, io->pages, io->length, false);
-	weft_mem_io_end(io);
+	weft_mem_io_end(io, false);
 }
 
 /* Context: any. */
@@ -23,7 +23,7 @@ static void weft_mem_io_put(struct weft_mem_io *io)
 	if (io->pages && io->op == REQ_OP_READ && !io->error)
 		queue_work(weft_mem_wq, &io->work);
 	else
-		weft_mem_io_end(io);
+		weft_mem_io_end(io, false);
 }
 
 static void weft_mem_bio_over(struct weft_mem_io *io, struct bio *bio, int error)

@@ -104,7 +104,7 @@ static void weft_mem_io_drop(struct work_struct *work)
 
 	/* Pages that stay belong to another process that writes there, too. */
 	weft_mem_io_invalidate(io);
-	weft_mem_io_finish(io);
+	weft_mem_io_finish(io, false);
 }
 
 /**

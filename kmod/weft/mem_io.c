@@ -15,7 +15,7 @@
  */
 #include "mem_part.h"
 
-#include <linux/nospec.h>
+#include <linux/build_bug.h>
 
 /*
  * Limits of a command that is submitted without waiting: copied bytes, and
@@ -43,9 +43,16 @@ static noinline int weft_mem_io_clean(struct weft_mem_io *io)
 static inline void *weft_mem_find(struct weft_mem_registry *registry, u32 id)
 {
 	struct weft_mem_ref *ref;
+	u32 slot = id;
 
+	/*
+	 * The processor may speculate past the test: the mask, which the compiler must not
+	 * drop, keeps it within the array, as array_index_nospec() does for any length.
+	 */
+	BUILD_BUG_ON_NOT_POWER_OF_2(WEFT_MEM_FIRST_IDS);
+	OPTIMIZER_HIDE_VAR(slot);
 	if (likely(id < WEFT_MEM_FIRST_IDS))
-		ref = READ_ONCE(registry->first[array_index_nospec(id, WEFT_MEM_FIRST_IDS)]);
+		ref = READ_ONCE(registry->first[slot & (WEFT_MEM_FIRST_IDS - 1)]);
 	else
 		ref = xa_load(&registry->all, id);
 	return ref && weft_mem_get(ref) ? ref : NULL;
@@ -77,10 +84,12 @@ static int weft_mem_check(const struct weft_mem_io *io, const struct weft_mem_id
 {
 	u32 block = io->mf->block - 1;
 
-	if (ids->flags && ids->flags != WEFT_MEM_CMD_FEED && ids->flags != WEFT_MEM_CMD_BACKGROUND)
-		return -EINVAL;
-	if (ids->flags == WEFT_MEM_CMD_FEED && !io->mf->may_feed)
-		return -EPERM;
+	if (unlikely(ids->flags)) {
+		if (ids->flags != WEFT_MEM_CMD_FEED && ids->flags != WEFT_MEM_CMD_BACKGROUND)
+			return -EINVAL;
+		if (ids->flags == WEFT_MEM_CMD_FEED && !io->mf->may_feed)
+			return -EPERM;
+	}
 	switch (io->cmd->cmd_op) {
 	case WEFT_MEM_CMD_FLUSH:
 		return ids->memory || io->length || io->offset || io->at ? -EINVAL : 0;

@@ -125,14 +125,17 @@ static inline struct weft_run weft_mem_run(const struct weft_mem_io *io, u64 off
 /* A held command looks so often whether it can go on. */
 #define WEFT_MEM_AGAIN	(HZ / 20)
 
-/*
- * Has a command no lease that needs one? A write does, and a read of a sealed file,
- * which a host that has taken the volume may have deleted.
- */
+/* Does a read need a lease that is over? Of a sealed file, which another owner may have deleted. */
+static __always_inline bool weft_mem_read_lacks_lease(const struct weft_mem_io *io)
+{
+	return io->target->sealed && unlikely(weft_lease_is_over(&io->mf->vol->lease));
+}
+
+/* Does a command? A write does, too. */
 static __always_inline bool weft_mem_lacks_lease(const struct weft_mem_io *io)
 {
-	return (io->op == REQ_OP_WRITE || io->target->sealed) &&
-	       unlikely(weft_lease_is_over(&io->mf->vol->lease));
+	return io->op == REQ_OP_WRITE ? unlikely(weft_lease_is_over(&io->mf->vol->lease)) :
+					weft_mem_read_lacks_lease(io);
 }
 
 /* mem_cmd.c */
@@ -178,14 +181,21 @@ static inline bool weft_mem_io_is_cached(const struct weft_mem_io *io)
 	       filemap_range_has_page(mapping, io->offset, io->offset + io->length - 1);
 }
 
-/* Context: any. */
-static __always_inline void weft_mem_io_finish(struct weft_mem_io *io)
+/* @parts: it had parts, and so a memory and a target, and no bounce buffer. Context: any. */
+static __always_inline void weft_mem_io_finish(struct weft_mem_io *io, bool parts)
 {
-	if (!io->error && io->memory) {
-		this_cpu_add(*io->memory->moved, io->length);
-		this_cpu_add(*io->memory->moved_all, io->length);
+	struct weft_memory *memory = io->memory;
+
+	if (!io->error && (parts || memory)) {
+		this_cpu_add(*memory->moved, io->length);
+		this_cpu_add(*memory->moved_all, io->length);
 	}
-	weft_mem_io_release(io);
+	if (parts) {
+		weft_mem_put(&memory->ref);
+		weft_mem_put(&io->target->ref);
+	} else {
+		weft_mem_io_release(io);
+	}
 	if (unlikely(io->mark.state != WEFT_MEM_MARK_NONE)) {
 		put_pid(io->submitter);
 		if (!weft_mem_mark_end(io->mf, &io->mark))
@@ -197,17 +207,18 @@ static __always_inline void weft_mem_io_finish(struct weft_mem_io *io)
 /**
  * weft_mem_io_end() - end a command whose bios or parts have all ended
  * @io: the command; it may be gone afterwards
+ * @parts: these were parts
  *
  * Inline, because it runs for every command.
  *
  * Context: any.
  */
-static __always_inline void weft_mem_io_end(struct weft_mem_io *io)
+static __always_inline void weft_mem_io_end(struct weft_mem_io *io, bool parts)
 {
 	if (unlikely(io->op == REQ_OP_WRITE && weft_mem_io_is_cached(io)))
 		weft_mem_io_end_cached(io);
 	else
-		weft_mem_io_finish(io);
+		weft_mem_io_finish(io, parts);
 }
 
 #endif /* WEFT_MEM_IO_H */

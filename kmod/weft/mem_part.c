@@ -32,7 +32,7 @@ static struct kmem_cache *weft_mem_part_cache;
 static __always_inline void weft_mem_part_over(struct weft_mem_io *io)
 {
 	if (atomic_dec_and_test(&io->remaining))
-		weft_mem_io_end(io);
+		weft_mem_io_end(io, true);
 }
 
 /* Not inline, so that parts without a class do not pay. */
@@ -42,6 +42,8 @@ static noinline void weft_mem_part_class_done(struct weft_mem_part *part, u64 ns
 		weft_qos_end(part->member, &part->qos, nsecs);
 	if (nsecs)
 		weft_qos_measure(part->member, part->io->class, part->op.length, nsecs);
+	else
+		weft_qos_failed(part->member, part->io->class);
 }
 
 /* @nsecs: since it was sent; 0 if it failed. */
@@ -49,8 +51,6 @@ static __always_inline void weft_mem_part_end(struct weft_mem_part *part, u64 ns
 {
 	struct weft_mem_io *io = part->io;
 
-	if (unlikely(part->late))
-		weft_resend_op_ended(part->member, &part->op);
 	if (weft_qos_is_used() && io->class != WEFT_IO_CLASS_NONE)
 		weft_mem_part_class_done(part, nsecs);
 	if (part != &io->first)
@@ -89,25 +89,21 @@ static noinline void weft_mem_part_fail(struct weft_mem_part *part, int error)
 		return;
 	}
 	WRITE_ONCE(part->io->error, error);
+	if (part->late)
+		weft_resend_op_ended(part->member, &part->op);
 	weft_mem_part_end(part, 0);
 }
 
-static __always_inline u64 weft_mem_part_count(struct weft_mem_part *part)
+static __always_inline void weft_mem_part_count(struct weft_mem_part *part,
+						enum weft_stat_group group, u64 nsecs)
 {
-	u32 sectors = part->op.length >> SECTOR_SHIFT;
-	u64 nsecs = ktime_get_ns() - part->sent;
-
-	/* A constant index each, which no bounds check needs. */
-	if (part->op.write)
-		weft_member_count(part->member, WEFT_STAT_WRITE, sectors, nsecs);
-	else
-		weft_member_count(part->member, WEFT_STAT_READ, sectors, nsecs);
-	return nsecs;
+	weft_member_count(part->member, group, part->op.length >> SECTOR_SHIFT, nsecs);
 }
 
 static void weft_mem_part_failed(struct weft_mem_part *part)
 {
-	weft_mem_part_count(part);
+	weft_mem_part_count(part, part->op.write ? WEFT_STAT_WRITE : WEFT_STAT_READ,
+			    ktime_get_ns() - part->sent);
 	weft_volume_member_failed(part->member);
 }
 
@@ -168,19 +164,29 @@ static noinline void weft_mem_part_undone(struct weft_mem_part *part, blk_status
 void weft_mem_part_done(struct weft_mem_op *op, blk_status_t status, unsigned long after)
 {
 	struct weft_mem_part *part = container_of(op, struct weft_mem_part, op);
+	u64 nsecs;
 
 	if (unlikely(status)) {
 		weft_mem_part_undone(part, status, after);
 		return;
 	}
-	/* Another host may have had the volume when the target read. */
-	if (!op->write && weft_mem_lacks_lease(part->io)) {
-		part->since = 0;
-		part->due = true;
-		weft_mem_part_hold(part);
-		return;
+	nsecs = ktime_get_ns() - part->sent;
+	/* A constant group each, which no bounds check needs. */
+	if (op->write) {
+		weft_mem_part_count(part, WEFT_STAT_WRITE, nsecs);
+		if (unlikely(part->late))
+			weft_resend_op_ended(part->member, op);
+	} else {
+		/* Another host may have had the volume when the target read. */
+		if (weft_mem_read_lacks_lease(part->io)) {
+			part->since = 0;
+			part->due = true;
+			weft_mem_part_hold(part);
+			return;
+		}
+		weft_mem_part_count(part, WEFT_STAT_READ, nsecs);
 	}
-	weft_mem_part_end(part, weft_mem_part_count(part));
+	weft_mem_part_end(part, nsecs);
 }
 
 /* A part that was held is sent again, or for the first time. */
@@ -316,6 +322,8 @@ static bool weft_mem_part_cut(struct weft_mem_part *part)
 		return false;
 	*rest = *part;
 	rest->classed = false;	/* @part counts all of it */
+	if (weft_qos_is_used())
+		weft_qos_begun(rest->member, rest->io->class);
 	rest->op.at += piece;
 	rest->op.length -= piece;
 	rest->op.sector += piece >> SECTOR_SHIFT;

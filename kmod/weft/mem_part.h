@@ -46,12 +46,18 @@ static __always_inline u32 weft_mem_submit_part(struct weft_mem_io *io, u32 done
 	struct weft_place place = weft_map_sector(&vol->map, sector);
 	u32 left = io->length - done, length;
 	struct weft_mem_part *part = &io->first;
+	u64 now;
 
 	if (done) {
 		part = weft_mem_part_another(io);
 		if (!part)
 			return 0;
 	}
+	/*
+	 * After the allocation, which may reclaim memory, and before the rest: the call has the
+	 * compiler load again what it had in registers.
+	 */
+	now = ktime_get_ns();
 	run.length = min(run.length, (u64)weft_map_contiguous(&vol->map, sector) << SECTOR_SHIFT);
 	length = min3(run.length, (u64)left, (u64)READ_ONCE(memory->piece));
 	memset_startat(part, 0, late);
@@ -76,7 +82,7 @@ static __always_inline u32 weft_mem_submit_part(struct weft_mem_io *io, u32 done
 	if (weft_qos_is_used() && io->class != WEFT_IO_CLASS_NONE &&
 	    !weft_qos_passes(part->member, io->class) && weft_mem_part_is_held(part))
 		return length;
-	part->sent = ktime_get_ns();
+	part->sent = now;
 	weft_mem_part_send(part);
 	return length;
 }

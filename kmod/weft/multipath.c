@@ -170,9 +170,10 @@ static void weft_mpath_update(struct weft_member *member)
 	if (!best)
 		best = mpath->usable;
 	WRITE_ONCE(mpath->best, best);
+	/* Its readers follow the pointer. */
+	smp_store_release(&mpath->only, is_power_of_2(best) ? mpath->path[__ffs(best)] : NULL);
 	WRITE_ONCE(member->fast_bdev,
-		   is_power_of_2(best) && !weft_shadows_any(&mpath->shadows) ?
-		   mpath->path[__ffs(best)]->bdev : NULL);
+		   mpath->only && !weft_shadows_any(&mpath->shadows) ? mpath->only->bdev : NULL);
 	if (mpath->stalled != !best) {
 		mpath->stalled = !best;
 		mpath->stall_changed_at = jiffies;
@@ -409,7 +410,8 @@ static void weft_mpath_gone(struct weft_path *path)
 	spin_unlock_irqrestore(&mpath->lock, flags);
 	if (last) {
 		weft_member_gone(member);
-	} else {
+	} else if (READ_ONCE(path->bdev)) {
+		/* Without it, the path is still being connected, and weft_path_check() refuses it. */
 		weft_refuse(&text, 0, "path %s of member %u is lost: its disk was removed",
 			    path->bdev->bd_disk->disk_name, member->index);
 		weft_event(member->volume, WEFT_EVENT_TYPE_PATH_LOST, member, ENODEV, text.text);

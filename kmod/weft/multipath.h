@@ -46,8 +46,11 @@ static inline int weft_mpath_peer(struct weft_member *member, struct weft_mem_op
 	    weft_resend_op_stops(member, op))
 		return -EBUSY;
 	srcu = srcu_read_lock(paths);
-	best = READ_ONCE(member->mpath.best);
-	path = weft_mpath_pick(member, best & op->near ?: best);
+	path = READ_ONCE(member->mpath.only);
+	if (!path) {
+		best = READ_ONCE(member->mpath.best);
+		path = weft_mpath_pick(member, best & op->near ?: best);
+	}
 	if (likely(path && path->ops->peer_submit))
 		ret = path->ops->peer_submit(path, op);
 	if (unlikely(ret == -ENOTCONN))

@@ -372,12 +372,12 @@ out_unlock:
 int weft_nl_volume_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 {
 	struct weft_volume *vol;
-	long index = 0;
 	void *hdr;
 
 	mutex_lock(&weft_volumes_lock);
+	/* In the order of their numbers. One may be stopped between two parts of the dump. */
 	list_for_each_entry(vol, &weft_volumes, list) {
-		if (index++ < cb->args[0])
+		if (vol->number <= (unsigned long)cb->args[0])
 			continue;
 		hdr = genlmsg_put(skb, NETLINK_CB(cb->skb).portid,
 				  cb->nlh->nlmsg_seq, &weft_nl_family,
@@ -389,7 +389,7 @@ int weft_nl_volume_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 			break;
 		}
 		genlmsg_end(skb, hdr);
-		cb->args[0] = index;
+		cb->args[0] = vol->number;
 	}
 	mutex_unlock(&weft_volumes_lock);
 	return skb->len;

@@ -308,6 +308,7 @@ static void weft_owner_beat(struct work_struct *work)
 	struct weft_owner_info seen;
 	const char *loss;
 	int ret;
+	u32 i;
 
 	/* A late write may have started the work again. */
 	if (weft_owner_state(vol) == WEFT_OWNERSHIP_LOST)
@@ -345,6 +346,9 @@ static void weft_owner_beat(struct work_struct *work)
 	} else if (weft_lease_is_over(&vol->lease)) {
 		weft_owner_set(vol, weft_owner_failure(vol, ret), NULL);
 	}
+	/* Linux 6.1 does not tell holders that a device was removed, and an untracked bio shows no error. */
+	for (i = 0; i < vol->member_count; i++)
+		weft_mpath_look_for_dead(vol->members[i]);
 	queue_delayed_work(vol->wq, &vol->owner.work, weft_owner_interval(vol) + 1);
 }
 

@@ -30,6 +30,9 @@
 #define WEFT_PACE_CUT_SHIFT	5
 #define WEFT_PACE_GROW_DIV	6200U
 #define WEFT_PACE_FAST_DIV	20
+/* Units of struct weft_usual in a nanosecond, and a time that is longer than any of interest. */
+#define WEFT_USUAL_SHIFT	8
+#define WEFT_USUAL_NSECS_MAX	1099511627776ULL
 
 /**
  * weft_bucket_wait() - how long the next command has to wait
@@ -132,4 +135,51 @@ void weft_pace_judge(struct weft_pace *pace, const struct weft_pace_sample *samp
 		rate = weft_pace_higher(pace, sample);
 	}
 	pace->bucket.rate = clamp(rate, max(pace->floor, WEFT_PACE_MIN), WEFT_PACE_MAX);
+}
+
+/**
+ * weft_usual_init() - nothing is known of the member
+ * @usual: filled
+ */
+void weft_usual_init(struct weft_usual *usual)
+{
+	int i;
+
+	for (i = 0; i < WEFT_USUAL_SIZES; i++)
+		usual->each[i] = U64_MAX;
+}
+
+/**
+ * weft_usual_beyond() - the time of a large feed command beyond that on an idle member
+ * @usual: the member's; a shorter time than any of late is taken over
+ * @bytes: size of the command, more than WEFT_USUAL_SMALL
+ * @nsecs: its time, in nanoseconds
+ *
+ * Context: any.
+ * Return: the difference, in nanoseconds.
+ */
+u64 weft_usual_beyond(struct weft_usual *usual, u32 bytes, u64 nsecs)
+{
+	int size = min(ilog2((bytes - 1) / WEFT_USUAL_SMALL), WEFT_USUAL_SIZES - 1);
+	u64 least = READ_ONCE(usual->each[size]);
+	u32 sectors = bytes >> SECTOR_SHIFT;
+	u64 each = div_u64(min(nsecs, WEFT_USUAL_NSECS_MAX) << WEFT_USUAL_SHIFT, sectors);
+
+	if (each > least)
+		return nsecs - (least * sectors >> WEFT_USUAL_SHIFT);
+	WRITE_ONCE(usual->each[size], each);
+	return 0;
+}
+
+/**
+ * weft_usual_forget() - old times lose a 64th of their weight
+ * @usual: the member's, which may be slower for good
+ */
+void weft_usual_forget(struct weft_usual *usual)
+{
+	int i;
+
+	for (i = 0; i < WEFT_USUAL_SIZES; i++)
+		if (usual->each[i] != U64_MAX)
+			WRITE_ONCE(usual->each[i], usual->each[i] + usual->each[i] / 64);
 }

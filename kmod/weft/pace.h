@@ -45,6 +45,22 @@ struct weft_pace_sample {
 	bool	limited;
 };
 
+/* A feed command of so many bytes at most takes as long as the smallest one. */
+#define WEFT_USUAL_SMALL	16384
+/* Larger ones are grouped by size: to 32 KiB, to 64 KiB, and so on. */
+#define WEFT_USUAL_SIZES	12
+
+/**
+ * struct weft_usual - the time that a large feed command takes on an idle member
+ * @each: by size, the least of late, in 256ths of a nanosecond per sector; U64_MAX if
+ *	there was none
+ *
+ * Without a lock: an update that is lost comes again.
+ */
+struct weft_usual {
+	u64	each[WEFT_USUAL_SIZES];
+};
+
 /* The rate is judged so often at most. */
 #define WEFT_PACE_JUDGE_NS	(10 * 1000 * 1000ULL)
 /* The rate before anything is known of the member, and bounds. In bytes per second. */
@@ -57,5 +73,8 @@ void weft_bucket_set(struct weft_bucket *bucket, u64 rate);
 void weft_bucket_take(struct weft_bucket *bucket, u64 units, u64 now);
 void weft_pace_init(struct weft_pace *pace);
 void weft_pace_judge(struct weft_pace *pace, const struct weft_pace_sample *sample, u64 target);
+void weft_usual_init(struct weft_usual *usual);
+u64 weft_usual_beyond(struct weft_usual *usual, u32 bytes, u64 nsecs);
+void weft_usual_forget(struct weft_usual *usual);
 
 #endif /* WEFT_PACE_H */

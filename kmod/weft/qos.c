@@ -21,8 +21,9 @@
  * The latency is that of the member, from sending to completion. The target is
  * for small commands. For larger ones, the least time that a command of that
  * size takes is added. While the member has had no feed command for
- * WEFT_QOS_FEED_GONE, background commands are not held for the rate. The rate is
- * kept, and holds them again from the next feed command on.
+ * WEFT_QOS_FEED_GONE and none is in flight, or for WEFT_QOS_FEED_WAITS, background
+ * commands are not held for the rate. The rate is kept, and holds them again from the
+ * next feed command on.
  *
  * DOC: the window
  *
@@ -45,8 +46,13 @@
 #include "qos_cgroup.h"
 #include "trace.h"
 
-/* Without a feed command on the member for this time, background commands are not held. */
-#define WEFT_QOS_FEED_GONE	(HZ / 10)
+/*
+ * Without a feed command on the member for this time, background commands are not held.
+ * With WEFT_QOS_LOOK_NS, all that feed leaves is taken within 100 ms.
+ */
+#define WEFT_QOS_FEED_GONE	(HZ / 16)
+/* A feed command in flight still counts for this time: its sender may wait for it before the next. */
+#define WEFT_QOS_FEED_WAITS	HZ
 /* This number of held commands is sent before the state is checked again. */
 #define WEFT_QOS_COLLECT	32
 /* How often a held command checks whether feed commands have stopped. */
@@ -63,9 +69,6 @@
 #define WEFT_QOS_JUDGE		msecs_to_jiffies(WEFT_PACE_JUDGE_NS / NSEC_PER_MSEC)
 /* At this interval, old measurements of a member lose a 64th of their weight. */
 #define WEFT_QOS_FORGET_NS	NSEC_PER_SEC
-/* Units of struct weft_qos_member.usual in a nanosecond, and a time that is longer than any of interest. */
-#define WEFT_QOS_USUAL_SHIFT	8
-#define WEFT_QOS_NSECS_MAX	BIT_ULL(40)
 
 DEFINE_STATIC_KEY_FALSE(weft_qos_used);
 
@@ -195,11 +198,52 @@ static bool weft_qos_is_capped(const struct weft_qos *qos, u8 class)
 	return READ_ONCE(qos->set.max_bytes[class]) || READ_ONCE(qos->set.max_ios[class]);
 }
 
+/* Feed commands that were sent and have not ended, or are held for a limit. */
+static s32 weft_qos_feed_begun(const struct weft_qos_member *qm)
+{
+	const struct weft_qos_counts *counts;
+	u32 begun = 0, ended = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		counts = per_cpu_ptr(qm->counts, cpu);
+		ended += READ_ONCE(counts->ended) + READ_ONCE(counts->failed);
+	}
+	/* Afterwards: one that begins and ends meanwhile is rather in flight than one too few. */
+	smp_rmb();
+	for_each_possible_cpu(cpu)
+		begun += READ_ONCE(per_cpu_ptr(qm->counts, cpu)->begun);
+	return begun - ended;
+}
+
+/* Are feed commands in flight at the member? Looks at all CPUs, once in a jiffy at most. */
+static bool weft_qos_feed_waits(struct weft_qos_member *qm)
+{
+	unsigned long now = jiffies;
+
+	lockdep_assert_held(&qm->lock);
+	if (qm->waited_at != now) {
+		qm->waited_at = now;
+		qm->feed_waits = weft_qos_feed_begun(qm) >
+				 (s32)qm->queue[WEFT_IO_CLASS_FEED].count;
+	}
+	return qm->feed_waits;
+}
+
+static bool weft_qos_feed_is_gone(struct weft_qos_member *qm)
+{
+	unsigned long feed_at = READ_ONCE(qm->feed_at);
+
+	if (time_before(jiffies, feed_at + WEFT_QOS_FEED_GONE))
+		return false;
+	return !time_before(jiffies, feed_at + WEFT_QOS_FEED_WAITS) || !weft_qos_feed_waits(qm);
+}
+
 /* Is background I/O on the member held for the rate now? */
-static bool weft_qos_is_paced(const struct weft_qos_member *qm)
+static bool weft_qos_is_paced(struct weft_qos_member *qm)
 {
 	return READ_ONCE(qm->qos->set.feed_latency) && !weft_qos_is_stopping(qm->qos) &&
-	       time_before(jiffies, READ_ONCE(qm->feed_at) + WEFT_QOS_FEED_GONE);
+	       !weft_qos_feed_is_gone(qm);
 }
 
 /* Take from the limits of the class. Returns 0, or the time to wait in nanoseconds. */
@@ -335,6 +379,8 @@ static bool weft_qos_collect(struct weft_qos_member *qm, u8 class, u64 now,
 		list_move_tail(&item->list, ready);
 		queue->count--;
 		queue->stalled += now - item->held_at;
+		if (class == WEFT_IO_CLASS_FEED)
+			WRITE_ONCE(qm->feed_at, jiffies);
 		trace_weft_qos_held(qm->qos->vol, weft_qos_index(qm), class, item->bytes,
 				    now - item->held_at);
 		if (++count == WEFT_QOS_COLLECT)
@@ -443,7 +489,6 @@ static void weft_qos_judge_locked(struct weft_qos_member *qm, u64 now)
 {
 	u64 target = READ_ONCE(qm->target);
 	struct weft_pace_sample sample;
-	int i;
 
 	sample.late = atomic_xchg(&qm->late, 0);
 	/* CPUs add to late at once, and to done later. */
@@ -464,8 +509,7 @@ static void weft_qos_judge_locked(struct weft_qos_member *qm, u64 now)
 	if (now - qm->forgot_at < WEFT_QOS_FORGET_NS)
 		return;
 	qm->forgot_at = now;
-	for (i = 0; i < WEFT_QOS_SIZES; i++)
-		qm->usual[i] += qm->usual[i] == U64_MAX ? 0 : qm->usual[i] / 64;
+	weft_usual_forget(&qm->usual);
 	/* I/O that the rate limits does not show what the member can do. */
 	if (!sample.limited || qm->behind)
 		qm->best -= qm->best / 64;
@@ -505,45 +549,26 @@ bool weft_qos_feed_comes(struct weft_qos_member *qm)
  */
 void weft_qos_add(struct weft_qos_member *qm)
 {
-	struct weft_qos_counts __percpu *counts = qm->counts;
+	struct weft_qos_counts *counts = get_cpu_ptr(qm->counts);
 	unsigned long flags;
+	u32 ended;
 
-	this_cpu_write(counts->add_at, jiffies + WEFT_QOS_ADD);
-	atomic_add(this_cpu_xchg(counts->done, 0), &qm->done);
+	WRITE_ONCE(counts->add_at, jiffies + WEFT_QOS_ADD);
+	/* An interrupt between the two adds its own, and is taken off here. */
+	ended = READ_ONCE(counts->ended);
+	atomic_add(ended - xchg(&counts->added, ended), &qm->done);
+	put_cpu_ptr(qm->counts);
 	if (time_before(jiffies, READ_ONCE(qm->judge_at)))
 		return;
 	if (!spin_trylock_irqsave(&qm->lock, flags)) {
 		/* The next command tries again. */
-		this_cpu_write(counts->add_at, jiffies);
+		this_cpu_write(qm->counts->add_at, jiffies);
 		return;
 	}
 	/* Another CPU may have done it meanwhile. */
 	if (time_after_eq(jiffies, qm->judge_at))
 		weft_qos_judge_locked(qm, ktime_get_ns());
 	spin_unlock_irqrestore(&qm->lock, flags);
-}
-
-/**
- * weft_qos_beyond_usual() - the time of a large feed command beyond that on an idle member
- * @qm: the member's
- * @bytes: size of the command
- * @nsecs: its time, in nanoseconds
- *
- * Context: any.
- * Return: the difference, in nanoseconds.
- */
-u64 weft_qos_beyond_usual(struct weft_qos_member *qm, u32 bytes, u64 nsecs)
-{
-	unsigned int size = min_t(unsigned int, ilog2((bytes - 1) / WEFT_QOS_SMALL),
-				  WEFT_QOS_SIZES - 1);
-	u64 usual = READ_ONCE(qm->usual[size]);
-	u32 sectors = bytes >> SECTOR_SHIFT;
-	u64 each = div_u64(min(nsecs, WEFT_QOS_NSECS_MAX) << WEFT_QOS_USUAL_SHIFT, sectors);
-
-	if (each > usual)
-		return nsecs - (usual * sectors >> WEFT_QOS_USUAL_SHIFT);
-	WRITE_ONCE(qm->usual[size], each);
-	return 0;
 }
 
 /**
@@ -757,12 +782,13 @@ int weft_qos_make(struct weft_volume *vol)
 		qm->qos = qos;
 		qm->least = U64_MAX;
 		qm->target = U64_MAX;
-		qm->feed_at = jiffies - WEFT_QOS_FEED_GONE;
+		qm->feed_at = jiffies - WEFT_QOS_FEED_WAITS;
+		qm->waited_at = jiffies - 1;
 		qm->passes_at = jiffies - 1;
 		qm->judge_at = jiffies;
 		for_each_possible_cpu(cpu)
 			per_cpu_ptr(qm->counts, cpu)->add_at = jiffies;
-		memset64(qm->usual, U64_MAX, WEFT_QOS_SIZES);
+		weft_usual_init(&qm->usual);
 		spin_lock_init(&qm->lock);
 		weft_pace_init(&qm->pace);
 		weft_share_init(&qm->share);
@@ -804,8 +830,11 @@ void weft_qos_exit(struct weft_volume *vol)
 	for (i = 0; i < vol->member_count; i++)
 		hrtimer_cancel(&qos->member[i].timer);
 	destroy_workqueue(qos->wq);
-	for (i = 0; i < vol->member_count; i++)
+	for (i = 0; i < vol->member_count; i++) {
+		/* Whatever begins ends once. */
+		WARN_ON_ONCE(weft_qos_feed_begun(&qos->member[i]));
 		free_percpu(qos->member[i].counts);
+	}
 	for (class = 0; class < WEFT_CLASSES; class++)
 		weft_cgroup_put(rcu_dereference_protected(qos->cgroup[class], true));
 	kvfree(qos);

@@ -23,9 +23,6 @@ struct cgroup;
 /* The largest background read or write. A discard or write zeroes never counts as more. */
 #define WEFT_QOS_PIECE		SZ_256K
 #define WEFT_QOS_BUCKETS	32
-#define WEFT_QOS_SMALL		SZ_16K
-/* Larger feed commands are grouped by size: to 32 KiB, to 64 KiB, and so on. */
-#define WEFT_QOS_SIZES		12
 /* Latencies below two to this power of nanoseconds are counted in one bucket. */
 #define WEFT_QOS_FINEST		10
 
@@ -61,16 +58,22 @@ struct weft_qos_item {
 };
 
 /**
- * struct weft_qos_counts - commands that completed on one CPU, by class
- * @bytes: their sizes
- * @latency: commands by the time from sending to completion, see weft_qos_count()
- * @done: feed commands that were not added to the member's yet
- * @add_at: when they will be, in jiffies
+ * struct weft_qos_counts - commands of one CPU
+ * @bytes: sizes of those that completed on it, by class
+ * @latency: these by the time from sending to completion, see weft_qos_count()
+ * @begun: feed commands that were sent on it, or held for a limit
+ * @ended: those that completed well on it
+ * @failed: those that failed on it, or were not sent after all
+ * @added: of @ended, those that were added to the member's
+ * @add_at: when the others will be, in jiffies
  */
 struct weft_qos_counts {
 	u64		bytes[WEFT_CLASSES];
 	u64		latency[WEFT_CLASSES][65 - WEFT_QOS_FINEST];
-	u32		done;
+	u32		begun;
+	u32		ended;
+	u32		failed;
+	u32		added;
 	unsigned long	add_at;
 };
 
@@ -112,8 +115,7 @@ struct weft_qos_queue {
  * @feed_at: when a feed command was last sent, in jiffies
  * @feed_passes: feed commands have no limit
  * @qos: of its volume
- * @usual: by size, the least time of a large feed command of late, in 256ths of
- *	a nanosecond per sector
+ * @usual: the time of large feed commands
  * @lock: protects what follows; also taken in interrupts
  * @done: feed commands since the rate was judged; without the lock
  * @late: those that took longer than the target; without the lock
@@ -121,6 +123,8 @@ struct weft_qos_queue {
  * @share: the window, for members that several hosts use
  * @queue: by class
  * @sweep: weft_qos_sweep() was called
+ * @waited_at: when @feed_waits was found, in jiffies
+ * @feed_waits: feed commands are in flight
  * @limited: a background command was held for the rate since it was judged
  * @judge_at: when it will be judged again, in jiffies
  * @sent: bytes of background commands that completed since @counted_at
@@ -139,7 +143,7 @@ struct weft_qos_member {
 	unsigned long			feed_at;
 	bool				feed_passes;
 	struct weft_qos			*qos;
-	u64				usual[WEFT_QOS_SIZES];
+	struct weft_usual		usual;
 	spinlock_t			lock ____cacheline_aligned_in_smp;	/* see above */
 	atomic_t			done;
 	atomic_t			late;
@@ -147,6 +151,8 @@ struct weft_qos_member {
 	struct weft_share		share;
 	struct weft_qos_queue		queue[WEFT_CLASSES];
 	u32				sweep;
+	unsigned long			waited_at;
+	bool				feed_waits;
 	bool				limited;
 	unsigned long			judge_at;
 	u64				sent;
@@ -232,7 +238,6 @@ u8 weft_qos_class_of_task(struct weft_volume *vol, u8 class, bool write, u32 byt
 void weft_qos_keep_class(struct weft_volume *vol, u8 class, struct bio *bio);
 bool weft_qos_begin(struct weft_member *member, struct weft_qos_item *item);
 void weft_qos_end(struct weft_member *member, const struct weft_qos_item *item, u64 nsecs);
-u64 weft_qos_beyond_usual(struct weft_qos_member *qm, u32 bytes, u64 nsecs);
 bool weft_qos_feed_comes(struct weft_qos_member *qm);
 void weft_qos_add(struct weft_qos_member *qm);
 void weft_qos_sweep(struct weft_volume *vol);
@@ -319,9 +324,26 @@ static inline bool weft_qos_is_on(const struct weft_volume *vol)
 }
 
 /**
+ * weft_qos_begun() - a command is about to be sent; weft_qos_passes() says so, too
+ * @member: the member; its volume has QoS
+ * @class: the command's class
+ *
+ * Undo with weft_qos_measure() or weft_qos_failed().
+ *
+ * Context: any.
+ */
+static __always_inline void weft_qos_begun(const struct weft_member *member, u8 class)
+{
+	if (class == WEFT_IO_CLASS_FEED)
+		this_cpu_inc(member->qos->counts->begun);
+}
+
+/**
  * weft_qos_passes() - a command is about to be sent: is it of those that are never held?
  * @member: the member; its volume has QoS
  * @class: the command's class
+ *
+ * Undo with weft_qos_measure() or weft_qos_failed().
  *
  * Context: any.
  * Return: true if so. Otherwise weft_qos_begin() decides.
@@ -330,6 +352,7 @@ static __always_inline bool weft_qos_passes(const struct weft_member *member, u8
 {
 	struct weft_qos_member *qm = member->qos;
 
+	weft_qos_begun(member, class);
 	if (class != WEFT_IO_CLASS_FEED)
 		return false;
 	return likely(!time_after(jiffies, READ_ONCE(qm->passes_at))) || weft_qos_feed_comes(qm);
@@ -358,16 +381,29 @@ static __always_inline void weft_qos_measure_feed(struct weft_qos_member *qm, u3
 	struct weft_qos_counts __percpu *counts = qm->counts;
 
 	weft_qos_count(counts, WEFT_IO_CLASS_FEED, bytes, nsecs);
-	if (unlikely(bytes > WEFT_QOS_SMALL))
-		nsecs = weft_qos_beyond_usual(qm, bytes, nsecs);
+	if (unlikely(bytes > WEFT_USUAL_SMALL))
+		nsecs = weft_usual_beyond(&qm->usual, bytes, nsecs);
 	if (unlikely(nsecs < READ_ONCE(qm->least)))
 		WRITE_ONCE(qm->least, nsecs);
 	if (unlikely(nsecs > READ_ONCE(qm->target)))
 		atomic_inc(&qm->late);
-	this_cpu_inc(counts->done);
+	this_cpu_inc(counts->ended);
 	/* Not each time, as what all CPUs write is dear. */
 	if (unlikely(time_after_eq(jiffies, this_cpu_read(counts->add_at))))
 		weft_qos_add(qm);
+}
+
+/**
+ * weft_qos_failed() - a command of a class has failed, or has not been sent after all
+ * @member: the member
+ * @class: the class
+ *
+ * Context: any.
+ */
+static inline void weft_qos_failed(struct weft_member *member, u8 class)
+{
+	if (class == WEFT_IO_CLASS_FEED)
+		this_cpu_inc(member->qos->counts->failed);
 }
 
 /**

@@ -165,6 +165,7 @@ out_free:
 /* Reserve the name. The UUID follows when it is known. */
 static int weft_volume_reserve(struct weft_volume *vol, struct weft_why *why)
 {
+	static unsigned long reserved;
 	int ret = 0;
 
 	mutex_lock(&weft_volumes_lock);
@@ -172,8 +173,10 @@ static int weft_volume_reserve(struct weft_volume *vol, struct weft_why *why)
 		ret = weft_refuse(why, -EEXIST,
 				  "a volume called %s is assembled already",
 				  vol->name);
-	else
+	if (!ret) {
+		vol->number = ++reserved;
 		list_add_tail(&vol->list, &weft_volumes);
+	}
 	mutex_unlock(&weft_volumes_lock);
 	return ret;
 }

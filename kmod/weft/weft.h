@@ -78,6 +78,7 @@ struct weft_stats {
  * @leaving: a path that is being removed, and may have I/O in flight; or NULL
  * @usable: bitmap of the paths that can carry I/O
  * @best: bitmap of those of @usable that carry it best; empty only if @usable is
+ * @only: the path of @best, if that is one; or NULL
  * @held: bios that wait for a path
  * @quiet: writes that wait for the end of a shadow, and then for a path
  * @quiet_bytes: size of those that met one when they were sent, as QoS counts it; read
@@ -99,6 +100,7 @@ struct weft_mpath {
 	struct weft_path	*leaving;
 	unsigned long		usable;
 	unsigned long		best;
+	struct weft_path	*only;
 	struct bio_list		held;
 	struct bio_list		quiet;
 	u64			quiet_bytes;
@@ -287,6 +289,7 @@ enum weft_iopolicy {
  * @errored: members that failed an I/O since @event_work last ran
  * @event_work: reports @errored
  * @list: protected by weft_volumes_lock
+ * @number: grows along the list, and is not used again
  * @state: changed by weft_volume_set_state() alone
  * @busy: a command changes its paths or tries to stop it. Both may wait, so
  *	they run without weft_volumes_lock; this refuses other commands
@@ -330,6 +333,7 @@ struct weft_volume {
 	struct delayed_work	event_work;
 
 	struct list_head	list;
+	unsigned long		number;
 	enum weft_volume_state	state;
 	bool			busy;
 	bool			stopping;

@@ -164,4 +164,44 @@ TEST(Pace, StaysWithinItsBounds)
     EXPECT_EQ(pace.bucket.rate, WEFT_PACE_MAX);
 }
 
+// Its size is not a large command's fault: 1 MiB at 50 MB/s takes 21 ms.
+TEST(Usual, ALargeCommandCountsWithWhatItTakesBeyondThat)
+{
+    weft_usual usual{};
+    weft_usual_init(&usual);
+    EXPECT_EQ(weft_usual_beyond(&usual, mib, 21'000'000), 0u) << "the first one";
+    EXPECT_LE(weft_usual_beyond(&usual, mib, 21'000'000 + target), target + 1);
+    EXPECT_GE(weft_usual_beyond(&usual, mib, 21'000'000 + target), target);
+    EXPECT_EQ(weft_usual_beyond(&usual, mib, 20'000'000), 0u) << "a faster one";
+    EXPECT_GE(weft_usual_beyond(&usual, mib, 21'000'000), 1'000'000u);
+}
+
+TEST(Usual, EachSizeHasItsOwn)
+{
+    weft_usual usual{};
+    weft_usual_init(&usual);
+    EXPECT_EQ(weft_usual_beyond(&usual, mib, 20'000'000), 0u);
+    EXPECT_EQ(weft_usual_beyond(&usual, 32768, 3'000'000), 0u);
+    EXPECT_EQ(weft_usual_beyond(&usual, 32768, 4'000'000) / 1000, 1000u);
+    // Within one, it is a time per sector.
+    EXPECT_EQ(weft_usual_beyond(&usual, 3 * mib / 4, 15'000'000), 0u);
+    // The largest command, and times that are none.
+    EXPECT_EQ(weft_usual_beyond(&usual, ~0U, ~0ULL >> 1), 0u);
+    EXPECT_EQ(weft_usual_beyond(&usual, WEFT_USUAL_SMALL + 1, 0), 0u);
+}
+
+TEST(Usual, AMemberMayBecomeSlower)
+{
+    weft_usual usual{};
+    weft_usual_init(&usual);
+    weft_usual_forget(&usual);
+    EXPECT_EQ(weft_usual_beyond(&usual, mib, 20'000'000), 0u) << "what is not known is not forgotten";
+    unsigned seconds = 0;
+    while (weft_usual_beyond(&usual, mib, 40'000'000)) {
+        weft_usual_forget(&usual);
+        ASSERT_LT(++seconds, 60u);
+    }
+    EXPECT_GE(seconds, 40u);
+}
+
 } // namespace
