@@ -39,6 +39,9 @@ typedef uint64_t sector_t;
 #define max(a, b)		((a) > (b) ? (a) : (b))
 #define clamp(value, low, high)	min(max(value, low), high)
 #endif
+#define U64_MAX			UINT64_MAX
+#define READ_ONCE(x)		(x)
+#define WRITE_ONCE(x, value)	((x) = (value))
 #define check_mul_overflow(a, b, d)	__builtin_mul_overflow(a, b, d)
 #define check_add_overflow(a, b, d)	__builtin_add_overflow(a, b, d)
 
@@ -55,6 +58,11 @@ static inline int ilog2(u64 n)
 static inline u64 div_u64_rem(u64 dividend, u32 divisor, u32 *remainder)
 {
 	*remainder = dividend % divisor;
+	return dividend / divisor;
+}
+
+static inline u64 div_u64(u64 dividend, u32 divisor)
+{
 	return dividend / divisor;
 }
 

@@ -9,6 +9,7 @@
 ///   WEFT_STANDIN_NO_HOST_FLUSH  the host cannot flush
 ///   WEFT_STANDIN_BROKEN_COPIES  a stream copies nothing from a device
 ///   WEFT_STANDIN_CAPTURING      streams are captured into a graph
+///   WEFT_STANDIN_GRAPH          another thread captures a graph in the mode "global"
 ///   WEFT_STANDIN_DEVICES        2: so many GPUs, each with a context of its own
 ///   WEFT_STANDIN_NO_CONTEXT     pointers are of no context, as memory of a pool is
 ///   WEFT_STANDIN_MAPPINGS=BYTES memory consists of mappings of that size, as that of cuMemMap() does
@@ -151,6 +152,15 @@ auto& made = *new std::set<const OfContext*>;
 std::array<Context, 2> contexts;
 thread_local Context* current = nullptr;
 auto& pinned = *new std::map<const void*, Context*>;
+
+constexpr int capture_relaxed = 2;
+thread_local int capture_mode = 0;
+
+/// Is this a call that CUDA takes for unsafe while another thread captures?
+bool breaks_graph()
+{
+    return std::getenv("WEFT_STANDIN_GRAPH") && capture_mode != capture_relaxed;
+}
 
 int device_of(const Context* context)
 {
@@ -466,7 +476,7 @@ int cuStreamSynchronize(void* stream)
 {
     if (!usable())
         return invalid_context;
-    if (std::getenv("WEFT_STANDIN_CAPTURING"))
+    if (std::getenv("WEFT_STANDIN_CAPTURING") || breaks_graph())
         return not_while_capturing;
     if (stream)
         living<Stream>(stream).wait();
@@ -478,6 +488,12 @@ int cuStreamSynchronize(void* stream)
 int cuStreamIsCapturing(void*, int* status)
 {
     *status = std::getenv("WEFT_STANDIN_CAPTURING") ? 1 : 0;
+    return success;
+}
+
+int cuThreadExchangeStreamCaptureMode(int* mode)
+{
+    std::swap(*mode, capture_mode);
     return success;
 }
 
@@ -512,6 +528,8 @@ int cuEventRecord(void* event, void* stream)
 
 int cuEventQuery(void* event)
 {
+    if (breaks_graph())
+        return not_while_capturing;
     auto* record = &living<Event>(event);
     const std::lock_guard held(record->mutex);
     return record->reached == record->recorded ? success : not_ready;
@@ -519,6 +537,8 @@ int cuEventQuery(void* event)
 
 int cuMemcpyHtoD_v2(std::uint64_t to, const void* from, std::size_t bytes)
 {
+    if (breaks_graph())
+        return not_while_capturing;
     auto* at = find(to, bytes);
     if (!at)
         return invalid_value;
@@ -532,6 +552,8 @@ int cuMemcpyHtoD_v2(std::uint64_t to, const void* from, std::size_t bytes)
 
 int cuMemcpyDtoH_v2(void* to, std::uint64_t from, std::size_t bytes)
 {
+    if (breaks_graph())
+        return not_while_capturing;
     const auto* at = find(from, bytes);
     if (!at)
         return invalid_value;

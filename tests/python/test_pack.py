@@ -2,6 +2,7 @@
 """weft.pack and weft-pack: the file, damage, interruptions, sources, the order of an epoch."""
 import contextlib
 import errno
+import fcntl
 import io
 import itertools
 import json
@@ -126,6 +127,18 @@ class RoundTrip(PackTest):
             with Pack(self.file) as pack:
                 self.assertEqual((pack.header.index_kind, pack.header.index_pages), (0, 0))
 
+    def test_checksums_of_a_large_index(self):
+        """They are read from the index each time; those of a small one stay in memory, once."""
+        samples = self.samples(2100, LENGTHS["same block"])
+        self.made(samples)
+        for most in (0, 16 << 20):
+            with unittest.mock.patch.object(weft.pack._reader, "_INDEX_CACHE_BYTES", most), Pack(self.file) as pack:
+                order = self.choose.sample(range(2100), 2100)
+                self.assertEqual([bytes(one) for one in pack.read_many(order)], [samples[one] for one in order])
+                self.assertEqual(pack.read_many([]), [])
+                self.assertEqual(len(pack._pages._pieces), 0)
+                self.assertEqual(list(pack.problems()), [])
+
     def test_parts(self):
         samples = [{"jpg": self.choose.randbytes(self.choose.randrange(9000)), "cls": b"%d" % number,
                     **({"json": b"{}"} if number % 3 else {})} for number in range(500)]
@@ -212,8 +225,11 @@ class RoundTrip(PackTest):
         self.made(samples)
         with Pack(self.file) as pack:
             self.assertEqual(pack[5], samples[5])
-            copy = pickle.loads(pickle.dumps(pack))
-            with copy:
+            with pickle.loads(pickle.dumps(pack)) as copy:
+                self.assertEqual(copy.places(numpy.array([5]))[1].tolist(), [len(samples[5])])
+            with pickle.loads(pickle.dumps(pack)) as copy:
+                self.assertEqual(list(copy.problems()), [])
+            with pickle.loads(pickle.dumps(pack)) as copy:
                 self.assertEqual([bytes(one) for one in copy.read_many(range(300))], samples)
             os.utime(self.file, (1, 1))
             with self.assertRaisesRegex(PackError, "changed since it was opened"):
@@ -227,7 +243,7 @@ class Indices(PackTest):
             for wrong in ([1.7], ["3"], [True], numpy.array([1.0]), numpy.array([True])):
                 with self.subTest(wrong), self.assertRaises(TypeError):
                     pack.read_many(wrong)
-            for wrong in ([10], numpy.array([(1 << 64) - 1], numpy.uint64), [-11]):
+            for wrong in ([10], numpy.array([(1 << 64) - 1], numpy.uint64), [-11], [1 << 64], [1 << 63, -1], [-(1 << 70)]):
                 with self.subTest(wrong), self.assertRaises(IndexError):
                     pack.read_many(wrong)
             self.assertEqual(pack.read_many([]), [])
@@ -241,6 +257,15 @@ class Indices(PackTest):
                 with self.subTest(kind):
                     self.assertEqual([bytes(one) for one in pack.read_many(numpy.array([9, 100], kind))],
                                      [samples[9], samples[100]])
+
+    def test_samples_that_are_whole_blocks(self):
+        samples = self.samples(40, LENGTHS["same block"])
+        self.made(samples)
+        frozen = numpy.array([3, 39])
+        frozen.flags.writeable = False
+        with Pack(self.file) as pack:
+            for indices in (numpy.arange(40)[::-2], frozen, numpy.array([39, 0], numpy.uint8), range(3, 9), [-1, 0]):
+                self.assertEqual([bytes(one) for one in pack.read_many(indices)], [samples[one] for one in indices])
 
 
 class Damage(PackTest):
@@ -286,6 +311,31 @@ class Damage(PackTest):
                         changed[at] ^= bit
                         self.write(changed)
                         self.assertTrue(self.read(samples))
+
+    def test_which_sample_is_damaged(self):
+        samples, raw, header = self.all["same block"]
+        changed = bytearray(raw)
+        at = header.data_offset + 5 * 8192
+        changed[at + 17] ^= 1
+        self.write(changed)
+        with Pack(self.file) as pack:
+            with self.assertRaisesRegex(PackError, f"sample 5, at byte {at}, is damaged"):
+                pack.read_many([9, 5, 3])
+            self.assertEqual(pack[4], samples[4])
+        # A page of the index is refused each time.
+        samples = self.samples(2100, LENGTHS["same block"])
+        self.made(samples)
+        with Pack(self.file) as pack:
+            page = pack.header.index_offset + 4096
+        with open(self.file, "r+b") as file:
+            file.seek(page)
+            file.write(b"x")
+        with Pack(self.file) as pack:
+            self.assertEqual(pack[0], samples[0])
+            for _ in range(2):
+                with self.assertRaisesRegex(PackError, "index is damaged: page 1"):
+                    pack.read_many([0, 1500])
+            self.assertEqual(pack[0], samples[0])
 
     def test_truncated_anywhere_and_extended(self):
         for name, (samples, raw, header) in self.all.items():
@@ -534,6 +584,19 @@ weft.pack.pack((choose.randbytes(choose.choice([10, 700, 4096, 5000])) for _ in 
                 writer.add(sample)
         with Pack(self.file) as pack:
             self.assertEqual([bytes(one) for _, one in pack.scan()], samples)
+
+    def test_a_writer_that_ends_while_another_begins(self):
+        """The lock that the other one then gets is of a folder that is gone."""
+        work, real = self.path(".data.weft.partial"), fcntl.flock
+
+        def late(file, how):
+            real(file, how)
+            shutil.rmtree(work)
+
+        with unittest.mock.patch("fcntl.flock", late), self.assertRaisesRegex(PackError, "has just made it: try again"):
+            Writer(self.file)
+        weft.pack.pack([b"x"], self.file, seal=False)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["data.weft"])
 
     def test_a_damaged_journal(self):
         with self.assertRaises(RuntimeError):

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 import torch
 import torch.distributed
@@ -97,6 +98,7 @@ class Samples(TorchTest):
 
     def test_records(self):
         self.assertEqual(len(self.dataset), self.COUNT)
+        self.assertIsNone(self.dataset.result)
         self.assertTrue(torch.equal(self.dataset[5], self.all[5]))
         self.assertTrue(torch.equal(self.dataset[-1], self.all[-1]))
         choose = random.Random(1).sample(range(self.COUNT), 500)
@@ -107,6 +109,10 @@ class Samples(TorchTest):
             with self.assertRaises(IndexError):
                 self.dataset[wrong]
         self.assertTrue(torch.equal(self.dataset[choose], self.all[choose]))
+        self.assertEqual(self.dataset.result.bytes, len(choose) * self.RECORD)
+        self.assertIn(self.dataset.result.route, ("staged", "cached"))
+        with unittest.mock.patch("os.getpid", lambda: 1):
+            self.assertIsNone(self.dataset.result, "it is of the process that has read")
         self.assertTrue(torch.equal(self.dataset[[-1, 0]], self.all[[-1, 0]]))
         self.assertTrue(torch.equal(self.dataset[torch.tensor(choose)], self.all[choose]))
         narrow = weft.torch.Dataset(self.path("samples"), 100, offset=10)
@@ -114,6 +120,10 @@ class Samples(TorchTest):
         self.assertTrue(torch.equal(narrow[rows], self.all.view(-1, 100)[rows.long()]))
         self.assertTrue(torch.equal(narrow[rows.numpy()], self.all.view(-1, 100)[rows.long()]))
         self.assertEqual((list(self.dataset[[]].shape), self.dataset.__getitems__([])), ([0, self.RECORD], []))
+        for wrong in ([1.5], [None], ["1"], [True, False]):
+            with self.subTest(wrong), self.assertRaises(TypeError):
+                self.dataset[wrong]
+        self.assertTrue(torch.equal(self.dataset[[rows.numpy()[0], torch.tensor(-1)]], self.all[[3, -1]]))
 
     def test_a_loader_of_whole_batches(self):
         sampler = BatchSampler(RandomSampler(self.dataset), 64, drop_last=False)
@@ -134,6 +144,8 @@ class Samples(TorchTest):
         dataset = weft.torch.Dataset(self.path("samples"), extents=extents, dtype=torch.int32)
         for sample, (offset, length) in zip(dataset.__getitems__(range(4)), extents):
             self.assertEqual(sample.numpy().tobytes(), self.all.numpy().tobytes()[offset - 10:offset - 10 + length])
+        with self.assertRaisesRegex(ValueError, "cannot be an offset or a length"):
+            weft.torch.Dataset(self.path("samples"), extents=[(0, 1 << 63)])[0]
 
     def test_what_is_none(self):
         for wrong in ({"record": 0}, {"record": 3, "dtype": torch.int16}, {}, {"record": 8, "extents": [(0, 8)]},
@@ -239,6 +251,7 @@ class Packed(TorchTest):
             rows = weft.torch.PackedDataset(self.path("rows.weft"), dtype=torch.int16, verify=verify)
             chosen = random.Random(4).sample(range(1000), 300)
             self.assertTrue(torch.equal(rows[chosen], self.rows[chosen]))
+            self.assertEqual(rows.result.bytes, len(chosen) * 5000)
             self.assertTrue(torch.equal(rows[torch.tensor([7])], self.rows[[7]]))
             self.assertEqual((len(rows[[]]), rows.__getitems__([])), (0, []))
         with self.assertRaisesRegex(ValueError, "not whole elements"):
@@ -249,6 +262,9 @@ class Packed(TorchTest):
             dataset = weft.torch.PackedDataset(self.path("small.weft"), verify=verify)
             self.assertEqual([bytes(sample.numpy()) for sample in dataset.__getitems__(range(504))], small)
             self.assertEqual([bytes(row.numpy()) for row in dataset[range(100)]], small[:100])
+            if verify is None:
+                self.assertEqual(dataset.result[:2], (600, "staged"))
+                self.assertIn("share cells", dataset.result.reason)
             with self.assertRaisesRegex(TypeError, "different sizes"):
                 dataset[[1, 501]]
             with self.assertRaisesRegex(TypeError, "one by one"):
@@ -257,8 +273,31 @@ class Packed(TorchTest):
             self.assertEqual([sample.numpy().tobytes() for sample in values.__getitems__([3, 501, 503, 0])],
                              [small[3], b"", b"123456", small[0]])
 
+    def test_rows_that_are_whole_blocks(self):
+        rows = torch.randint(0, 1 << 15, (500, 2048), dtype=torch.int16)
+        weft.pack.pack((row.numpy().tobytes() for row in rows), self.path("whole.weft"), seal=False)
+        for verify in (None, True, False):
+            dataset = weft.torch.PackedDataset(self.path("whole.weft"), dtype=torch.int16, verify=verify)
+            records = weft.torch.Dataset(self.path("mixed.weft"), 4096)
+            chosen = random.Random(4).sample(range(500), 300)
+            self.assertTrue(torch.equal(dataset[chosen], rows[chosen]))
+            self.assertEqual(dataset.result.bytes, len(chosen) * 4096)
+            self.assertIn(dataset.result.route, ("direct", "cached"))
+            self.assertTrue(torch.equal(dataset[[3, -1, 3]], rows[[3, -1, 3]]))
+            self.assertTrue(torch.equal(dataset[torch.tensor([7])], rows[[7]]))
+            self.assertTrue(torch.equal(torch.stack(dataset.__getitems__([5, 499])), rows[[5, 499]]))
+            self.assertEqual((list(dataset[[]].shape), dataset.__getitems__([])), ([0, 2048], []))
+            self.assertEqual(len(records[0]), 4096)
+        wide = weft.torch.PackedDataset(self.path("whole.weft"), dtype=torch.complex128)
+        self.assertEqual(list(wide[[1, 2]].shape), [2, 256])
+
     def test_memory_that_the_cpu_does_not_reach(self):
         """As with a GPU: what is verified goes through cells, and small samples are copied behind the others."""
+        weft.pack.pack([bytes([number]) * 4096 for number in range(99)], self.path("whole.weft"), seal=False)
+        with weft.pack.Pack(self.path("whole.weft")) as whole:
+            for trust in (True, False):
+                plan = whole.plan([7, 98], reachable=False, trust_large=trust)
+                self.assertEqual((plan.direct.tolist(), plan.direct_bytes), ([trust] * 2, 8192 if trust else 0))
         pack = weft.pack.Pack(self.path("mixed.weft"))
         chosen = random.Random(2).sample(range(1500), 300)
         for trust in (True, False):
@@ -534,6 +573,41 @@ class Checkpoints(TorchTest):
             self.assertEqual(as_ranks(2, load_step, path, 1), [0, 0])
             self.assertEqual([name.split("-")[0] for name in rank_files(path)], ["0", "0", "1"])
 
+    def test_metadata_that_cannot_be_looked_at(self):
+        """Nothing is removed then."""
+        path = self.path("one")
+        checkpoint.save({"a": torch.ones(5000)}, storage_writer=WeftWriter(path))
+        metadata, apart, files = os.path.join(path, ".metadata"), self.path("apart"), rank_files(path)
+        os.rename(metadata, apart)
+        os.symlink(".metadata", metadata)
+        for overwrite in (False, True):
+            with self.assertRaises(checkpoint.api.CheckpointException):
+                checkpoint.save({"a": torch.zeros(5000)}, storage_writer=WeftWriter(path, overwrite=overwrite))
+            self.assertEqual(rank_files(path), files)
+        with unittest.mock.patch("os.lstat", side_effect=OSError(5, "Input/output error")), \
+                self.assertRaises(checkpoint.api.CheckpointException):
+            checkpoint.save({"a": torch.zeros(5000)}, storage_writer=WeftWriter(path))
+        self.assertEqual(rank_files(path), files)
+        os.replace(apart, metadata)
+        loaded = {"a": torch.zeros(5000)}
+        checkpoint.load(loaded, storage_reader=WeftReader(path))
+        self.assertTrue(torch.equal(loaded["a"], torch.ones(5000)))
+
+    def test_two_saves_into_one_folder(self):
+        """The second begins before the first has ended: the first fails, and does not replace a checkpoint."""
+        class First(WeftWriter):
+            def finish(self, metadata, results):
+                WeftWriter(self.path, overwrite=True).set_up_storage_writer(True)
+                super().finish(metadata, results)
+
+        path = self.path("one")
+        checkpoint.save({"a": torch.ones(5000)}, storage_writer=WeftWriter(path))
+        with self.assertRaisesRegex(checkpoint.api.CheckpointException, "another save into this folder has removed it"):
+            checkpoint.save({"a": torch.zeros(5000)}, storage_writer=First(path, overwrite=True))
+        loaded = {"a": torch.zeros(5000)}
+        checkpoint.load(loaded, storage_reader=WeftReader(path))
+        self.assertTrue(torch.equal(loaded["a"], torch.ones(5000)))
+
     def test_a_full_filesystem(self):
         """FULL of the environment is a folder of a small one."""
         if "FULL" not in os.environ:
@@ -725,7 +799,7 @@ class Checkpoints(TorchTest):
             with open(self.path(f"mixed/{name}"), "wb"):
                 pass
         checkpoint.save({"a": torch.randn(5)}, storage_writer=WeftWriter(self.path("mixed")))
-        own = rank_files(self.path("mixed"))
+        own = set(rank_files(self.path("mixed"))) - others
         self.assertEqual(len(own), 1)
         self.assertEqual(set(os.listdir(self.path("mixed"))), {".metadata", *own, *others})
 

@@ -3,8 +3,10 @@
 import ctypes
 import errno
 import gc
+import mmap
 import os
 import random
+import re
 import signal
 import struct
 import tempfile
@@ -15,6 +17,13 @@ import unittest.mock
 import weakref
 
 import weft
+
+
+class Five:
+    """An integer of another kind."""
+
+    def __index__(self):
+        return 5
 
 
 class WeftTest(unittest.TestCase):
@@ -45,6 +54,31 @@ class Reading(WeftTest):
                 result = file.read_into(memory, offset)
                 self.assertEqual((result.bytes, bytes(memory[:len(wanted)])), (len(wanted), wanted))
                 self.assertEqual(bytes(memory[len(wanted):]), bytes(length - len(wanted)))
+
+    def test_a_file_that_ends_within_the_range_and_grows(self):
+        """What is behind a piece that was read short does not count."""
+        read, pieces = weft._library.read, []
+
+        def read_short(*arguments):
+            io = arguments[3]._obj
+            pieces.append(io.offset)
+            # As if the file ended there when this piece was read.
+            if len(pieces) == 2:
+                io.length = 100
+            return read(*arguments)
+        memory = bytearray(3 * 4096)
+        with weft.open(self.path) as file, unittest.mock.patch.object(weft._target, "_PIECE_BYTES", 4096), \
+                unittest.mock.patch.object(weft._library, "read", read_short):
+            self.assertEqual(file.read_into(memory, 4096).bytes, 4196)
+        self.assertEqual(pieces, [4096, 8192, 12288])
+        self.assertEqual(bytes(memory[:4196]), self.data[4096:8292])
+
+    def test_lengths_that_do_not_fit(self):
+        for wrong in (-1, 1 << 63, (1 << 64) + 4096):
+            with self.subTest(wrong), self.assertRaises(ValueError):
+                weft.empty(wrong)
+        with self.assertRaisesRegex(OSError, "no GPU 4294967296"):
+            weft.empty(4096, gpu=1 << 32)
 
     def test_parts_of_memory(self):
         memory = bytearray(b"x" * 100)
@@ -87,6 +121,10 @@ class Reading(WeftTest):
             self.assertEqual(file.gather(memory, [(0, 10, 100)]).bytes, 10)
             self.assertEqual(bytes(memory[100:110]), self.data[:10])
             self.assertEqual(file.gather(memory, []).bytes, 0)
+            # Of any kind of integer and of sequence; without an offset in the memory a range follows the one before.
+            for some in ([(Five(), 10), (5, 0), (20, 10)], iter([(5, 10), (20, 10)]), [(5, 10, 0), (20, 10)]):
+                self.assertEqual(file.gather(memory, some).bytes, 20)
+                self.assertEqual(bytes(memory[:20]), self.data[5:15] + self.data[20:30])
             if file.block_size > 1:
                 odd, whole = file.gather(memory, [(1, 10), (7, 20)]), file.gather(weft.empty(8192), [(4096, 4096), (0, 4096)])
                 self.assertEqual((odd.route, bool(odd.reason), whole.route), ("staged", True, "direct"))
@@ -370,11 +408,14 @@ class Sharing(WeftTest):
         def work(seed):
             choose = random.Random(seed)
             memory = bytearray(50000)
-            for _ in range(20):
-                offset = choose.randrange(self.SIZE - len(memory))
-                file.read_into(memory, offset)
-                if bytes(memory) != self.data[offset:offset + len(memory)]:
-                    wrong.append(offset)
+            try:
+                for _ in range(20):
+                    offset = choose.randrange(self.SIZE - len(memory))
+                    file.read_into(memory, offset)
+                    if bytes(memory) != self.data[offset:offset + len(memory)]:
+                        wrong.append(offset)
+            except BaseException as error:
+                wrong.append(error)
         with weft.open(self.path) as file:
             threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
             for thread in threads:
@@ -413,7 +454,7 @@ class Signals(WeftTest):
         def interrupt(*_):
             raise KeyboardInterrupt
         before = signal.signal(signal.SIGALRM, interrupt)
-        interrupted = 0
+        interrupted, memory = 0, bytearray(8192)
         try:
             for turn in range(200):
                 try:
@@ -422,13 +463,16 @@ class Signals(WeftTest):
                         file.write_from(b"abc")
                         file.abandon()
                         file = weft.open(self.path)
-                        file.register(bytearray(8192))
+                        for _ in range(50):
+                            file.register(memory)
                         time.sleep(0.01)
                 except KeyboardInterrupt:
                     interrupted += 1
                 except ValueError:
                     pass
                 file = None
+                # It can grow: all have given it back.
+                memory.append(0)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
@@ -591,8 +635,14 @@ class Errors(WeftTest):
             for arguments in ((-1,), (0, -1), (0, 101), (0, 50, 51), (1 << 64,)):
                 with self.assertRaises(ValueError):
                     file.read_into(memory, *arguments)
-            for extents in ([(0, 101)], [(0, 50), (0, 51)], [(0, 10, 91)], [(0, 5 << 30)], [(1 << 63, 1)]):
+            for extents in ([(0, 101)], [(0, 50), (0, 51)], [(0, 10, 91)], [(0, 5 << 30)]):
                 with self.assertRaises(ValueError):
+                    file.gather(memory, extents)
+            for extents in ([(1 << 63, 1)], [(-1, 1)], [(0, -1)], [(0, 1, -1)], [(0, 1 << 63)], [(1 << 70, 1)]):
+                with self.subTest(extents), self.assertRaisesRegex(ValueError, "cannot be an offset or a length"):
+                    file.gather(memory, extents)
+            for extents in ([(1.5, 1)], [(None, 1)], [(0, 1.5)]):
+                with self.subTest(extents), self.assertRaises(TypeError):
                     file.gather(memory, extents)
             with self.assertRaises(ValueError):
                 file.gather(bytearray(), [(0, 10)])
@@ -600,6 +650,21 @@ class Errors(WeftTest):
                 file.read_into(memory, 1.5)
             self.assertEqual(file.read_into(memory, self.SIZE + 5).bytes, 0)
             self.assertEqual(file.read_into(memory, self.SIZE - 5).bytes, 5)
+
+    def test_large_pages(self):
+        """They are asked for where some of them fit."""
+        if not os.path.exists("/sys/kernel/mm/transparent_hugepage"):
+            self.skipTest("this kernel has no large pages")
+        for size, wanted in ((8 << 20, True), (3 << 20, False)):
+            with mmap.mmap(-1, size) as memory:
+                here = ctypes.c_char.from_buffer(memory)
+                address = ctypes.addressof(here)
+                weft._memory.ask_for_large_pages(address + 1, size - 1)
+                with open("/proc/self/smaps", encoding="ascii") as maps:
+                    flags = next(part for part in re.split(r"\n(?=[0-9a-f]+-[0-9a-f]+ )", maps.read())
+                                 if int(part.split("-")[0], 16) <= address + 4096 < int(re.split("[- ]", part)[1], 16))
+                self.assertEqual(" hg" in flags.split("VmFlags:")[1], wanted)
+                del here
 
     def test_a_file_that_became_shorter(self):
         with weft.open(self.path) as file:

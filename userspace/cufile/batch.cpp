@@ -113,7 +113,7 @@ CUfileOpError Batch::submit(const CUfileIOParams_t* all, unsigned count)
     }
     for (auto& [context, engine] : engines_)
         if (const int wrong = engine->submit();
-            wrong && wrong != -EAGAIN && wrong != -EBUSY && wrong != -EINTR)
+            wrong && wrong != -EAGAIN && wrong != -EBUSY && wrong != -EINTR && wrong != -ENOMEM)
             say("a batch: io_uring fails with error " + std::to_string(-wrong));
     return CU_FILE_SUCCESS;
 }

@@ -2,6 +2,7 @@
 /// Many I/Os that are begun at once.
 #pragma once
 
+#include "forks.hpp"
 #include "transfer.hpp"
 
 #include <atomic>
@@ -32,6 +33,8 @@ public:
     [[nodiscard]] unsigned events(CUfileIOEvents_t* to, unsigned least, unsigned most,
                                   std::optional<std::chrono::nanoseconds> timeout);
     void cancel();
+    /// In a child of fork(): its lock may be held by a thread that the child does not have.
+    [[nodiscard]] bool is_parents() const noexcept { return forks_ != forks(); }
 
 private:
     struct Slot {
@@ -47,7 +50,8 @@ private:
     /// Takes the lock, which a thread in events() then lets go at its next chance.
     [[nodiscard]] std::unique_lock<std::mutex> enter();
 
-    std::mutex lock_;                   ///< of all of it
+    const unsigned forks_ = forks();
+    std::mutex lock_;                   ///< of what follows
     std::atomic<unsigned> waiting_ = 0; ///< threads that want it
     std::atomic<unsigned> entered_ = 0; ///< how often one has got it
     std::vector<Slot> slots_;

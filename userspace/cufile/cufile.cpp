@@ -97,12 +97,12 @@ CUfileError_t set_limit(std::size_t Driver::*limit, std::size_t value, std::size
 }
 
 /// Locks the driver while it looks: a batch must not be destroyed by another thread in use, which is the
-/// program's duty.
+/// program's duty. A child of fork() has none of its parent's.
 Batch* find_batch(CUfileBatchHandle_t handle)
 {
     const std::lock_guard held(driver().lock);
     const auto found = driver().batches.find(static_cast<Batch*>(handle));
-    return found == driver().batches.end() ? nullptr : *found;
+    return found == driver().batches.end() || (*found)->is_parents() ? nullptr : *found;
 }
 
 CUfileError_t in_stream(const StreamRequest& request, CUstream stream)

@@ -127,6 +127,7 @@ CUfileError_t put(const StreamRequest& request, void* stream)
     if (capturing)
         return {CU_FILE_ASYNC_NOT_SUPPORTED, {}};
     if (!goes_directly(as_it_is(request, false))) {
+        const shim::RelaxedCapture relaxed(*cuda);
         if (const auto result = cuda->stream_synchronize(stream))
             return {CU_FILE_CUDA_DRIVER_ERROR, static_cast<CUresult>(result)};
         *request.moved = transfer(as_it_is(request, false));

@@ -484,7 +484,7 @@ static int engine_commit(struct thread_data *td)
 		return 0;
 	ret = weft_submit(data->engine);
 	/* These are temporary: the next submission or wait submits the rest. */
-	if (ret == -EAGAIN || ret == -EBUSY || ret == -EINTR)
+	if (ret == -EAGAIN || ret == -EBUSY || ret == -EINTR || ret == -ENOMEM)
 		ret = 0;
 	io_u_mark_submit(td, data->queued_count);
 	if (fio_fill_issue_time(td)) {

@@ -71,10 +71,15 @@ void wait_for_io(const Registration::State& memory) noexcept
                     continue;
                 const bool used = engine->has_user();
                 // Of an unbound ring whose thread has ended, any other may take the completions.
-                if (engine->options.any_thread || engine->task == own_task() || (!used && !engine->bound))
+                if (engine->options.any_thread || engine->task == own_task()) {
                     own = engine;
-                else if (used)
+                } else if (!used && !engine->bound) {
+                    // Under the lock: this thread alone has it from now on.
+                    engine->task = own_task();
+                    own = engine;
+                } else if (used) {
                     other = engine;
+                }
             }
         }
         if (!own && !other)
@@ -115,6 +120,9 @@ Engine::Impl::~Impl()
         io_uring_unregister_files(&ring);
     // Waits also for CUDA's callbacks that signal the descriptor; they run after the copies.
     staging.wait_for_copies();
+    // Another thread's, or of a ring that has failed.
+    if (broken || free_ops.size() < ops.size())
+        staging.leave();
     faults::ring_ends();
     io_uring_queue_exit(&ring);
 }
@@ -173,11 +181,11 @@ int Engine::Impl::reachable() const noexcept
 {
     if (origin.is_parents())
         return -ECHILD;
-    if (broken || !bound)
+    if (broken || options.any_thread)
         return broken;
     // Not the id of pthreads, which a thread may have from one that has ended.
     const auto thread = task.load(std::memory_order_relaxed);
-    return !thread || thread == own_task() ? 0 : -EEXIST;
+    return !thread || thread == own_task() || (!bound && !has_user()) ? 0 : -EEXIST;
 }
 
 /// Is there a thread that can poll the I/O in flight?
@@ -508,8 +516,10 @@ void Engine::Impl::advance(std::uint32_t index, std::int64_t result) noexcept
             finish(index, -EBUSY);
         return;
     }
+    if (by_file && op.kind == Kind::read && ended_within_block(result, op.done, op.way))
+        result = 0;
     if (result < 0 || op.kind == Kind::flush) {
-        finish(index, result);
+        finish(index, is_transient(result) ? -ECANCELED : result);
         return;
     }
     op.done += static_cast<std::uint64_t>(result);
@@ -796,6 +806,9 @@ Result<int> Engine::event_fd()
 {
     if (const int wrong = impl_->reachable())
         return failure_of("io_uring's eventfd", -wrong);
+    // Completions of such a ring are found by polls alone.
+    if (impl_->options.iopoll && !impl_->options.sqpoll)
+        return failure(EOPNOTSUPP, "a polled ring signals no completions: call poll()");
     if (!impl_->event) {
         OwnedFd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
         if (!event)
@@ -803,6 +816,8 @@ Result<int> Engine::event_fd()
         if (const int result = io_uring_register_eventfd(&impl_->ring, event.get()); result < 0)
             return failure_of("io_uring's eventfd", -result);
         impl_->event = std::move(event);
+        // Copies that have begun do not signal it.
+        impl_->staging.wait_for_copies();
         // Signal completions that were available before the descriptor existed.
         signal_event(impl_->event.get());
     }

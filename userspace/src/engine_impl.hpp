@@ -84,6 +84,14 @@ struct Way {
     shim::CuContext gpu = nullptr;        ///< the GPU to flush before a read is reported, if it needs that
 };
 
+/// Is it the error of a read that went on after a part of a block, which O_DIRECT does not take? The file
+/// ended there then, and has grown.
+[[nodiscard]] constexpr bool ended_within_block(std::int64_t result, std::uint64_t done,
+                                                const Way& way) noexcept
+{
+    return result == -EINVAL && done % way.block;
+}
+
 /// The range of one submission by file.
 struct FilePiece {
     std::byte* data;
@@ -101,12 +109,13 @@ struct Op {
     Sink* sink = nullptr;
     std::uint64_t token = 0;
     Io io{};
-    std::uint64_t done = 0;     ///< bytes
-    std::uint64_t assigned = 0; ///< bytes given to staging slots
-    std::uint32_t slots = 0;    ///< number of slots that it has now
-    std::int64_t result = 0;    ///< the first error
-    __kernel_timespec until{};  ///< its deadline, on the monotonic clock
-    bool waits = false;         ///< it waits for staging memory, between `before` and `behind`
+    std::uint64_t done = 0;         ///< bytes
+    std::uint64_t end = UINT64_MAX; ///< where the first piece that is short ends
+    std::uint64_t assigned = 0;     ///< bytes given to staging slots
+    std::uint32_t slots = 0;        ///< number of slots that it has now
+    std::int64_t result = 0;        ///< the first error
+    __kernel_timespec until{};      ///< its deadline, on the monotonic clock
+    bool waits = false;             ///< it waits for staging memory, between `before` and `behind`
     std::uint32_t before = 0;
     std::uint32_t behind = 0;
 };
@@ -152,6 +161,8 @@ public:
     [[nodiscard]] shim::CuContext context() const noexcept { return context_; }
     /// Waits for all copies by CUDA.
     void wait_for_copies() noexcept;
+    /// The kernel still has I/O on the pages: they stay as long as the process.
+    void leave() noexcept;
     /// Takes a slot with room for `bytes`, at most piece_bytes; nullptr if there is none now.
     [[nodiscard]] Slot* take(std::size_t bytes) noexcept;
     void give_back(Slot& slot) noexcept;
@@ -275,6 +286,7 @@ struct Engine::Impl {
     std::uint32_t last_staged = 0;
     std::uint32_t staged_count = 0;
     Staging staging;
+    bool has_files = false;              ///< the ring has a table of files
     std::vector<std::uint64_t> attached; ///< numbers of targets, by index of the registered file; 0: none
     OwnedFd event;
     Awaitable* waiting = nullptr;

@@ -93,7 +93,8 @@ void Gather::Impl::arrange(const Target& target, std::span<const Extent> wanted)
         const auto* before = i ? &wanted[sorted[i - 1]] : nullptr;
         const auto member = member_of(geometry, extent.offset);
         if (last && last->order == extent.order && last->member == member && before->length &&
-            before->length % geometry.block_size == 0 && before->offset + before->length == extent.offset &&
+            extent.length && before->length % geometry.block_size == 0 &&
+            before->offset + before->length == extent.offset &&
             before->memory_offset + before->length == extent.memory_offset &&
             std::uint64_t{last->length} + extent.length <= options.largest) {
             last->count++;

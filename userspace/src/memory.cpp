@@ -24,6 +24,9 @@ namespace weft
 namespace
 {
 
+/// Memory of this size and more has room for large pages of 2 MiB.
+constexpr std::size_t large_memory = 4 << 20;
+
 std::size_t page_size()
 {
     static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -231,6 +234,9 @@ Result<Memory> Memory::allocate(std::size_t bytes)
         impl->mapping = nullptr;
         return failure_of(std::to_string(bytes) + " bytes of memory");
     }
+    // Large pages are made and pinned with less work. A kernel without them does without.
+    if (impl->mapped >= large_memory)
+        static_cast<void>(::madvise(impl->mapping, impl->mapped, MADV_HUGEPAGE));
     impl->size = bytes;
     impl->data = static_cast<std::byte*>(impl->mapping);
     return Memory(std::move(impl));

@@ -36,6 +36,11 @@ Staging::Staging(const EngineOptions& options)
     free_units_ = slots.size();
 }
 
+void Staging::leave() noexcept
+{
+    memory_ = nullptr;
+}
+
 Staging::~Staging()
 {
     // Only the parent may use CUDA.
@@ -332,6 +337,8 @@ void Engine::Impl::slot_done(std::uint32_t number, std::int64_t result) noexcept
     auto& slot = staging.slots[number];
     auto& op = ops[slot.op];
     const bool again = is_transient(result);
+    if (op.kind == Kind::read && ended_within_block(result, slot.done, op.way))
+        result = 0;
     if (result < 0 && !again) {
         release(slot, result);
         return;
@@ -460,13 +467,17 @@ void Engine::Impl::release(Slot& slot, std::int64_t error) noexcept
     auto& op = ops[slot.op];
     const auto index = slot.op;
     staging.give_back(slot);
+    const auto got = useful(op, slot);
     if (error)
         withdraw(index, error);
     else
-        op.done += useful(op, slot);
+        op.done += got;
+    // A file may end within the range, and have grown when a later piece was read.
+    if (got < slot.length)
+        op.end = std::min(op.end, slot.at + got);
     op.slots--;
     if (!op.slots && op.assigned == op.io.length)
-        finish(index, op.result ? op.result : static_cast<std::int64_t>(op.done));
+        finish(index, op.result ? op.result : static_cast<std::int64_t>(std::min(op.done, op.end)));
 }
 
 /// Waits for all copies. With a timeout, which CUDA does not support, polls until one copy is done, I/O has
@@ -506,6 +517,8 @@ void Engine::Impl::poll_copies(bool wait, std::optional<std::chrono::nanoseconds
         if (!result) {
             copied(slot);
         } else {
+            // The copy may still be under way, and the slot is used again.
+            cuda->stream_synchronize(staging.stream);
             staging.copying--;
             release(slot, -EIO);
         }
@@ -521,11 +534,12 @@ Result<void> Engine::Impl::attach(const Target& target)
     if (file_index(target.number_) >= 0)
         return {};
     constexpr unsigned most = 64;
-    if (attached.capacity() < most) {
+    if (!has_files) {
         attached.reserve(most);
         if (const int result = io_uring_register_files_sparse(&ring, most); result < 0)
             return std::unexpected(
                 Error{-result, std::string("files cannot be registered: ") + std::strerror(-result)});
+        has_files = true;
     }
     auto place = std::find(attached.begin(), attached.end(), 0);
     if (place == attached.end() && attached.size() == most)

@@ -57,23 +57,29 @@ std::string number_of(dev_t device)
 }
 
 /// Finds /dev/weft/NAME.mem of a weft volume by the number of its block device, so that a link to the volume
-/// works, and a file with such a name beside another device is ignored. Empty if there is none.
-OwnedFd open_mem(dev_t device)
+/// works, and a file with such a name beside another device is ignored. Empty if the device belongs to
+/// another driver.
+Result<OwnedFd> open_mem(dev_t device)
 {
     std::error_code failed;
     const auto disk =
         std::filesystem::read_symlink("/sys/dev/block/" + number_of(device), failed).filename().string();
     constexpr std::string_view prefix = "weft!";
     if (failed || !disk.starts_with(prefix))
-        return {};
+        return OwnedFd();
     const auto node = "/dev/weft/" + disk.substr(prefix.size()) + ".mem";
     std::string number;
     std::getline(std::ifstream("/sys/class/weft-mem/" + disk + ".mem/dev"), number);
     struct stat found {
     };
-    if (::lstat(node.c_str(), &found) || !S_ISCHR(found.st_mode) || number_of(found.st_rdev) != number)
-        return {};
-    return OwnedFd(::open(node.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (::lstat(node.c_str(), &found))
+        return failure_of(node);
+    if (!S_ISCHR(found.st_mode) || number_of(found.st_rdev) != number)
+        return failure(ENODEV, node + " is not the device of the volume " + disk.substr(prefix.size()));
+    OwnedFd mem(::open(node.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (!mem)
+        return failure_of(node);
+    return mem;
 }
 
 Result<Geometry> measure(const std::string& path, int fd, bool direct)
@@ -275,8 +281,8 @@ Result<Registration> Target::add(const Memory& memory, const Policy& policy) con
             return failure(code, reason);
     }
     if (policy.persistent && !policy.staged)
-        return failure(EOPNOTSUPP,
-                       path_ + " is not a weft volume: memory cannot be registered for good with it");
+        return failure(EOPNOTSUPP, (reason_.empty() ? path_ + " is not a weft volume" : reason_) +
+                                       ": memory cannot be registered for good with it");
     if (pages && policy.direct) {
         const bool fits = !direct_ || reinterpret_cast<std::uintptr_t>(impl.data) % geometry_.alignment == 0;
         if (fits)
@@ -310,8 +316,14 @@ Result<Volume> Volume::open(std::string_view name, Access access, Claim claim)
     };
     if (::stat(volume.path_.c_str(), &status))
         return failure_of(volume.path_);
-    OwnedFd mem = S_ISBLK(status.st_mode) ? open_mem(status.st_rdev) : OwnedFd();
-    // O_EXCL claims a device. For a weft volume, its target for writing claims it.
+    OwnedFd mem;
+    if (S_ISBLK(status.st_mode)) {
+        if (auto found = open_mem(status.st_rdev))
+            mem = std::move(*found);
+        else
+            volume.reason_ = std::move(found.error().text);
+    }
+    // O_EXCL claims a device. For a weft volume, its target for writing claims it, if it has one.
     const bool claimed =
         !mem && S_ISBLK(status.st_mode) && access != Access::read && claim == Claim::exclusive;
     auto opened = open_direct(volume.path_, flags_of(access) | (claimed ? O_EXCL : 0));
@@ -381,7 +393,7 @@ Result<File> File::open(const Target& volume, const std::string& path, bool stri
     if (!file)
         return file;
     if (!volume.mem_) {
-        file->reason_ = volume.path() + " is not a weft volume";
+        file->reason_ = volume.reason_.empty() ? volume.path() + " is not a weft volume" : volume.reason_;
         if (strict)
             return failure(EOPNOTSUPP, file->reason_);
         return file;
@@ -404,13 +416,18 @@ Result<File> File::open(const std::string& path, bool strict)
         return failure_of(path);
     auto mem = open_mem(status.st_dev);
     Geometry whole;
-    if (!mem || !read_geometry(mem.get(), whole)) {
+    if (!mem)
+        file->reason_ = std::move(mem.error().text);
+    else if (!*mem)
         file->reason_ = path + " is not on a weft volume";
+    else if (auto read = read_geometry(mem->get(), whole); !read)
+        file->reason_ = std::move(read.error().text);
+    if (!file->reason_.empty()) {
         if (strict)
             return failure(EOPNOTSUPP, file->reason_);
         return file;
     }
-    if (auto joined = file->join(std::make_shared<const OwnedFd>(std::move(mem)), whole, strict); !joined)
+    if (auto joined = file->join(std::make_shared<const OwnedFd>(std::move(*mem)), whole, strict); !joined)
         return std::unexpected(std::move(joined.error()));
     return file;
 }

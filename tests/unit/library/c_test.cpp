@@ -230,6 +230,31 @@ TEST_F(CTest, AnotherThreadDoesNotWait)
     weft_engine_destroy(engine);
 }
 
+TEST_F(CTest, OneThreadAfterAnother)
+{
+    auto options = sized<weft_engine_options>();
+    options.flags = WEFT_ENGINE_ANY_THREAD;
+    auto* const engine = weft_engine_create(&options, &error_);
+    ASSERT_NE(engine, nullptr) << error_.text;
+    auto io = sized<weft_io>();
+    io.length = 8192;
+    for (std::uint64_t i = 0; i < 4; i++) {
+        io.offset = i * 8192;
+        io.token = i;
+        // One thread begins it, another one gets it.
+        std::thread([&] {
+            EXPECT_EQ(weft_read(engine, target_, registration_, &io, nullptr), 0);
+            EXPECT_EQ(weft_submit(engine), 0);
+        }).join();
+        weft_completion completion{};
+        std::thread([&] { EXPECT_EQ(weft_wait(engine, &completion, 1, -1), 1U); }).join();
+        EXPECT_EQ(completion.token, i);
+        EXPECT_EQ(completion.result, 8192);
+        EXPECT_TRUE(same(0, io.offset, 8192));
+    }
+    weft_engine_destroy(engine);
+}
+
 TEST_F(CTest, TellsByADescriptor)
 {
     const int fd = weft_engine_event_fd(engine_);

@@ -137,6 +137,32 @@ TEST_F(CudaTest, TakesAPointerInAnyThread)
     ASSERT_EQ(cuda_->context_set(must(Memory::from_cuda(pointer_, mib)).cuda_context()), 0);
 }
 
+// PyTorch captures in the mode "global": then CUDA refuses calls of other threads, and the graph is lost.
+TEST_F(CudaTest, WhileAnotherThreadCapturesAGraph)
+{
+    const TemporaryFile file(mib);
+    const auto volume = must(Volume::open(file.path(), Access::read_write));
+    const auto memory = must(Memory::allocate_cuda(0, mib));
+    const auto registration = must(volume.add(memory, {.staged = true}));
+    auto engine = must(Engine::create({.entries = 2, .staging_slots = 2, .staging_bytes = 64 * kib}));
+    ::setenv("WEFT_STANDIN_GRAPH", "1", 1);
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, mib}, 0));
+    const auto read = one(engine).result;
+    std::vector<std::byte> data(mib);
+    const int copied_out = memory.copy_out(0, data.data(), mib);
+    ASSERT_TRUE(engine.write(volume, registration, {0, 0, mib}, 1));
+    const auto written = one(engine).result;
+    // That of the program stays as it was.
+    int mode = 0;
+    EXPECT_EQ(cuda_->exchange_capture_mode(&mode), 0);
+    ::unsetenv("WEFT_STANDIN_GRAPH");
+    EXPECT_EQ(mode, 0);
+    EXPECT_EQ(read, static_cast<std::int64_t>(mib));
+    EXPECT_EQ(copied_out, 0);
+    EXPECT_EQ(data, file.data());
+    EXPECT_EQ(written, static_cast<std::int64_t>(mib));
+}
+
 TEST_F(CudaTest, OddSizesHaveDmabufs)
 {
     ::setenv("WEFT_STANDIN_DMABUF", "1", 1);

@@ -430,16 +430,22 @@ TEST_F(CuFileTest, AChildOfFork)
     alignas(4096) static std::array<char, 8192> memory;
     ASSERT_EQ(cuFileBufRegister(memory.data(), memory.size(), 0).err, CU_FILE_SUCCESS);
     EXPECT_EQ(cuFileRead(handle_, memory.data(), 8192, 0, 0), 8192);
+    CUfileBatchHandle_t batch = nullptr;
+    ASSERT_EQ(cuFileBatchIOSetUp(&batch, 1).err, CU_FILE_SUCCESS);
     const auto child = ::fork();
     if (!child) {
         memory.fill(0);
         const bool good = cuFileRead(handle_, memory.data(), 8192, 0, 0) == 8192 &&
                           !std::memcmp(memory.data(), data.data(), 8192);
-        ::_exit(good ? 0 : 1);
+        const bool refused = cuFileBatchIOCancel(batch).err == CU_FILE_INVALID_VALUE;
+        cuFileBatchIODestroy(batch);
+        ::_exit(good && refused ? 0 : 1);
     }
     int status = -1;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);
+    EXPECT_EQ(cuFileBatchIOCancel(batch).err, CU_FILE_SUCCESS);
+    cuFileBatchIODestroy(batch);
     EXPECT_EQ(cuFileRead(handle_, memory.data(), 4096, 4096, 0), 4096);
     cuFileBufDeregister(memory.data());
 }

@@ -75,6 +75,20 @@ TEST_F(EngineTest, ShortReadsAreContinued)
     EXPECT_EQ(file.read(), std::vector<std::byte>(mib, std::byte{0x11}));
 }
 
+// O_DIRECT refuses what follows, as it does not begin with a block.
+TEST_F(EngineTest, AFileThatEndsWithinABlockAndGrows)
+{
+    for (const bool staged : {false, true}) {
+        const OpenFile opened(64 * kib, 64 * kib, Access::read, {.direct = !staged, .staged = staged});
+        auto engine = must(Engine::create());
+        faults.odd = 1;
+        ASSERT_TRUE(engine.read(opened.volume, opened.registration, {0, 0, 64 * kib}, 0));
+        const auto whole = static_cast<std::int64_t>(64 * kib);
+        EXPECT_EQ(one(engine).result, opened.volume.is_direct() ? whole - 1 : whole) << staged;
+        EXPECT_EQ(faults.odd, 0U);
+    }
+}
+
 TEST_F(EngineTest, WhatCannotBeContinuedIsNoSuccess)
 {
     for (const bool staged : {false, true}) {
@@ -139,7 +153,7 @@ TEST_F(EngineTest, WrongArgumentsAreToldOf)
     EXPECT_EQ(result({0, 0, 4096, std::chrono::nanoseconds(0)}), -ETIME);
     if (volume.is_direct())
         EXPECT_EQ(result({1, 0, 4096}), -EINVAL);
-    EXPECT_EQ(result({0, 0, 4096, std::chrono::seconds(10)}), 4096);
+    EXPECT_EQ(result({0, 0, 4096, std::chrono::seconds(60)}), 4096);
     EXPECT_EQ(engine.in_flight(), 0U);
 }
 
@@ -249,13 +263,19 @@ TEST_F(EngineTest, ADeadlineEndsWhatDoesNotComeBack)
         results[completion.token] = completion.result;
     }
     EXPECT_EQ(results, (std::map<std::uint64_t, std::int64_t>{{1, -ETIME}, {2, 4096}}));
-    // It is a time, and not a duration of each submission.
-    faults.stalled = 1;
-    ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096, std::chrono::seconds(2)}, 3));
-    std::this_thread::sleep_for(std::chrono::milliseconds(2020));
-    const auto start = std::chrono::steady_clock::now();
-    EXPECT_EQ(one(engine).result, -ETIME);
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(1900));
+    // It is a time, and not a duration of each submission. A busy machine may stand still for as long, but
+    // not each time.
+    constexpr std::chrono::milliseconds duration(1900);
+    std::chrono::nanoseconds took = duration;
+    for (int i = 0; i < 5 && took >= duration; i++) {
+        faults.stalled = 1;
+        ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096, std::chrono::seconds(2)}, 3));
+        std::this_thread::sleep_for(std::chrono::milliseconds(2020));
+        const auto start = std::chrono::steady_clock::now();
+        EXPECT_EQ(one(engine).result, -ETIME);
+        took = std::chrono::steady_clock::now() - start;
+    }
+    EXPECT_LT(took, duration);
     // And as long as anybody may want.
     ASSERT_TRUE(engine.read(volume, registration, {0, 0, 4096, std::chrono::nanoseconds::max()}, 4));
     EXPECT_EQ(one(engine).result, 4096);
@@ -416,7 +436,7 @@ TEST_F(EngineTest, ARegistrationEndsAfterTheIoOfAnotherThread)
     while (!begun)
         std::this_thread::yield();
     registration.reset();
-    for (int i = 0; i < 1000 && !ended; i++)
+    for (int i = 0; i < 60000 && !ended; i++)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     EXPECT_TRUE(ended);
 }
@@ -595,7 +615,7 @@ TEST_F(EngineTest, TellsByADescriptor)
     EXPECT_EQ(engine.submit(), 0);
     Completion completion;
     while (!engine.poll({&completion, 1}))
-        ASSERT_EQ(::poll(&waiting, 1, 5000), 1);
+        ASSERT_EQ(::poll(&waiting, 1, 60000), 1);
     EXPECT_EQ(completion.token, 3U);
     while (engine.poll({&completion, 1}))
         ;
@@ -604,7 +624,7 @@ TEST_F(EngineTest, TellsByADescriptor)
     ASSERT_TRUE(engine.read(volume, registration, {1, 0, 4096}, 4));
     ASSERT_TRUE(engine.read(volume, registration, {2, 0, 4096}, 5));
     for (int i = 0; i < 2; i++) {
-        ASSERT_EQ(::poll(&waiting, 1, 5000), 1);
+        ASSERT_EQ(::poll(&waiting, 1, 60000), 1);
         ASSERT_EQ(engine.poll({&completion, 1}), 1U);
         EXPECT_EQ(completion.result, -EINVAL);
     }
@@ -613,11 +633,11 @@ TEST_F(EngineTest, TellsByADescriptor)
     const auto staged = must(volume.add(memory, {.direct = false, .staged = true}));
     ASSERT_TRUE(other.read(volume, registration, {1, 0, 4096}, 6));
     waiting.fd = must(other.event_fd());
-    ASSERT_EQ(::poll(&waiting, 1, 5000), 1);
+    ASSERT_EQ(::poll(&waiting, 1, 60000), 1);
     ASSERT_EQ(other.poll({&completion, 1}), 1U);
     ASSERT_TRUE(other.read(volume, staged, {0, 0, 4096}, 7));
     EXPECT_EQ(other.submit(), 0);
-    ASSERT_EQ(::poll(&waiting, 1, 5000), 1);
+    ASSERT_EQ(::poll(&waiting, 1, 60000), 1);
     ASSERT_EQ(other.poll({&completion, 1}), 1U);
     EXPECT_EQ(completion.result, -ENOBUFS);
 }
@@ -785,7 +805,7 @@ TEST_F(Staged, CoroutinesInTurn)
         for (std::size_t i = 0; i < 8; i++)
             read_twice(engine, volume, registration, i * 4096, done);
         while (done < 8) {
-            ASSERT_EQ(::poll(&waiting, 1, 5000), 1) << done;
+            ASSERT_EQ(::poll(&waiting, 1, 60000), 1) << done;
             engine.poll({});
         }
     }
@@ -807,6 +827,23 @@ TEST_F(Staged, AnErrorEndsIt)
     EXPECT_EQ(one(engine).result, static_cast<std::int64_t>(mib));
 }
 
+/// What is behind the piece that was read short does not count.
+TEST_F(Staged, AFileThatEndsWithinTheRangeAndGrows)
+{
+    const TemporaryFile file(mib);
+    const auto volume = must(Volume::open(file.path()));
+    const auto memory = must(Memory::from_dmabuf(fd_, 0, mib));
+    const auto registration = must(volume.add(memory, {.staged = true}));
+    auto engine = must(Engine::create({.entries = 4, .staging_slots = 2, .staging_bytes = 64 * kib}));
+    faults.broken_after = 3;
+    faults.ended = 1;
+    ASSERT_TRUE(engine.read(volume, registration, {0, 0, mib}, 0));
+    const auto got = one(engine).result;
+    EXPECT_EQ(got % (64 * kib), 0U);
+    ASSERT_LT(got, static_cast<std::int64_t>(mib / 2));
+    EXPECT_FALSE(std::memcmp(memory.data(), file.data().data(), static_cast<std::size_t>(got)));
+}
+
 TEST_F(Staged, DeadlinesAndCancellation)
 {
     const OpenFile opened(4 * mib, 4 * mib, Access::read, {.direct = false, .staged = true});
@@ -819,7 +856,6 @@ TEST_F(Staged, DeadlinesAndCancellation)
     // Two pieces have slots and do not come back; the third waits for one.
     faults.stalled = 2;
     ASSERT_TRUE(engine.read(volume, registration, {0, 0, mib, std::chrono::seconds(1)}, 1));
-    in_flight(1);
     EXPECT_EQ(one(engine).result, -ETIME);
     faults.stalled = 2;
     const auto first = engine.read(volume, registration, {0, 0, mib}, 2);
@@ -842,12 +878,13 @@ TEST_F(Staged, DeadlinesAndCancellation)
     in_flight(5);
     ASSERT_TRUE(engine.read(volume, registration, {mib, mib, mib, std::chrono::seconds(1)}, 6));
     ASSERT_TRUE(engine.read(volume, registration, {mib, mib, mib, std::chrono::milliseconds(50)}, 7));
-    completion = one(engine);
-    EXPECT_EQ(completion.token, 7U);
-    EXPECT_EQ(completion.result, -ETIME);
-    completion = one(engine);
-    EXPECT_EQ(completion.token, 6U);
-    EXPECT_EQ(completion.result, -ETIME);
+    // In this order, unless this process stood still.
+    std::map<std::uint64_t, std::int64_t> ended;
+    for (int i = 0; i < 2; i++) {
+        completion = one(engine);
+        ended[completion.token] = completion.result;
+    }
+    EXPECT_EQ(ended, (std::map<std::uint64_t, std::int64_t>{{6, -ETIME}, {7, -ETIME}}));
     engine.cancel(*third);
     EXPECT_EQ(one(engine).result, -ECANCELED);
     // And in an engine that has room for one.

@@ -46,6 +46,10 @@ int replace(int result) noexcept
         return test::faults.transient % 2 ? -EINTR : -EAGAIN;
     if (test::faults.broken && !take(test::faults.broken_after) && take(test::faults.broken))
         return -EIO;
+    if (test::faults.ended && !take(test::faults.broken_after) && take(test::faults.ended))
+        return 0;
+    if (test::faults.odd && result > 0 && !take(test::faults.broken_after) && take(test::faults.odd))
+        return result - 1;
     return result;
 }
 

@@ -52,6 +52,16 @@ TEST_F(GatherTest, ThousandsOfThem)
     }
 }
 
+TEST_F(GatherTest, ExtentsWithoutBytesFail)
+{
+    auto gather = must(Gather::create(engine_, {}));
+    const std::vector<Extent> extents{
+        {0, 0, 8192, 0}, {8192, 8192, 0, 0}, {100 * kib, 8192, 8192, 0}, {mib, 0, 0, 0}};
+    std::vector<std::int32_t> results(extents.size());
+    EXPECT_EQ(must(gather.run(volume_, registration_, extents, results)).failed, 2U);
+    EXPECT_EQ(results, (std::vector<std::int32_t>{8192, -EINVAL, 8192, -EINVAL}));
+}
+
 TEST_F(GatherTest, NeighboursAreJoined)
 {
     auto gather = must(Gather::create(engine_, {.largest = 64 * kib}));

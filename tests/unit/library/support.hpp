@@ -29,6 +29,8 @@ struct Faults {
     std::atomic<std::uint32_t> longest = 0; ///< bytes that one submission asks for; 0: all
     std::atomic<unsigned> transient = 0;    ///< so many completions become EAGAIN, EINTR, EAGAIN, ...
     std::atomic<unsigned> broken = 0;       ///< so many become EIO
+    std::atomic<unsigned> ended = 0;        ///< so many become 0, as at the end of a file
+    std::atomic<unsigned> odd = 0;          ///< so many are a byte short
     std::atomic<unsigned> broken_after = 0; ///< after so many others
     std::atomic<unsigned> synced[8]{};      ///< DMA_BUF_IOCTL_SYNC, by its flags
     std::atomic<unsigned> full = 0;         ///< so many submissions find no room in the ring
@@ -142,6 +144,8 @@ protected:
         faults.longest = 0;
         faults.transient = 0;
         faults.broken = 0;
+        faults.ended = 0;
+        faults.odd = 0;
         faults.broken_after = 0;
         faults.full = 0;
         for (auto& count : faults.synced)

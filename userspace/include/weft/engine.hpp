@@ -42,7 +42,8 @@ struct EngineOptions {
     unsigned entries = 256; ///< largest number of I/Os in flight
     bool sqpoll = false;    ///< a kernel thread submits
     /// Any thread may use the engine, or end a registration that its I/O uses, one at a time: the caller
-    /// ensures that. It costs some instructions an I/O.
+    /// ensures that. A thread that begins an I/O by a file lives until it ends, or the kernel ends it with
+    /// EFAULT or ECANCELED. It costs some instructions an I/O.
     bool any_thread = false;
     /// Poll for completions. This works only for I/O with O_DIRECT that does not go through a .mem device.
     /// I/O in flight then cannot be cancelled, also not by its deadline, and flush() is done when it returns.
@@ -111,17 +112,19 @@ public:
     /// ENOMEM are temporary; EEXIST and ECHILD are as above. After any other error the ring cannot be used.
     int submit() noexcept;
     /// Submits, and returns the completions that are available. Sinks get theirs directly; these do not
-    /// count.
+    /// count. With as many left from before as it may return, it returns these and submits nothing.
     std::size_t poll(Span<Completion> completions) noexcept;
-    /// Like poll(), but waits first: for any completion, also a sink's, or until the timeout. Without a
-    /// timeout it returns 0 only if a sink got a completion or nothing is in flight, or in another thread
-    /// than the engine's; with one, also before its end.
+    /// Like poll(), but waits first, if none is left from before: for any completion, also a sink's, or until
+    /// the timeout. Without a timeout it returns 0 only if a sink got a completion or nothing is in flight,
+    /// or in another thread than the engine's; with one, also before its end.
     std::size_t wait(Span<Completion> completions,
                      std::optional<std::chrono::nanoseconds> timeout = std::nullopt) noexcept;
     /// A descriptor, owned by the engine, that is readable from when poll() has work until poll() is called.
+    /// EOPNOTSUPP with `iopoll` and without `sqpoll`: completions of such a ring are found by poll() alone.
     [[nodiscard]] Result<int> event_fd();
-    /// Asks the kernel to cancel an I/O. It then ends with ECANCELED, or normally if the kernel cannot cancel
-    /// it. A ticket of a completed I/O, or of another engine, cancels nothing.
+    /// Asks the kernel to cancel an I/O, with the next submit(), poll() or wait(). It then ends with
+    /// ECANCELED, or normally if the kernel cannot cancel it. A ticket of a completed I/O, or of another
+    /// engine, cancels nothing.
     void cancel(Ticket ticket) noexcept;
     /// Number of I/Os that were begun and whose completions poll() has not returned yet.
     [[nodiscard]] unsigned in_flight() const noexcept;

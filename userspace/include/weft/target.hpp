@@ -35,8 +35,8 @@ struct Geometry {
 
 enum class Access : std::uint8_t { read = 1, write = 2, read_write = 3 };
 
-/// Whether a block device that is opened for writing is claimed, as a mount claims it. A weft volume is
-/// always claimed; all writers through its .mem device share the claim.
+/// Whether a block device that is opened for writing is claimed, as a mount claims it. A weft volume whose
+/// .mem device can be opened is always claimed; all writers through that share the claim.
 enum class Claim : std::uint8_t {
     exclusive, ///< claim it; EBUSY if it is mounted or claimed by another
     shared,    ///< do not claim it: the caller coordinates the writers
@@ -62,7 +62,8 @@ public:
     [[nodiscard]] bool is_weft() const noexcept { return mem_ != nullptr; }
     /// False if I/O goes through the page cache.
     [[nodiscard]] bool is_direct() const noexcept { return direct_; }
-    /// The reason why a file is read through its filesystem; empty for all else.
+    /// The reason why a file is read through its filesystem, or why the .mem device of a weft volume cannot
+    /// be opened; empty for all else.
     [[nodiscard]] const std::string& reason() const noexcept { return reason_; }
 
     /// Registers a memory for I/O on this target; for a weft volume, also on files on it.

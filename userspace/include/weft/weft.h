@@ -48,7 +48,7 @@ struct weft_geometry {
 
 /*
  * Flags. WEFT_SHARED is added to one of the others: do not claim a block device that is opened for writing. A weft
- * volume is always claimed; all writers through its .mem share the claim.
+ * volume whose .mem device can be opened is always claimed; all writers through that share the claim.
  */
 enum weft_access { WEFT_READ = 1, WEFT_WRITE = 2, WEFT_READ_WRITE = 3, WEFT_SHARED = 4 };
 
@@ -94,7 +94,10 @@ struct weft_target *weft_file_open(const struct weft_target *volume, const char 
 struct weft_target *weft_file_create(const char *path, uint64_t size, struct weft_error *error);
 void weft_close(struct weft_target *target);
 void weft_target_geometry(const struct weft_target *target, struct weft_geometry *geometry);
-/* The reason why a file is read through its filesystem; owned by the target. Empty for all else. */
+/*
+ * The reason why a file is read through its filesystem, or why the .mem device of a weft volume cannot be opened; owned
+ * by the target. Empty for all else.
+ */
 const char *weft_target_reason(const struct weft_target *target);
 
 struct weft_memory *weft_memory_allocate(size_t bytes, struct weft_error *error);
@@ -211,7 +214,7 @@ size_t weft_wait(struct weft_engine *engine, struct weft_completion *completions
 struct weft_extent {
 	uint64_t offset;	/* in the target */
 	uint64_t memory_offset;
-	uint32_t length;
+	uint32_t length;	/* 0 fails with -EINVAL */
 	uint32_t order;		/* extents with a lower order are begun first */
 };
 

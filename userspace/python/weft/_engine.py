@@ -2,6 +2,7 @@
 """The engine of each thread, and of each process after a fork."""
 import ctypes
 import errno
+import math
 import os
 import threading
 import time
@@ -22,11 +23,12 @@ class Engine:
     """
 
     def __init__(self):
-        self._handle = lib.engine_create(ctypes.byref(lib.sized(lib.EngineOptions, entries=8 * ENTRIES)))
         self._process = os.getpid()
         self._gathers = {}
         self._token = 0
         self._done, self._arrays = {}, []
+        # Last: __del__() needs the others.
+        self._handle = lib.engine_create(ctypes.byref(lib.sized(lib.EngineOptions, entries=8 * ENTRIES)))
 
     def __del__(self):
         # A child leaves its parent's ring alone.
@@ -55,7 +57,9 @@ class Engine:
             self._arrays.append(array)
             count = lib.wait(self._handle, array, ENTRIES, -1)
             self._collect()
-            self._arrays.remove(array)
+            # Not there if a signal's handler was interrupted itself, and has drained.
+            if array in self._arrays:
+                self._arrays.remove(array)
             if not count:
                 return None
 
@@ -73,12 +77,14 @@ class Engine:
         self._arrays.clear()
 
     def move(self, function, target, registration, ranges):
-        """Reads or writes all ranges (offset, memory offset, length). Returns when no I/O is in flight any more: the bytes,
-        the route with the most copies (None: nothing was moved), and the first error as (errno, offset) or None."""
+        """Reads or writes all ranges (offset, memory offset, length), one behind the other. Returns when no I/O is in flight any
+        more: the bytes, the route with the most copies (None: nothing was moved), and the first error as (errno, offset) or
+        None."""
         moved, route, failed, tries = 0, None, None, 0
         left, again, flying = iter(ranges), [], {}
         try:
             pending = next(left, None)
+            begin, end = pending[0] if pending else 0, math.inf
             while flying or (pending and not failed):
                 while pending and not failed and len(flying) < ENTRIES:
                     offset, memory_offset, length = pending
@@ -109,6 +115,8 @@ class Engine:
                         failed = failed or (-result, piece[0])
                     else:
                         moved += result
+                        if result < piece[2]:
+                            end = min(end, piece[0] + result)
                         route = how if route is None else max(route, how)
                 if busy:
                     tries += 1
@@ -119,17 +127,17 @@ class Engine:
         finally:
             # An exception has this frame, and is not to keep them.
             target = registration = None
-        return moved, route, failed
+        # A file may end within a range, and have grown when a later one was read.
+        return min(moved, end - begin), route, failed
 
     def flush(self, target):
         """Returns 0 or an errno."""
         self._token += 1
-        flying = {self._token: None}
-        wrong = lib.flush(self._handle, target.value, self._token)
-        if wrong:
-            return -wrong
+        token = self._token
+        flying = {token: None}
         try:
-            return -self._wait(flying)[0][1]
+            wrong = lib.flush(self._handle, target.value, token)
+            return -wrong if wrong else -self._wait(flying)[0][1]
         except BaseException:
             self._drain(flying)
             raise

@@ -59,13 +59,13 @@ def _does(name, result, *arguments):
 
 
 # What makes a method of a callable that is not written in Python.
-_method = ctypes.PYFUNCTYPE(py_object, py_object)(("PyInstanceMethod_New", ctypes.pythonapi))
+method = ctypes.PYFUNCTYPE(py_object, py_object)(("PyInstanceMethod_New", ctypes.pythonapi))
 
 
 def _owned(end):
     """The type of objects that end with their last reference; `end` takes NULL, too. ctypes makes them before a signal's handler
     can run, and no line of Python runs when they end, so an interrupt loses none."""
-    return type("Owned", (c_void_p,), {"__del__": _method(end)})
+    return type("Owned", (c_void_p,), {"__del__": method(end)})
 
 
 def _makes(name, *arguments, end=None):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Memory that I/O goes to and comes from."""
 import ctypes
+import errno
+import mmap
 import operator
 import sys
 from ctypes import Structure, c_char_p, c_int, c_ssize_t, c_void_p, py_object
@@ -14,14 +16,29 @@ _GPU = (_dlpack.CUDA, _dlpack.CUDA_MANAGED)
 
 
 class _Buffer(Structure):
-    """Py_buffer."""
+    """Py_buffer. It gives back what it has with its last reference, and no line of Python runs then: an interrupt loses none."""
     _fields_ = [("buf", c_void_p), ("obj", c_void_p), ("len", c_ssize_t), ("itemsize", c_ssize_t), ("readonly", c_int),
                 ("ndim", c_int), ("format", c_char_p), ("shape", c_void_p), ("strides", c_void_p), ("suboffsets", c_void_p),
                 ("internal", c_void_p)]
 
 
 _get_buffer = ctypes.PYFUNCTYPE(c_int, py_object, ctypes.POINTER(_Buffer), c_int)(("PyObject_GetBuffer", ctypes.pythonapi))
+# Does nothing with one that was not filled in.
 _release_buffer = ctypes.PYFUNCTYPE(None, ctypes.POINTER(_Buffer))(("PyBuffer_Release", ctypes.pythonapi))
+_Buffer.__del__ = lib.method(_release_buffer)
+
+
+_PAGE, _LARGE_PAGE = 4096, 2 << 20
+_madvise = ctypes.CDLL(None).madvise
+_madvise.argtypes = (c_void_p, ctypes.c_size_t, c_int)
+
+
+def ask_for_large_pages(address, length):
+    """Asks the kernel for large pages where memory of the host is new: to make small ones costs more than to read into them. A
+    kernel that has none does without."""
+    begin, end = -(-address // _PAGE) * _PAGE, (address + length) // _PAGE * _PAGE
+    if end - begin >= 2 * _LARGE_PAGE:
+        _madvise(begin, end - begin, mmap.MADV_HUGEPAGE)
 
 
 class _View:
@@ -31,17 +48,10 @@ class _View:
         self._view = _Buffer()
         # Raises what the object has to say: that it is read-only, or not contiguous.
         _get_buffer(owner, ctypes.byref(self._view), _WRITABLE if writable else _SIMPLE)
-        self._held = True
         self.address, self.length, self.device = self._view.buf or 0, self._view.len, (_dlpack.CPU, 0)
 
     def end(self):
-        if self._held:
-            self._held = False
-            _release_buffer(ctypes.byref(self._view))
-
-    def __del__(self):
-        if getattr(self, "_held", False):
-            self.end()
+        self._view = None
 
 
 class _Tensor:
@@ -134,8 +144,11 @@ class Buffer:
     """
 
     def __init__(self, length, gpu=None):
-        if length < 0:
+        # ctypes would take their lower bits.
+        if not 0 <= operator.index(length) < 1 << 63:
             raise ValueError(f"a buffer cannot have {length} bytes")
+        if gpu is not None and not -(1 << 31) <= operator.index(gpu) < 1 << 31:
+            raise OSError(errno.ENOENT, f"there is no GPU {gpu}")
         handle = lib.memory_allocate(max(length, 1)) if gpu is None else lib.memory_allocate_cuda(gpu, max(length, 1))
         device = (_dlpack.CPU, 0) if gpu is None else (_dlpack.CUDA, gpu)
         # A pool does not use it again.

@@ -35,8 +35,12 @@ class Pool:
         """Before another one: of all sizes so many bytes are kept, those of the smaller ones first."""
         kept = 0
         for size, free in sorted(self._free.items()):
-            while free and kept + size * len(free) > _KEPT_BYTES:
-                free.popleft()
+            while kept + size * len(free) > _KEPT_BYTES:
+                try:
+                    free.popleft()
+                except IndexError:
+                    # Another thread has taken the last one.
+                    break
             kept += size * len(free)
 
     def take(self, length):

@@ -23,6 +23,8 @@ class Stamp(NamedTuple):
 
     def difference(self, known):
         """A sentence on the first difference from an older stamp; empty for an equal one."""
+        if self == known:
+            return ""
         words = ("device", "file of this name", "size", "time of the last write", "time of the last change")
         for word, now, then in zip(words, self, known):
             if now != then:

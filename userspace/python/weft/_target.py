@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Volumes, files and block devices, and I/O on them."""
-import array
 import ctypes
 import errno
+import itertools
 import operator
 import os
+import struct
 import time
 import weakref
 from typing import NamedTuple
@@ -26,6 +27,9 @@ class Result(NamedTuple):
     bytes: int      # fewer than asked for at the end of the target only
     route: str      # "direct", "vmap", "bounce", "staged" or "cached"; with several, the one with the most copies
     reason: str     # why it is not "direct"; empty if it is, or for "cached"
+
+
+NOTHING_READ = Result(0, "direct", "")
 
 
 class _Handle:
@@ -156,23 +160,34 @@ def _number(value):
     return value
 
 
+def int64s(numbers, into):
+    """Puts integers of any kind into a ctypes array as 64 bits each. struct.error: something is not an integer, or needs more
+    bits."""
+    struct.pack_into(f"{len(numbers)}q", into, 0, *numbers)
+    return into
+
+
 def _rows(extents):
-    """Ranges as the library has them: of each its offset, memory offset and length, in one array."""
-    numbers, at = [], 0
+    """The offsets, memory offsets and lengths of ranges that have bytes, as three lists."""
     # Of an array its numbers all at once.
-    for extent in extents.tolist() if hasattr(extents, "tolist") else extents:
+    extents = extents.tolist() if hasattr(extents, "tolist") else list(extents)
+    if extents and set(map(len, extents)) == {2}:
+        offsets, lengths = zip(*extents)
+        if all(lengths):
+            # Integers of numpy are as narrow as their arrays, and their sums wrap.
+            offsets, lengths = list(map(operator.index, offsets)), list(map(operator.index, lengths))
+            return offsets, [0, *itertools.accumulate(lengths[:-1])], lengths
+    offsets, begins, lengths, at = [], [], [], 0
+    for extent in extents:
         offset, length, begin = extent if len(extent) == 3 else (*extent, at)
-        # Integers of numpy are as narrow as their arrays, and their sums wrap.
-        at = operator.index(begin) + operator.index(length)
+        offset, begin, length = map(operator.index, (offset, begin, length))
+        at = begin + length
         # One without bytes is nothing to read.
         if length:
-            numbers += offset, begin, length
-    try:
-        return array.array("q", numbers)
-    except OverflowError:
-        for number in numbers:
-            _number(number)
-        raise
+            offsets.append(offset)
+            begins.append(begin)
+            lengths.append(length)
+    return offsets, begins, lengths
 
 
 class Target:
@@ -187,7 +202,7 @@ class Target:
         geometry = self._geometry()
         self.size, self.block_size, self.alignment = geometry.size, geometry.block_size, geometry.alignment
         self.chunk_size, self.member_count = geometry.chunk_size, geometry.member_count
-        # Why a file is read through its filesystem; empty for all else.
+        # Why a file is read through its filesystem, or why the .mem device of a volume cannot be opened; empty for all else.
         self.reason = lib.target_reason(self._handle.value).decode(errors="replace")
 
     @property
@@ -282,21 +297,28 @@ class Target:
             return self._gather(lent, _rows(extents))
 
     def _gather(self, lent, rows):
-        """Reads what _rows() gives. All checks are of whole arrays: a step of Python for each sample costs more than its read."""
-        if not rows:
-            return Result(0, "direct", "")
-        begins, lengths = rows[1::3], rows[2::3]
-        _number(min(rows))
+        """Reads what _rows() gives. All checks are of whole lists: a step of Python for each sample costs more than its read."""
+        offsets, begins, lengths = rows
+        count = len(lengths)
+        if not count:
+            return NOTHING_READ
+        numbers = list(itertools.chain.from_iterable(zip(*rows)))
+        try:
+            extents = int64s(numbers, (lib.Extent * count)())
+        except struct.error:
+            for number in numbers:
+                _number(number)
+            raise
+        _number(min(min(offsets), min(begins), min(lengths)))
         if max(lengths) > LARGEST_EXTENT:
             raise ValueError(f"a range must be below 2 GiB, not {max(lengths)} bytes: use read_into()")
         if max(begins) + max(lengths) > lent.memory.length:
             for begin, length in zip(begins, lengths):
                 self._check(lent.memory, begin, length)
-        return self._gather_extents(lent, rows, len(lengths), sum(lengths))
+        return self._gather_extents(lent, extents, count, sum(lengths))
 
-    def _gather_extents(self, lent, rows, count, total):
-        """Reads so many extents, checked and as the library has them, from a writable buffer. They have that many bytes."""
-        extents = (lib.Extent * count).from_buffer(rows)
+    def _gather_extents(self, lent, extents, count, total):
+        """Reads so many extents, checked and as the library has them, in a ctypes array. They have that many bytes."""
         results, handle = (ctypes.c_int32 * count)(), lent.registration.handle
         moved, failed, route = engine(lent.memory.gpu).gather(self.handle, handle, extents, results)
         if failed:
@@ -306,14 +328,13 @@ class Target:
         return self._result(moved, route, handle)
 
     def _gather_records(self, lent, records, numbers):
-        """Reads the records of an array of numbers, one behind the other. IndexError: a number is outside of them."""
+        """Reads the records of a ctypes array of int64, one behind the other. IndexError: a number is outside of them."""
         count, length = len(numbers), records.length
         if not count:
-            return Result(0, "direct", "")
+            return NOTHING_READ
         self._check(lent.memory, 0, count * length)
         results, handle = (ctypes.c_int32 * count)(), lent.registration.handle
-        moved, failed, route = engine(lent.memory.gpu).gather_records(
-            self.handle, handle, records, (ctypes.c_int64 * count).from_buffer(numbers), results)
+        moved, failed, route = engine(lent.memory.gpu).gather_records(self.handle, handle, records, numbers, results)
         if failed:
             moved = self._read_busy(lent, results, lambda i: lib.Extent(records.offset + numbers[i] * length, i * length, length))
         if moved < count * length:

@@ -10,6 +10,15 @@ from ._target import _number, created
 _PIECE_BYTES = 64 << 20
 
 
+def is_there(path):
+    """Has anything that name? OSError: it cannot be known."""
+    try:
+        os.lstat(path)
+        return True
+    except FileNotFoundError:
+        return False
+
+
 def sync_folder(folder):
     """Returns when the names in it are on the medium."""
     number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -3,6 +3,7 @@
 import json
 import struct
 
+from ._memory import ask_for_large_pages
 from ._target import open as open_target
 
 # A header is at most this long, as in safetensors itself.
@@ -45,6 +46,8 @@ def load_file(filename, device="cpu", *, strict=False):
         block, align = target.block_size, max(target.alignment, 64)
         skip = begin % block
         raw = torch.empty(size + skip + block + align, dtype=torch.uint8, device=device)
+        if raw.device.type == "cpu":
+            ask_for_large_pages(raw.data_ptr(), raw.numel())
         start = -raw.data_ptr() % align
         aligned = raw[start:]
         data = aligned[skip:skip + size]

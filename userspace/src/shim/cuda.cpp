@@ -29,6 +29,7 @@ bool load(const Library& from, Cuda& to)
            from.find(to.stream_destroy, "cuStreamDestroy_v2") &&
            from.find(to.stream_synchronize, "cuStreamSynchronize") &&
            from.find(to.stream_is_capturing, "cuStreamIsCapturing") &&
+           from.find(to.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode") &&
            from.find(to.event_create, "cuEventCreate") && from.find(to.event_destroy, "cuEventDestroy_v2") &&
            from.find(to.event_record, "cuEventRecord") && from.find(to.event_query, "cuEventQuery") &&
            from.find(to.copy_to_device, "cuMemcpyHtoDAsync_v2") &&
@@ -69,7 +70,7 @@ std::string Cuda::describe(CuResult result) const
     return std::string(text ? text : "an error") + " (" + std::to_string(result) + ")";
 }
 
-CurrentContext::CurrentContext(const Cuda& cuda, CuContext wanted) noexcept : cuda_(cuda)
+CurrentContext::CurrentContext(const Cuda& cuda, CuContext wanted) noexcept : relaxed_(cuda), cuda_(cuda)
 {
     if (cuda.context_get(&before_))
         before_ = nullptr;

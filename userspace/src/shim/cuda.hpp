@@ -36,6 +36,7 @@ constexpr int cu_flush_to_owner = 100;            // CU_FLUSH_GPU_DIRECT_RDMA_WR
 constexpr unsigned cu_event_disable_timing = 2;   // CU_EVENT_DISABLE_TIMING
 constexpr unsigned cu_stream_non_blocking = 1;    // CU_STREAM_NON_BLOCKING
 constexpr unsigned cu_host_register_portable = 1; // CU_MEMHOSTREGISTER_PORTABLE
+constexpr int cu_capture_relaxed = 2;             // CU_STREAM_CAPTURE_MODE_RELAXED
 
 /// The functions of libcuda.so.1 that weft uses. All of them are set.
 struct Cuda {
@@ -63,6 +64,7 @@ struct Cuda {
     CuResult (*stream_destroy)(CuStream);
     CuResult (*stream_synchronize)(CuStream);
     CuResult (*stream_is_capturing)(CuStream, int*);
+    CuResult (*exchange_capture_mode)(int*); ///< of the calling thread
     CuResult (*event_create)(CuEvent*, unsigned);
     CuResult (*event_destroy)(CuEvent);
     CuResult (*event_record)(CuEvent, CuStream);
@@ -77,7 +79,32 @@ struct Cuda {
     [[nodiscard]] std::string describe(CuResult result) const;
 };
 
-/// Makes a context current in the calling thread, and restores the previous one at the end.
+/// Meanwhile the calling thread may make calls that CUDA otherwise forbids while another thread captures a
+/// graph: none of them is on a stream that is captured, and one that is refused would make that graph
+/// invalid.
+class RelaxedCapture
+{
+public:
+    explicit RelaxedCapture(const Cuda& cuda) noexcept
+        : cuda_(cuda), changed_(!cuda.exchange_capture_mode(&mode_))
+    {
+    }
+    ~RelaxedCapture()
+    {
+        if (changed_)
+            cuda_.exchange_capture_mode(&mode_);
+    }
+    RelaxedCapture(const RelaxedCapture&) = delete;
+    RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+private:
+    const Cuda& cuda_;
+    int mode_ = cu_capture_relaxed; ///< then the one before
+    bool changed_;
+};
+
+/// Makes a context current in the calling thread, and restores the previous one at the end. Meanwhile, the
+/// capture mode is relaxed.
 class CurrentContext
 {
 public:
@@ -89,6 +116,7 @@ public:
     explicit operator bool() const noexcept { return good_; }
 
 private:
+    RelaxedCapture relaxed_;
     const Cuda& cuda_;
     CuContext before_ = nullptr;
     bool changed_ = false;

@@ -186,7 +186,8 @@ def main(arguments=None):
         options.function(options)
         sys.stdout.flush()
     except KeyboardInterrupt:
-        print("weft-pack: interrupted; the same command goes on", file=sys.stderr)
+        goes_on = options.function is _pack
+        print(f"weft-pack: interrupted{'; the same command goes on' if goes_on else ''}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

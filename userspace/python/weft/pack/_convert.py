@@ -136,6 +136,9 @@ def unpack_tar(pack, path, progress=None):
                         progress(number + 1, files, len(pack))
             to.flush()
             os.fsync(to.fileno())
+        # Again: it took long, and a rename replaces what is there.
+        if os.path.lexists(path):
+            raise FileExistsError(f"{path} was made meanwhile: remove it, or give another name")
         os.rename(draft, path)
     except BaseException:
         if os.path.lexists(draft):

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Reads samples of a packed dataset. Opening it reads its header and its names; the index stays where it is."""
 import ctypes
+import operator
 import os
 import uuid
+import weakref
 from collections import OrderedDict
 
 import numpy
@@ -10,7 +12,7 @@ import numpy
 from .. import _library as lib
 from .._pool import SMALLEST
 from .._stamp import Stamp, path_of
-from .._target import _Lent
+from .._target import NOTHING_READ, _Lent
 from .._target import open as open_target
 from . import _format as form
 from ._crc import crc32c, first_wrong
@@ -22,6 +24,8 @@ assert _EXTENT.itemsize == ctypes.sizeof(lib.Extent)
 _INDEX_CACHE_BYTES = 16 << 20
 # Alignment of memory that any target reads into directly.
 _PAGE = 4096
+# The reason of a route.
+_FROM_CELLS = "small samples share cells with others, and are copied out of them"
 # What a read of the whole file has in memory.
 _SCAN_BYTES = 8 << 20
 
@@ -95,8 +99,10 @@ class Pack:
         self._uuid_check = crc32c(header.uuid)
         self._pages = _Cache(_INDEX_CACHE_BYTES // form.PAGE_BYTES)
         self._cells = _Cache(max(1, self._cache // header.cell_bytes))
+        self._sums = _Sums(self) if header.has_sums and not header.has_lengths else None
         # Direct reads are of whole blocks. All parts of the file end at multiples of a page.
         self._unit = min(max(target.block_size, 1), form.PAGE_BYTES)
+        self._is_whole = not header.has_lengths and header.fixed_bytes % max(header.align, self._unit) == 0
         self._target, self._process = target, os.getpid()
         return target
 
@@ -141,6 +147,11 @@ class Pack:
         if numbers.ndim != 1:
             raise ValueError("indices have one dimension")
         if numbers.size and numbers.dtype.kind not in "iu":
+            # Python's integers have no size. An array of them that numpy has no integers for is of objects, or of floats.
+            known = [] if hasattr(indices, "dtype") else list(map(operator.index, indices))
+            outside = [number for number in known if not -count <= number < count]
+            if outside:
+                raise IndexError(f"{self.name}: sample {outside[0]} of {count}")
             raise TypeError(f"indices are integers, and not of type {numbers.dtype}")
         # One that is larger than an int64 says is behind the last sample. numpy 2 takes no number beyond a narrow type.
         if numbers.dtype.kind == "u":
@@ -150,8 +161,9 @@ class Pack:
             raise IndexError(f"{self.name}: sample {int(numbers[(numbers < -count) | (numbers >= count)][0])} of {count}")
         return numpy.where(numbers < 0, numbers + count, numbers)
 
-    def _load(self, kind, numbers, begin):
-        """The bytes of pages of that kind, by their numbers, those that the cache lacks by one gather."""
+    def _load(self, kind, numbers, begin, keep=True):
+        """The bytes of pages of that kind, by their numbers, those that the cache lacks by one gather. keep: in the cache."""
+        self._open()
         found, missing = {}, []
         for number in numbers:
             page = self._pages.get((kind, number))
@@ -169,7 +181,8 @@ class Pack:
             for at, number in enumerate(missing):
                 page = raw[at * form.PAGE_BYTES:(at + 1) * form.PAGE_BYTES].copy()
                 self._trusted(form.check_page, page, kind, self._uuid_check, number, self.name, begin + number * form.PAGE_BYTES)
-                self._pages.put((kind, number), page)
+                if keep:
+                    self._pages.put((kind, number), page)
                 found[number] = page
         return found
 
@@ -193,13 +206,15 @@ class Pack:
     def places(self, numbers):
         """Offsets in the data, lengths, and checksums (None: there are none) of samples, as arrays of int64. numbers: such an
         array, of samples that there are."""
+        # A process that was spawned has no caches yet.
+        self._open()
         header, sums = self.header, None
         if not len(numbers):
             return numbers, numbers, numbers if header.has_sums else None
         if not header.has_lengths:
             offsets = form.fixed_place(numbers, header.fixed_bytes, header.cell_bytes, header.align)
-            if header.has_sums and self.verify:
-                _, _, sums = self._entries(numbers, "sum", header.index_kind, header.index_offset)
+            if self._sums and self.verify:
+                sums = self._sums.of(numbers)
             return offsets, numpy.full(len(numbers), header.fixed_bytes, numpy.int64), sums
         kind = header.index_kind
         each = form.PER_PAGE[kind]
@@ -235,17 +250,23 @@ class Pack:
         return memory, numpy.frombuffer(view, numpy.uint8)
 
     def _gather(self, memory, extents):
-        """Reads extents, an array of _EXTENT, into memory. One behind the end of the file is an error."""
+        """Reads extents, an array of _EXTENT, into memory. One behind the end of the file is an error. Returns a Result."""
+        return self._into(memory, lambda target, lent: target._gather_extents(
+            lent, (lib.Extent * len(extents)).from_buffer(extents), len(extents), int(extents["length"].sum())))
+
+    def _into(self, memory, read):
+        """Calls read(target, lent) to read into memory, and returns what it does."""
         target = self._open()
         with _Lent(target, memory, True) as lent:
             try:
-                return target._gather_extents(lent, extents, len(extents), int(extents["length"].sum()))
+                return read(target, lent)
             except OSError:
                 self.check_unchanged()
                 raise
 
     def _cell_pieces(self, numbers):
         """Whole cells by their numbers, verified, those that the cache lacks by one gather."""
+        self._open()
         header, found, missing = self.header, {}, []
         for number in numbers:
             piece = self._cells.get(number)
@@ -282,27 +303,32 @@ class Pack:
         trust_large: those that do not share a cell are not verified."""
         # A process that was spawned has no caches yet.
         self._open()
-        return _Plan(self, self._numbers(indices), reachable, trust_large)
+        numbers, has_sums = self._numbers(indices), bool(self.verify and reachable and self._sums)
+        if self._is_whole and (has_sums or trust_large or not self.verify):
+            return _WholePlan(self, numbers, has_sums)
+        return _Plan(self, numbers, reachable, trust_large)
 
     def read_planned(self, plan, memory, tail, address=None):
         """Reads the samples of a plan. Sample i is at plan.starts[i] of memory then, if it is below plan.direct_bytes; the
         others are in tail, an array of bytes that stands for the memory from there on. The memory should begin at a page,
-        so that no byte is copied. address: of the memory, if the CPU reaches it."""
+        so that no byte is copied. address: of the memory, if the CPU reaches it. Returns a Result."""
         self._open()
-        if len(plan.extents):
-            self._gather(memory, plan.extents)
-        if plan.has_sums:
-            direct = numpy.flatnonzero(plan.direct)
-            starts, lengths = (numpy.asarray(numbers)[direct] for numbers in (plan.starts, plan.lengths))
-            wrong = first_wrong(address, starts, lengths, plan.sums[direct])
-            if wrong is not None:
-                at = int(direct[wrong])
-                self.check_unchanged()
-                raise PackError(self.name, f"sample {int(plan.numbers[at])}, at byte "
-                                           f"{self.header.data_offset + int(plan.offsets[at])}, is damaged: its checksum "
-                                           "is wrong. Copy the dataset again")
-        self._copy_from_cells(plan, tail)
+        result = plan.read(self, memory)
+        wrong = plan.first_wrong(address) if plan.has_sums else None
+        if wrong is not None:
+            self.check_unchanged()
+            raise PackError(self.name, f"sample {int(plan.numbers[wrong])}, at byte "
+                                       f"{self.header.data_offset + int(plan.offsets[wrong])}, is damaged: its checksum is "
+                                       "wrong. Copy the dataset again")
+        if plan.bytes > plan.direct_bytes:
+            self._copy_from_cells(plan, tail)
+            if result.route == "direct":
+                result = result._replace(route="staged", reason=_FROM_CELLS)
+            elif result.reason:
+                result = result._replace(reason=f"{result.reason}; {_FROM_CELLS}")
         self.check_unchanged()
+        # Without what whole blocks have beside the samples.
+        return result._replace(bytes=sum(plan.lengths))
 
     def _copy_from_cells(self, plan, tail):
         cell = self.header.cell_bytes
@@ -475,7 +501,7 @@ class Pack:
     def __getstate__(self):
         kept = {**self.__dict__, "_target": None}
         # A process that is spawned has caches of its own.
-        for name in ("_pages", "_cells"):
+        for name in ("_pages", "_cells", "_sums"):
             kept.pop(name, None)
         return kept
 
@@ -483,6 +509,8 @@ class Pack:
 class _Plan:
     """Where the samples of a batch are in the file, and where they go in memory: each at the start of a page of the file's
     alignment, if it is read directly, because then no byte is copied."""
+
+    size = None
 
     def __init__(self, pack, numbers, reachable, trust_large):
         header = pack.header
@@ -512,6 +540,82 @@ class _Plan:
         self.extents["length"] = room[self.direct]
         self.starts, self.lengths = (starts + numpy.where(self.direct, skip, 0)).tolist(), lengths.tolist()
         self.sums = sums if self.has_sums else None
+
+    def read(self, pack, memory):
+        """What is read directly. Returns a Result."""
+        return pack._gather(memory, self.extents) if len(self.extents) else NOTHING_READ
+
+    def first_wrong(self, address):
+        """The number in the batch of the first sample whose checksum is another, or None."""
+        direct = numpy.flatnonzero(self.direct)
+        starts, lengths = (numpy.asarray(numbers)[direct] for numbers in (self.starts, self.lengths))
+        wrong = first_wrong(address, starts, lengths, self.sums[direct])
+        return None if wrong is None else int(direct[wrong])
+
+
+class _WholePlan:
+    """The same for samples of one size that fill whole units, so that nothing but samples is read: they are records.
+
+    size: of each, in bytes."""
+
+    def __init__(self, pack, numbers, has_sums):
+        header, count = pack.header, len(numbers)
+        self.numbers, self.has_sums, self.size = numbers, has_sums, header.fixed_bytes
+        self.bytes = self.direct_bytes = count * self.size
+        self.starts, self.lengths = range(0, self.bytes, self.size), [self.size] * count
+        self.sums = pack._sums.of(numbers) if has_sums else None
+
+    @property
+    def direct(self):
+        """Of each, whether it is read directly."""
+        return numpy.ones(len(self.numbers), bool)
+
+    @property
+    def offsets(self):
+        """Of each in the data."""
+        return self.numbers * self.size
+
+    def read(self, pack, memory):
+        """All of them. Returns a Result."""
+        header, count = pack.header, len(self.numbers)
+        if not count:
+            return NOTHING_READ
+        records = lib.Records(offset=header.data_offset, count=header.samples, length=self.size)
+        numbers = (ctypes.c_int64 * count).from_buffer(self.numbers)
+        return pack._into(memory, lambda target, lent: target._gather_records(lent, records, numbers))
+
+    def first_wrong(self, address):
+        """The number in the batch of the first sample whose checksum is another, or None."""
+        count = len(self.numbers)
+        return first_wrong(address, numpy.arange(0, self.bytes, self.size), numpy.full(count, self.size), self.sums)
+
+
+class _Sums:
+    """The checksums of samples from an index that has nothing else. Those of pages that were read stay, up to a size."""
+
+    def __init__(self, pack):
+        header = pack.header
+        self._pack, self._each = weakref.proxy(pack), form.PER_PAGE[header.index_kind]
+        self._kept = None
+        if header.index_pages * form.PAGE_BYTES <= _INDEX_CACHE_BYTES:
+            self._known = numpy.zeros(header.index_pages, bool)
+            self._kept = numpy.zeros((header.index_pages, self._each), numpy.uint32)
+
+    def of(self, numbers):
+        """Of samples that there are."""
+        pack, header = self._pack, self._pack.header
+        if not len(numbers):
+            return numpy.zeros(0, numpy.uint32)
+        if self._kept is None:
+            return pack._entries(numbers, "sum", header.index_kind, header.index_offset)[2]
+        pages = numbers // self._each
+        known = self._known[pages]
+        if not known.all():
+            lacking = numpy.unique(pages[~known]).tolist()
+            for number, page in pack._load(header.index_kind, lacking, header.index_offset, False).items():
+                self._kept[number] = page.view(form.PAGES[header.index_kind])["sum"][0]
+                self._known[number] = True
+        return self._kept.reshape(-1)[numbers]
 
 
 def _uuid_text(raw):

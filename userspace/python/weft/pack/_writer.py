@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy
 
-from .._writer import sync_folder
+from .._writer import is_there, sync_folder
 from . import _format as form
 from ._crc import crc32c
 from ._error import PackError
@@ -57,7 +57,7 @@ class _Spill:
 
     def __init__(self, path, kind, count):
         self._kind, self.path = kind, path
-        self._file = builtins.open(path, "r+b" if os.path.exists(path) else "w+b", buffering=0)
+        self._file = builtins.open(path, "r+b" if is_there(path) else "w+b", buffering=0)
         self._pending, width = array.array(kind), array.array(kind).itemsize
         self._at = count * width
         if os.fstat(self._file.fileno()).st_size < self._at:
@@ -130,18 +130,28 @@ class Writer:
         if os.path.exists(self.path) and not os.path.isfile(self.path):
             raise FileExistsError(errno.EEXIST, f"{self.path} is not a regular file, and a dataset replaces only these: give it "
                                                 "another name")
-        if not self._replace and os.path.lexists(self.path):
+        if not self._replace and is_there(self.path):
             raise FileExistsError(errno.EEXIST, f"{self.path} {what}; --force (replace=True) replaces it")
 
     def _file(self, name):
         return os.path.join(self._work, name)
 
     def _begin(self, restart):
-        self._lock = builtins.open(self._file("lock"), "w", encoding="ascii")
+        try:
+            self._lock = builtins.open(self._file("lock"), "w", encoding="ascii")
+        except FileNotFoundError:
+            raise PackError(self.path, "another process has just made it: try again") from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise PackError(self.path, "another process is making it now") from None
+        # Another one that has ended since takes its folder away, and the lock with it.
+        try:
+            lost = not os.path.samestat(os.fstat(self._lock.fileno()), os.stat(self._lock.name))
+        except FileNotFoundError:
+            lost = True
+        if lost:
+            raise PackError(self.path, "another process has just made it: try again")
         if restart:
             for entry in os.scandir(self._work):
                 if entry.name != "lock":
@@ -171,8 +181,8 @@ class Writer:
         beginning = {"count": 0, "end": 0, "cells": 0, "payload": 0, "longest": 0, "same": None, "large": False, "state": "",
                      "uuid": uuid.uuid4().hex, "names": []}
         # Or it was interrupted after the data had got its name.
-        if not os.path.exists(self._file("data")):
-            if os.path.exists(path):
+        if not is_there(self._file("data")):
+            if is_there(path):
                 os.unlink(path)
                 sync_folder(self._work)
             return beginning
@@ -380,8 +390,7 @@ class Writer:
             why_not = seal_file(self._data.fileno()) if self._seal else "sealing was not asked for"
         finally:
             # It is complete, also where sealing fails.
-            self._close()
-            shutil.rmtree(self._work)
+            self._remove_work()
         reasons = [] if volume else ["it is not on a weft volume, so it is bound to none"]
         reasons += [f"it is not sealed: {why_not}"] if why_not else []
         self.made = Made(self.path, self.count, header.file_bytes, not why_not, volume.name if volume else "",
@@ -399,8 +408,16 @@ class Writer:
 
     def abandon(self):
         """Ends, and leaves nothing of it."""
-        self._close()
-        shutil.rmtree(self._work)
+        self._remove_work()
+
+    def _remove_work(self):
+        """Renames the folder, frees the lock, and removes the folder. A waiting process then sees that the name is gone."""
+        gone = os.path.join(self._folder, f".weft-{uuid.uuid4().hex}.partial")
+        try:
+            os.rename(self._work, gone)
+        finally:
+            self._close()
+        shutil.rmtree(gone)
 
     def _close(self):
         for file in (*self._spills.values(), self._data, self._lock):

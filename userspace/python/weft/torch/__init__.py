@@ -13,21 +13,22 @@ Workers may be started by fork or spawn. Each has an engine of its own, and open
 
 PackedDataset reads the packed datasets of weft.pack, and Shuffle is a sampler for any dataset. They need numpy.
 """
-import array
+import ctypes
 import errno
 import operator
 import os
+import struct
 
 import torch as _torch
 
 from .. import _library as _lib
 from .._stamp import Stamp, path_of
-from .._target import LARGEST_EXTENT, _Lent, _rows
+from .._target import LARGEST_EXTENT, _Lent, _number, _rows, int64s
 from .._target import open as open_target
-from ._memory import for_batch
+from ._memory import Reads, for_batch
 
 
-class Dataset(_torch.utils.data.Dataset):
+class Dataset(Reads, _torch.utils.data.Dataset):
     """Records of one size, or extents of several sizes.
 
     name: of a volume, or the path of a file or block device.
@@ -46,7 +47,8 @@ class Dataset(_torch.utils.data.Dataset):
         self._name, self._strict, self._device, self._dtype = os.fspath(name), strict, _torch.device(device), dtype
         self._record, self._offset, self._extents = record, offset, extents
         self._target, self._process = None, None
-        self._stamp = Stamp.of(path_of(self._name))
+        self._path = path_of(self._name)
+        self._stamp = Stamp.of(self._path)
         if extents is not None:
             self._count = len(extents)
             return
@@ -69,7 +71,7 @@ class Dataset(_torch.utils.data.Dataset):
 
     def _check_unchanged(self):
         """All reads call this as they end, so that an epoch never has records of two files."""
-        difference = Stamp.of(path_of(self._name)).difference(self._stamp)
+        difference = Stamp.of(self._path).difference(self._stamp)
         if difference:
             raise OSError(errno.ESTALE, f"{self._name}: {difference}")
 
@@ -85,7 +87,7 @@ class Dataset(_torch.utils.data.Dataset):
         return index % self._count
 
     def _extent(self, index):
-        offset, length = map(int, self._extents[index])
+        offset, length = map(_number, self._extents[index])
         if length % self._dtype.itemsize:
             raise ValueError(f"sample {index} has {length} bytes, which are not whole elements of {self._dtype}")
         return offset, length
@@ -104,7 +106,7 @@ class Dataset(_torch.utils.data.Dataset):
         """The samples of a batch, read at once into one allocation."""
         if self._extents is None:
             return list(self._records(indices).unbind()) if len(indices) else []
-        places = [self._extent(self._index(index)) for index in indices]
+        places = [self._extent(self._index(operator.index(index))) for index in indices]
         rows = _rows(places)
         data = self._read(lambda target, lent: target._gather(lent, rows), sum(length for _, length in places))
         # Each begins at a multiple of the elements' size, because the lengths are.
@@ -115,31 +117,33 @@ class Dataset(_torch.utils.data.Dataset):
         return samples
 
     def _records(self, indices):
-        # All of a batch at once: a step of Python for each sample costs more than its read. Integers of arrays may be narrow.
-        indices = indices.tolist() if hasattr(indices, "tolist") else list(map(operator.index, indices))
+        # All of a batch at once: a step of Python for each sample costs more than its read.
+        indices = indices.tolist() if hasattr(indices, "tolist") else list(indices)
         if indices and isinstance(indices[0], bool):
             raise TypeError("indices are numbers of samples: for a mask, use mask.nonzero()")
         records = _lib.Records(offset=self._offset, count=self._count, length=self._record)
+        numbers = (ctypes.c_int64 * len(indices))()
 
         def read(target, lent):
             try:
-                target._gather_records(lent, records, array.array("q", indices))
-            except (IndexError, OverflowError):
-                # Some count from the end, or are outside.
-                target._gather_records(lent, records, array.array("q", [self._index(index) for index in indices]))
+                return target._gather_records(lent, records, int64s(indices, numbers))
+            except (IndexError, struct.error):
+                # Some count from the end, or are outside, or are no integers.
+                known = [self._index(operator.index(index)) for index in indices]
+                return target._gather_records(lent, records, int64s(known, numbers))
         return self._read(read, self._record * len(indices)).view(len(indices), self._record // self._dtype.itemsize)
 
     def _read(self, read, length):
-        """A tensor of that many bytes, which read(target, lent) fills."""
+        """A tensor of that many bytes, which read(target, lent) fills. It returns a Result."""
         target = self._open()
         memory, data = for_batch(target.pool, length, self._device)
         try:
             with _Lent(target, memory, True) as lent:
-                read(target, lent)
+                self._came_by(read(target, lent))
         finally:
             # A read that failed, because the file is shorter, as well.
             self._check_unchanged()
-        return data.view(self._dtype)
+        return data if self._dtype is _torch.uint8 else data.view(self._dtype)
 
     def close(self):
         """Closes the file in this process. The next read opens it again, if it has not changed."""

@@ -1,10 +1,27 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Memory for a batch."""
+import os
+
 import torch as _torch
 
 from .._pool import SMALLEST
 
 _PAGE = 4096
+
+
+class Reads:
+    """What reads batches, and says of the last one how it came."""
+    _last = None, None
+
+    @property
+    def result(self):
+        """The Result of the last read in this process; None before the first one."""
+        process, result = self._last
+        # A child of fork() has its parent's.
+        return result if process == os.getpid() else None
+
+    def _came_by(self, result):
+        self._last = os.getpid(), result
 
 
 def for_batch(pool, length, device):

@@ -103,11 +103,14 @@ class WeftWriter(StorageWriter):
         os.makedirs(self.path, exist_ok=True)
         metadata = os.path.join(self.path, _METADATA)
         kept = set()
-        if os.path.exists(metadata):
+        # An error is not an answer: without the metadata, the files of a complete checkpoint would be removed.
+        if _writer.is_there(metadata):
             if not self._overwrite:
                 raise FileExistsError(f"{self.path} is a complete checkpoint already")
             try:
                 kept = _files_of(_load_metadata(self.path))
+            except OSError:
+                raise
             except Exception as problem:
                 raise ValueError(f"{metadata} is not of a checkpoint of weft's ({problem}): remove the folder first") from problem
         self._remove_all_but(kept)
@@ -155,9 +158,14 @@ class WeftWriter(StorageWriter):
         except Exception as problem:
             raise ValueError(f"{self.path}: a load would refuse the metadata of this checkpoint ({problem}): use a planner that "
                              "adds only numbers, strings, lists and dictionaries to it") from problem
+        # A save that began later has removed them: it cannot tell them from those of one that was killed.
+        files = _files_of(metadata)
+        for name in sorted(files):
+            if not _writer.is_there(os.path.join(self.path, name)):
+                raise FileNotFoundError(f"{self.path}: {name} is gone: another save into this folder has removed it")
         with _writer.create(os.path.join(self.path, _METADATA), len(text)) as file:
             file.write_from(text)
-        self._remove_all_but(_files_of(metadata))
+        self._remove_all_but(files)
 
     def storage_meta(self):
         return StorageMeta(checkpoint_id=self.path, save_id=self._id)

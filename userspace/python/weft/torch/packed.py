@@ -14,10 +14,10 @@ import numpy
 import torch as _torch
 
 from .. import pack as _pack
-from ._memory import for_batch
+from ._memory import Reads, for_batch
 
 
-class PackedDataset(_torch.utils.data.Dataset):
+class PackedDataset(Reads, _torch.utils.data.Dataset):
     """Samples of a packed dataset: tensors, or dictionaries of them with the names of their parts. A batch is one gather, and
     what the index and small samples need; its samples are views of one tensor. The part "__key__" is a string. Samples of one
     size can be read as rows of one tensor, by a list of indices, as of weft.torch.Dataset.
@@ -70,10 +70,10 @@ class PackedDataset(_torch.utils.data.Dataset):
         plan = self.pack.plan(indices, reachable=on_cpu, trust_large=not on_cpu and self._verify is None)
         memory, data = for_batch(self.pack.pool, plan.bytes, self._device)
         if on_cpu:
-            self.pack.read_planned(plan, memory, data.numpy()[plan.direct_bytes:], data.data_ptr())
+            self._came_by(self.pack.read_planned(plan, memory, data.numpy()[plan.direct_bytes:], data.data_ptr()))
         else:
             tail = _torch.empty(plan.bytes - plan.direct_bytes, dtype=_torch.uint8)
-            self.pack.read_planned(plan, memory, tail.numpy())
+            self._came_by(self.pack.read_planned(plan, memory, tail.numpy()))
             data[plan.direct_bytes:].copy_(tail)
         return plan, data
 
@@ -88,6 +88,8 @@ class PackedDataset(_torch.utils.data.Dataset):
 
     def _split(self, plan, data):
         """A tensor for each sample: all views by one call, because one for each costs more than its read."""
+        if plan.size is not None:
+            return list(self._rows(plan, data).unbind())
         starts, lengths = self._elements(plan)
         if starts is None:
             # Copies: the elements of a tensor begin at multiples of their size.
@@ -102,6 +104,8 @@ class PackedDataset(_torch.utils.data.Dataset):
         return samples
 
     def _rows(self, plan, data):
+        if plan.size is not None:
+            return data.view(self._dtype).view(len(plan.numbers), plan.size // self._dtype.itemsize)
         starts, lengths = self._elements(plan)
         count = len(lengths)
         if count and (lengths != lengths[0]).any():
