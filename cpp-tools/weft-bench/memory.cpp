@@ -46,7 +46,13 @@ weft::Result<weft::Memory> make_memory(const Job& job)
     const auto bytes = std::size_t{job.piece} * job.depth;
     if (job.gpu)
         return weft::Memory::allocate_cuda(*job.gpu, bytes);
-    return job.bar.empty() ? weft::Memory::allocate(bytes) : bar_memory(job.bar, bytes);
+    if (!job.bar.empty())
+        return bar_memory(job.bar, bytes);
+    auto memory = weft::Memory::allocate(bytes);
+    // The kernel makes its pages now, and not while the figures are counted.
+    if (memory)
+        std::memset(memory->data(), 0, bytes);
+    return memory;
 }
 
 const char* memory_name(const Job& job)

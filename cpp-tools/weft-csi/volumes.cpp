@@ -249,12 +249,17 @@ bool is_of(const std::optional<mount_point>& mounted, const std::string& device)
     return mounted && block_number(device) == mounted->device;
 }
 
+/// Whether a mount is a device of the volume's that was bound: a node of the filesystem of all devices. It
+/// was removed, and the volume may have another one since.
+bool was_bound(const mount_point& mounted, const std::string& name)
+{
+    return mounted.root == "/weft/" + name + "//deleted";
+}
+
 /// Whether a mount is the volume's, whose device is gone.
 bool was_of(const mount_point& mounted, const std::string& name)
 {
-    // A device that was bound: a node of the filesystem of all devices, which is removed by now.
-    const auto node = "/weft/" + name;
-    return mounted.source == device_of(name) || mounted.root == node || mounted.root == node + "//deleted";
+    return mounted.source == device_of(name) || mounted.root == "/weft/" + name;
 }
 
 /// Whether a path is the volume's device.
@@ -275,7 +280,8 @@ Status unmount(const std::string& name, const std::string& path)
         if (!*top)
             return Status::OK;
         // The device may be gone, and its mount is still there.
-        if (!is_of(*top, device) && !is_device(path, device) && (fs::exists(device) || !was_of(**top, name)))
+        if (!is_of(*top, device) && !is_device(path, device) && !was_bound(**top, name) &&
+            (fs::exists(device) || !was_of(**top, name)))
             return refuse(StatusCode::FAILED_PRECONDITION,
                           "the mount at {} is not of volume {}: it stays mounted", path, name);
         if (const auto done = unmount_top(path); !done)

@@ -13,7 +13,7 @@ void add_options(CLI::App& app, exporter_options& options)
                    "HOST:PORT, or [ADDRESS]:PORT for IPv6; default 127.0.0.1:9919. Any host that can connect "
                    "can read the metrics, without authentication")
         ->type_name("ADDRESS");
-    app.footer(R"(It answers GET requests for three paths:
+    app.footer(R"(It answers GET and HEAD requests for three paths:
 
   /           a page: volumes, members, rails and routes as a picture, the latencies of the last hour as a heat map,
               and events

@@ -63,6 +63,9 @@ int pack_into_file(const std::string& output, const fs::path& folder)
     int problem = next.problem();
     if (!problem)
         problem = pack(next.fd(), folder);
+    // A remote filesystem may say only now that it is full.
+    if (!problem && ::fsync(next.fd().get()))
+        problem = errno;
     return problem ? problem : next.commit();
 }
 

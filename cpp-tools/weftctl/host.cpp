@@ -41,12 +41,16 @@ result<std::string> lasting_host_nqn()
 {
     namespace fs = std::filesystem;
     auto nqn = host_nqn();
-    std::error_code ignored;
-    if (!nqn || fs::exists(nqn_file, ignored))
+    // A link that leads nowhere now, or an error, does not mean that this host has no name.
+    const auto is_missing = [](const char* path) {
+        std::error_code ignored;
+        return fs::symlink_status(path, ignored).type() == fs::file_type::not_found;
+    };
+    if (!nqn || !is_missing(nqn_file))
         return nqn;
     // The id first: targets refuse a host whose name they know with another id.
     const auto uuid = nqn->substr(nqn->find("uuid:") + 5);
-    if (fs::exists(id_file, ignored) || replace_file(id_file, uuid + "\n", 0644))
+    if (!is_missing(id_file) || replace_file(id_file, uuid + "\n", 0644))
         static_cast<void>(replace_file(nqn_file, *nqn + "\n", 0644));
     return nqn;
 }

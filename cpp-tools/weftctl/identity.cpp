@@ -33,7 +33,7 @@ bool looks_made_up(std::string_view wwid, std::string_view model)
         return false;
     uuid_t uuid;
     return !uuid_parse(std::string(wwid.substr(prefix.size())).c_str(), uuid) &&
-           uuid_type(uuid) == UUID_TYPE_DCE_RANDOM;
+           uuid_variant(uuid) == UUID_VARIANT_DCE && uuid_type(uuid) == UUID_TYPE_DCE_RANDOM;
 }
 
 std::vector<std::string> identities_of(dev_t number, const std::filesystem::path& numbers)
@@ -63,9 +63,13 @@ std::vector<doubtful_namespace> doubtful_namespaces(const connection& link)
     std::vector<doubtful_namespace> found;
     for (const auto& disk : link.disks) {
         const auto name = std::filesystem::path(disk).filename().string();
+        // SPDK takes an NGUID of the disk's if it is given only a UUID.
         const auto wwid = read_text("/sys/block/" + name + "/wwid").value_or("");
+        const auto nguid = read_text("/sys/block/" + name + "/nguid").value_or("");
         if (looks_made_up(wwid, model))
             found.push_back({disk, wwid});
+        else if (looks_made_up("uuid." + nguid, model))
+            found.push_back({disk, "nguid " + nguid});
     }
     return found;
 }

@@ -27,8 +27,8 @@ namespace weft
 
 /// A namespace whose identifier looks made up.
 struct doubtful_namespace {
-    std::string disk; ///< "/dev/weft-rdma0n1"
-    std::string wwid;
+    std::string disk;       ///< "/dev/weft-rdma0n1"
+    std::string identifier; ///< its wwid, or "nguid 550e8400-e29b-41d4-a716-446655440000"
 };
 
 /// Those of a connection.

@@ -123,8 +123,9 @@ private:
                                            std::uint32_t member, const attributes& put);
     static int on_message(const nlmsghdr* header, void* data);
 
-    /// A volume of 256 members with long addresses is a third of this.
-    static constexpr std::size_t buffer_size = 1 << 20;
+    /// Twice what 256 paths of 4,095 bytes need. The kernel refuses such a message, and this must not be too
+    /// small before.
+    static constexpr std::size_t buffer_size = 1 << 21;
 
     std::unique_ptr<mnl_socket, closer> socket_;
     std::vector<char> buffer_;

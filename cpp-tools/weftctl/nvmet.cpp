@@ -491,6 +491,10 @@ nvmet::presence nvmet::presence_of(const export_spec& spec) const
     // A subsystem without a device was left by a command that was killed.
     if (!device.empty() && device != "(null)" && device != spec.device)
         return presence::foreign;
+    // weft's have no other namespace.
+    if (std::ranges::any_of(children(subsystem / "namespaces"),
+                            [](const fs::path& ns) { return ns.filename() != "1"; }))
+        return presence::foreign;
     const auto heard = std::ranges::count_if(
         spec.addresses, [&](const export_address& address) { return listens(spec, address.at); });
     if (!heard || read_text(subsystem / "namespaces/1/enable") != "1")

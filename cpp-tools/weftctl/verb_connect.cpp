@@ -123,7 +123,8 @@ result<exit_code> run_connect(const connect_verb& verb, renderer& out)
                 link->disks = std::move(now->disks);
             for (const auto& doubtful : doubtful_namespaces(*link))
                 link->notes.push_back(fmt::format("the identifier of {} may be made up ({}): {}; {}",
-                                                  doubtful.disk, doubtful.wwid, made_up_why, made_up_fix));
+                                                  doubtful.disk, doubtful.identifier, made_up_why,
+                                                  made_up_fix));
             links.push_back(std::move(*link));
         } else {
             out.failure(link.error());
@@ -148,7 +149,9 @@ verb add_discover(CLI::App& app)
                      "rdma://ADDRESS[:PORT] or tcp://ADDRESS[:PORT]; the port is 4420 unless given")
         ->required();
     add_connect_options(*command, verb->options);
-    command->footer(R"(Shows a URI for each subsystem that this host may connect to.
+    command->footer(
+        R"(Shows a URI for each subsystem that this host may connect to. It asks once: 'weftctl path follow' stays connected to the
+service, and adds the paths that it announces.
 
 Examples:
   weftctl discover rdma://10.0.0.1

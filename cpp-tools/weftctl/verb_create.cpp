@@ -208,7 +208,10 @@ verb add_create(CLI::App& app)
     command
         ->add_option("--chunk", options->chunk, "consecutive bytes on one member: a power of two, 4K to 16M")
         ->capture_default_str();
-    command->add_flag("--force", options->force, "overwrite the contents of the devices");
+    command->add_flag(
+        "--force", options->force,
+        "overwrite the contents of the devices, also members of a volume that another host uses, and "
+        "disks that this host exports");
     command->add_flag("--dry-run", options->dry_run,
                       "check everything, say what would be done, write nothing");
     command->add_flag("--no-assemble", options->no_assemble, "only write the superblocks");

@@ -48,8 +48,8 @@ verb add_doctor(CLI::App& app)
         R"(Changes nothing. The exit status is 0 if there is nothing to fix (a note is not a fault), 8
 when there are warnings, 9 when something does not work.
 
-Routes to other devices' memory are proved: some memory of each GPU (CUDA) and each BAR that weft_p2p offers
-is registered with each RDMA device by verbs (ibv_reg_dmabuf_mr); with NAME with that volume, as a program would.
+doctor tests routes to other devices' memory: it registers some memory of each GPU (CUDA) and of each BAR that
+weft_p2p offers with each RDMA device (ibv_reg_dmabuf_mr). With NAME, it registers the memory with that volume.
 
 Examples:
   weftctl doctor

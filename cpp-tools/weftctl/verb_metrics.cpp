@@ -52,9 +52,10 @@ that begins with # HELP and says what it is.
   weft_class_*       commands, bytes and a histogram of latencies by class, while QoS is on (weftctl-qos(8))
   weft_background_*  what QoS allows background commands
   weft_gpu_*         how busy the GPUs are, where NVIDIA's libnvidia-ml.so.1 is
-  weft_rdma_port_*   state, rate and bytes of each RDMA port of this host; by the names of the kernel, what it counts
-                     (packets, errors, retransmissions), and by those of the driver, the pause frames of its network
-                     interface
+  weft_qos_*         whether a volume has QoS, and its target
+  weft_rdma_port_*   state, rate and bytes of each RDMA port of this host; the kernel's counters (packets, errors,
+                     retransmissions); pause frames of its network interface, by the driver's names
+  weft_build_info    the version of weftctl
 
 weft-metrics.timer writes them each 15 seconds where the node exporter of Debian looks for such files
 (/var/lib/prometheus/node-exporter/weft.prom). Rules for alerts are in /usr/share/weft/prometheus.

@@ -96,17 +96,18 @@ priority class RT (ionice -c 1) is feed, IDLE (ionice -c 3) is background; then 
 A journal's I/O, swapping, and I/O that frees memory have no class and are never held.
 
 While feed commands come, background commands to each member pass at a rate that follows the latency of feed commands
-on that member: at most one of 200 takes longer than --feed-latency. For large commands the least time that one of
-its size takes is added. RATE is that rate. Without feed commands on a member for 100 ms nothing is held for it. A submitter
+on that member: at most one of 200 takes longer than --feed-latency. For a large command, weft adds the shortest time
+that a command of its size takes. RATE is that rate. Without feed commands on a member for 60 ms nothing is held for it. A submitter
 does not wait in the kernel while its I/O is held. weftctl top shows what happens.
 
-Background reads and writes are cut to 256 KiB, so that a feed command behind one is served soon. A discard or write zeroes
-keeps its length, up to 4 GiB: 1 TiB would be 4,194,304 commands of 256 KiB. It is one command for each member, which counts
-as at most 256 KiB for the rate and for --background-max.
+Background reads and writes are cut to 256 KiB, so that a feed command behind one is served soon. A limit in IOPS counts
+these pieces. A discard or write zeroes keeps its length, up to 4 GiB: 1 TiB would be 4,194,304 commands of 256 KiB. It is
+one command for each member, which counts as at most 256 KiB for the rate and for --background-max.
 
-A host does not see the feed commands of other hosts on the same members. If all these hosts have the same
---background-latency, each keeps its background I/O in flight to a window, so that background commands take that long on
-average, and their bandwidths relate as their --background-weight. The target must be above the time on an idle member.
+A host does not see the feed commands of other hosts on the same members. Give all these hosts the same
+--background-latency. Each host then limits its background bytes in flight, so that background commands take that time on
+average. The hosts' bandwidths are in the ratio of their --background-weight. The target must be above the time on an idle
+member.
 
 Over NVMe/RDMA, background I/O can have connections of its own with their own type of service (--background-tos of create,
 assemble, connect and path add), so that it shares no send queue with feed I/O, and no priority in the switches.

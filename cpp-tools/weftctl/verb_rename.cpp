@@ -200,7 +200,8 @@ the UUID stay as they are. A host that has the volume assembled read-only keeps 
 If the command is interrupted, some members have the new name and some the old one, and the volume cannot be
 assembled. To continue, run the same command with the UUID instead of the old name.
 
-The file of a saved volume (weftctl-save(8)) gets the new name. Lines of /etc/fstab and enabled units do not.
+The file of a saved volume (weftctl-save(8)) gets the new name. Change /etc/fstab and the enabled
+units yourself.
 
 Examples:
   weftctl rename data archive

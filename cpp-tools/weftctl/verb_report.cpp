@@ -84,16 +84,31 @@ const std::array parts{
     part{"meminfo.txt", {"cat", "/proc/meminfo"}},
 };
 
-void copy_build_logs(const fs::path& folder)
+result<void> write_part(const fs::path& path, std::string_view text)
+{
+    std::ofstream file(path);
+    file << text;
+    file.close();
+    if (!file)
+        return fail(exit_code::failure, "{} cannot be written", path.string());
+    return {};
+}
+
+result<void> copy_build_logs(const fs::path& folder)
 {
     std::error_code ignored;
-    for (const auto& entry : fs::recursive_directory_iterator("/var/lib/dkms/weft", ignored))
-        if (entry.path().filename() == "make.log" && !entry.is_symlink(ignored))
-            if (const auto text = read_text(entry.path())) {
-                auto name = entry.path().parent_path().lexically_relative("/var/lib/dkms/weft").string();
-                std::replace(name.begin(), name.end(), '/', '_');
-                std::ofstream(folder / ("dkms-" + name + "-make.log")) << redact(*text) << '\n';
-            }
+    for (const auto& entry : fs::recursive_directory_iterator("/var/lib/dkms/weft", ignored)) {
+        if (entry.path().filename() != "make.log" || entry.is_symlink(ignored))
+            continue;
+        const auto text = read_text(entry.path());
+        if (!text)
+            continue;
+        auto name = entry.path().parent_path().lexically_relative("/var/lib/dkms/weft").string();
+        std::replace(name.begin(), name.end(), '/', '_');
+        if (auto done = write_part(folder / ("dkms-" + name + "-make.log"), redact(*text) + "\n"); !done)
+            return done;
+    }
+    return {};
 }
 
 result<exit_code> run_report(const report_options& options, renderer& out)
@@ -123,17 +138,16 @@ result<exit_code> run_report(const report_options& options, renderer& out)
             command.front() = executable;
         command.insert(command.begin(), {"timeout", "--kill-after=5", "30"});
         const auto done = run_process(command);
-        std::ofstream file(folder / part.name);
-        file << redact(done.output);
+        auto text = redact(done.output);
         if (done.status)
-            file << fmt::format("\n({} ended with status {})\n", part.command.front(), done.status);
-        file.close();
-        if (!file)
-            return fail(exit_code::failure, "{} cannot be written", (folder / part.name).string());
+            text += fmt::format("\n({} ended with status {})\n", part.command.front(), done.status);
+        if (auto written = write_part(folder / part.name, text); !written)
+            return std::unexpected(written.error());
         if (done.status == 127)
             missing += (missing.empty() ? "" : ", ") + part.command.front();
     }
-    copy_build_logs(folder);
+    if (auto copied = copy_build_logs(folder); !copied)
+        return std::unexpected(copied.error());
 
     // Only root may see the kernel's log and the names of other hosts: the archive has mode 0600.
     const auto output = options.output.empty() ? name + ".tar.gz" : options.output;
@@ -159,8 +173,8 @@ verb add_report(CLI::App& app)
     command->add_option("--output", options->output,
                         "archive to write; default: weft-report-TIME.tar.gz in this folder");
     command->footer(
-        R"(Holds what doctor, list, status and exports say, the kernel's log, and what it knows of disks,
-PCI and RDMA devices. Keys and passwords are blanked; host names and addresses are not.
+        R"(Holds what doctor, list, status, exports and connect print, the kernel's log, and the kernel's data of disks, PCI
+and RDMA devices. Secrets are removed. Names and addresses of hosts stay in it.
 
 Examples:
   weftctl report

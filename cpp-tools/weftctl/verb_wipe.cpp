@@ -150,13 +150,16 @@ verb add_wipe(CLI::App& app)
     auto* command =
         app.add_subcommand("wipe", "remove the superblocks from members: this destroys the volume");
     command->add_option("DEVICE", options->devices, "members")->required();
-    command->add_flag("--force", options->force, "also if a host uses the volume, or its owner is unknown");
+    command->add_flag(
+        "--force", options->force,
+        "also if a host uses the volume or may use it, if this host exports the device, or if another "
+        "program has put data on it");
     command->add_flag("--dry-run", options->dry_run, "say what would be wiped, write nothing");
     command->footer(
         R"(Name all members of a volume at once. A member of a volume that a host owns is refused. Only member 0
-has the owner record: if it is not on this host, any other member is refused as well. If another program has overwritten
-the superblock since, only its copy is erased; if it has put something behind the superblock, the device is
-refused.
+has the owner record: if it is not on this host, any other member is refused as well. If another program has
+overwritten the first superblock, wipe erases only the copy. If a program has put data behind the superblock, wipe
+refuses the device.
 
 Examples:
   weftctl wipe /dev/nvme1n1 /dev/nvme2n1 --dry-run

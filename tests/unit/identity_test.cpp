@@ -19,6 +19,8 @@ TEST(LooksMadeUp, NothingElse)
     EXPECT_FALSE(weft::looks_made_up("uuid.00000000-0000-0000-0000-0000000000d0", "Linux"));
     EXPECT_FALSE(weft::looks_made_up("uuid.550e8400-e29b-41d4-a716-446655440000", "A disk of a maker"));
     EXPECT_FALSE(weft::looks_made_up("eui.0025385b71b00d2c", "Linux"));
+    EXPECT_FALSE(weft::looks_made_up("uuid.550e8400-e29b-41d4-2716-446655440000", "Linux"))
+        << "of another variant";
     EXPECT_FALSE(weft::looks_made_up("uuid.", "Linux"));
     EXPECT_FALSE(weft::looks_made_up("", ""));
 }

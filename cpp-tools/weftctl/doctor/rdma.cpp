@@ -117,7 +117,7 @@ void diagnose_identifiers(diagnoses& found)
         for (const auto& doubtful : doubtful_namespaces(link))
             found.push_back(
                 {severity::note, "rdma",
-                 fmt::format("the identifier of {} may be made up: {}", doubtful.disk, doubtful.wwid),
+                 fmt::format("the identifier of {} may be made up: {}", doubtful.disk, doubtful.identifier),
                  made_up_why, made_up_fix});
 }
 
