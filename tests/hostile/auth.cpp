@@ -23,7 +23,6 @@ constexpr std::uint8_t failure2_id = 0xf0;
 constexpr std::uint8_t sha256 = 1;
 constexpr std::uint8_t hash_size = 32;
 constexpr std::uint8_t ffdhe2048 = 1;
-constexpr std::uint16_t ffdhe2048_size = 256;
 /// Where values begin in a challenge, in a reply and in a Success1.
 constexpr std::size_t values = 16;
 /// Where the names begin in the data of a Connect, and their size.
@@ -97,6 +96,8 @@ std::string auth_dialog::sent(const std::uint8_t* message, std::size_t size)
         question_.clear();
         if (message[8])
             question_ = question(message, values + hash_size);
+        if (dh_ && !agree(message, size))
+            return "replies with a value that is not one of the group";
         return message[8] ? "replies with challenge " + hex(message + values + hash_size, hash_size)
                           : "replies";
     }
@@ -105,6 +106,20 @@ std::string auth_dialog::sent(const std::uint8_t* message, std::size_t size)
     if (message[0] == common && message[1] == failure2_id)
         return "refuses the target";
     return "sends a message of an unknown kind";
+}
+
+bool auth_dialog::agree(const std::uint8_t* message, std::size_t size)
+{
+    constexpr auto value = values + 2 * hash_size;
+    const auto session = size < value + dh_key::size ? std::string() : dh_->session(message + value);
+    if (session.empty()) {
+        response_.clear();
+        return false;
+    }
+    for (auto* text : {&asked_, &question_})
+        if (!text->empty())
+            text->replace(0, hash_size, augmented(session, text->substr(0, hash_size)));
+    return true;
 }
 
 void auth_dialog::begin(std::uint8_t* to, std::uint8_t type, std::uint8_t id) const
@@ -116,8 +131,8 @@ void auth_dialog::begin(std::uint8_t* to, std::uint8_t type, std::uint8_t id) co
 
 void auth_dialog::challenge(std::uint8_t* to)
 {
-    const bool group = fault_ == "auth-value" || fault_ == "auth-degenerate";
-    std::uint16_t value_size = group ? ffdhe2048_size : 0;
+    const bool group = known_.dh || fault_ == "auth-value" || fault_ == "auth-degenerate";
+    std::uint16_t value_size = group ? dh_key::size : 0;
     begin(to, dhchap, challenge_id);
     to[6] = hash_size;
     to[8] = sha256;
@@ -132,8 +147,12 @@ void auth_dialog::challenge(std::uint8_t* to)
         value_size--;
     store16(to + 10, value_size);
     std::generate_n(to + 12, 4 + hash_size, random_byte);
+    if (known_.dh) {
+        const auto value = dh_.emplace().value();
+        std::copy(value.begin(), value.end(), to + values + hash_size);
+    }
     if (fault_ == "auth-degenerate") // big-endian
-        to[values + hash_size + ffdhe2048_size - 1] = 1;
+        to[values + hash_size + dh_key::size - 1] = 1;
     if (fault_ == "auth-wild")
         std::generate_n(to + 6, message_size - 6, random_byte);
     asked_ = question(to, values);

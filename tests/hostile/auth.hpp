@@ -8,12 +8,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
 /// What all connections of a target share.
 struct auth_knowledge {
     auth_secret host, ctrl;
+    bool dh = false;      ///< with a group
     std::string response; ///< that it gave last
 
     /// Reads the files of both secrets. Returns false, and says why, if that fails.
@@ -50,6 +52,9 @@ public:
 
 private:
     void challenge(std::uint8_t* to);
+    /// The host's reply has its public value: what is to be answered depends on the session from here on.
+    /// Returns false if the value is not one of the group.
+    bool agree(const std::uint8_t* message, std::size_t size);
     void success(std::uint8_t* to);
     /// The header of a message of this transaction.
     void begin(std::uint8_t* to, std::uint8_t type, std::uint8_t id) const;
@@ -62,6 +67,7 @@ private:
     auth_knowledge& known_;
     std::string host_nqn_, subnqn_;
     std::uint16_t transaction_ = 0;
+    std::optional<dh_key> dh_; ///< of the last challenge, if it has a group
     bool negotiated_ = false;
     bool replied_ = false;
     std::string asked_;    ///< what the host's response has to answer

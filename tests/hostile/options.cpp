@@ -10,12 +10,19 @@ namespace
 {
 
 const std::map<std::string, bool options::*> flags{
-    {"--anonymous", &options::anonymous},     {"--auth", &options::auth},
-    {"--cacheless", &options::cacheless},     {"--deaf", &options::deaf},
-    {"--holds-admin", &options::holds_admin}, {"--keeps-keys", &options::keeps_keys},
-    {"--limitless", &options::limitless},     {"--picky", &options::picky},
-    {"--refuse", &options::refuse},           {"--stays", &options::stays},
-    {"--traffic", &options::traffic},         {"--unarmed", &options::unarmed},
+    {"--anonymous", &options::anonymous},
+    {"--auth", &options::auth},
+    {"--cacheless", &options::cacheless},
+    {"--deaf", &options::deaf},
+    {"--dh", &options::dh},
+    {"--holds-admin", &options::holds_admin},
+    {"--keeps-keys", &options::keeps_keys},
+    {"--limitless", &options::limitless},
+    {"--picky", &options::picky},
+    {"--refuse", &options::refuse},
+    {"--stays", &options::stays},
+    {"--traffic", &options::traffic},
+    {"--unarmed", &options::unarmed},
 };
 
 const std::map<std::string, unsigned options::*> numbers{

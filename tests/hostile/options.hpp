@@ -30,6 +30,7 @@ struct options {
     bool holds_admin = false;       ///< pause: all commands wait, Keep Alive and Connect included
     bool unarmed = false;           ///< SIGUSR2 arms the fault
     bool auth = false;              ///< hosts have to authenticate
+    bool dh = false;                ///< with ffdhe2048
     std::vector<int> ana;           ///< enum nvme_ana_state by each of the addresses; SIGUSR1 rotates them
     unsigned namespaces = 1;        ///< of the one disk
     unsigned entries = depth;       ///< of a queue, as it says

@@ -6,8 +6,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <openssl/core_names.h>
+#include <openssl/dh.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <openssl/params.h>
 #include <stdexcept>
 #include <vector>
 
@@ -55,6 +58,52 @@ bool parse(const std::string& text, auth_secret& secret)
 }
 
 } // namespace
+
+dh_key::dh_key()
+{
+    const std::unique_ptr<EVP_PKEY_CTX, freed> context(EVP_PKEY_CTX_new_from_name(nullptr, "DH", nullptr));
+    char group[] = "ffdhe2048";
+    OSSL_PARAM params[] = {OSSL_PARAM_construct_utf8_string("group", group, 0), OSSL_PARAM_construct_end()};
+    EVP_PKEY* made = nullptr;
+    if (!context || EVP_PKEY_keygen_init(context.get()) <= 0 ||
+        EVP_PKEY_CTX_set_params(context.get(), params) <= 0 || EVP_PKEY_generate(context.get(), &made) <= 0)
+        throw std::runtime_error("OpenSSL makes no key of ffdhe2048");
+    key_.reset(made);
+}
+
+std::string dh_key::value() const
+{
+    unsigned char* bytes = nullptr;
+    const auto length = EVP_PKEY_get1_encoded_public_key(key_.get(), &bytes);
+    const std::string value(reinterpret_cast<const char*>(bytes), length);
+    OPENSSL_free(bytes);
+    if (value.size() != size)
+        throw std::runtime_error("a public value of ffdhe2048 has another size");
+    return value;
+}
+
+std::string dh_key::session(const std::uint8_t* other) const
+{
+    const std::unique_ptr<EVP_PKEY, freed> peer(EVP_PKEY_new());
+    const std::unique_ptr<EVP_PKEY_CTX, freed> context(
+        EVP_PKEY_CTX_new_from_pkey(nullptr, key_.get(), nullptr));
+    std::uint8_t shared[size], hash[EVP_MAX_MD_SIZE];
+    std::size_t length = sizeof(shared);
+    unsigned hashed = 0;
+    if (EVP_PKEY_copy_parameters(peer.get(), key_.get()) <= 0 ||
+        EVP_PKEY_set1_encoded_public_key(peer.get(), other, size) <= 0 ||
+        EVP_PKEY_derive_init(context.get()) <= 0 || EVP_PKEY_CTX_set_dh_pad(context.get(), 1) <= 0 ||
+        EVP_PKEY_derive_set_peer(context.get(), peer.get()) <= 0 ||
+        EVP_PKEY_derive(context.get(), shared, &length) <= 0 ||
+        !EVP_Digest(shared, length, hash, &hashed, EVP_sha256(), nullptr))
+        return {};
+    return std::string(reinterpret_cast<const char*>(hash), hashed);
+}
+
+std::string augmented(const std::string& session, const std::string& challenge)
+{
+    return hmac(EVP_sha256(), session, challenge);
+}
 
 bool auth_secret::read(const std::string& file)
 {

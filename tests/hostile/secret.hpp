@@ -3,7 +3,35 @@
 /// with the host that it tests.
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <openssl/evp.h>
 #include <string>
+
+/// A key of Diffie-Hellman in the group ffdhe2048 (RFC 7919).
+class dh_key
+{
+public:
+    static constexpr std::size_t size = 256;
+
+    /// Throws if OpenSSL makes none.
+    dh_key();
+    /// Its public value, of @size bytes.
+    std::string value() const;
+    /// SHA-256 of what this key and another one's public value of @size bytes give; empty for a value that
+    /// is not one of the group.
+    std::string session(const std::uint8_t* other) const;
+
+private:
+    struct freed {
+        void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
+        void operator()(EVP_PKEY_CTX* context) const { EVP_PKEY_CTX_free(context); }
+    };
+    std::unique_ptr<EVP_PKEY, freed> key_;
+};
+
+/// A challenge with what a session has, by HMAC-SHA-256 (8.3.5.5.5).
+std::string augmented(const std::string& session, const std::string& challenge);
 
 struct auth_secret {
     std::string key;   ///< bytes; none if the secret is not known
@@ -13,7 +41,7 @@ struct auth_secret {
     /// says so, if the file has none.
     bool read(const std::string& file);
 
-    /// The response with SHA-256 and without a group. @question is what the challenger has chosen, @role
+    /// The response with SHA-256. @question is what the challenger has chosen, @role
     /// "HostHost" or "Controller", @own the NQN of the one that answers, @other that of the challenger.
     std::string answer(std::string question, const char* role, const std::string& own,
                        const std::string& other) const;

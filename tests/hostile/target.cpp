@@ -46,6 +46,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace
@@ -123,6 +124,16 @@ bool due(const char* kind)
         return false;
     fault_done = true;
     say("now: %s", kind);
+    return true;
+}
+
+/// Is the fault of this kind, which comes so many times, due once more?
+bool once_more(const char* kind)
+{
+    if (told.fault != kind || !told.at)
+        return false;
+    told.at--;
+    say("%s: %u more", kind, told.at);
     return true;
 }
 
@@ -243,11 +254,11 @@ public:
         post(index | foreign, wr, slots_[0].data, block);
     }
 
-    /// Waits up to a second for what became of a trespass: the host ends the association for it, and the
+    /// Waits up to ten seconds for what became of a trespass: the host ends the association for it, and the
     /// event that says so can come before the completion.
     void end_trespass()
     {
-        for (int tries = 0; owner_ && tries < 100; tries++) {
+        for (int tries = 0; owner_ && tries < 1000; tries++) {
             ibv_wc wc;
             if (ibv_poll_cq(cq_, 1, &wc) < 1)
                 std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -422,6 +433,14 @@ private:
         post(index, wr, slots_[index].data, length);
     }
 
+    /// Of a read or a write, in bytes.
+    static std::uint64_t offset_of(const slot& s)
+    {
+        return le64toh(load<std::uint64_t>(s.command.data() + 40)) * block;
+    }
+
+    static bool reads_owner(const slot& s) { return s.command[0] == 0x02 && offset_of(s) == owner_at; }
+
     /// The response, with its key invalidated where the host asked for that.
     void respond(unsigned index, std::uint16_t status = 0, std::uint64_t result = 0)
     {
@@ -430,8 +449,11 @@ private:
             !told.keeps_keys && s.command[39] == 0x4f && load<std::uint32_t>(s.command.data() + 35);
         // A key that is not the command's alone: it outlives the command, and is not the target's to
         // invalidate.
-        const bool lasting = s.command[39] == 0x40 && load<std::uint32_t>(s.command.data() + 35);
+        const bool keyed = s.command[39] == 0x40 && load<std::uint32_t>(s.command.data() + 35);
+        const bool lasting = keyed && !reads_owner(s);
         auto key = le32toh(load<std::uint32_t>(s.command.data() + 35));
+        // The owner record is read again and again, by one key.
+        const bool owner = keyed && reads_owner(s) && std::exchange(owner_key_, key) == key;
         auto id = load<std::uint16_t>(s.command.data() + 2);
         std::uint32_t length = response_size;
         bool twice = false;
@@ -449,7 +471,7 @@ private:
                 length = 32;
             else if (due("wrong-key"))
                 key ^= 0x100;
-            else if (lasting && due("invalidate"))
+            else if ((lasting && due("invalidate")) || (owner && due("invalidate-owner")))
                 invalidate = true;
             else if (lasting && due("short-invalidate")) {
                 invalidate = true;
@@ -503,6 +525,11 @@ private:
         const auto& c = slots_[index].command;
         switch (c[4]) {
         case 0x01: // Connect: the one controller there is
+            // As one whose subsystem is not active yet: so many times.
+            if (once_more("busy")) {
+                respond(index, 0x0181);
+                return;
+            }
             if (told.fault == "drop-connect" && qid_ > told.at) {
                 leave();
                 return;
@@ -709,9 +736,7 @@ private:
         const auto cns = s.command[40];
         const auto nsid = le32toh(load<std::uint32_t>(s.command.data() + 4));
         // The second namespace cannot be identified, so many times.
-        if (told.fault == "sick" && cns == 0 && nsid == 2 && told.at) {
-            told.at--;
-            say("sick: %u more", told.at);
+        if (cns == 0 && nsid == 2 && once_more("sick")) {
             respond(index, 0x0006);
             return;
         }
@@ -726,11 +751,8 @@ private:
         if (cns == 1)
             identify_controller(s.data);
         // The second namespace is listed, and does not exist, so many times.
-        const bool absent = told.fault == "absent" && cns == 0 && nsid == 2 && told.at;
-        if (absent) {
-            told.at--;
-            say("absent: %u more", told.at);
-        } else if (cns == 0) {
+        const bool absent = cns == 0 && nsid == 2 && once_more("absent");
+        if (cns == 0 && !absent) {
             store(s.data, htole64(disk_size / block));
             store(s.data + 8, htole64(disk_size / block));
             s.data[130] = 9;
@@ -773,7 +795,7 @@ private:
     void io(unsigned index, std::uint8_t opcode)
     {
         auto& s = slots_[index];
-        const auto offset = le64toh(load<std::uint64_t>(s.command.data() + 40)) * block;
+        const auto offset = offset_of(s);
         const std::uint64_t length = (le16toh(load<std::uint16_t>(s.command.data() + 48)) + 1ULL) * block;
         if (const auto state = ana(); state > 2) {
             respond(index, state == 3 ? 0x302 : state == 15 ? 0x303 : 0x301);
@@ -835,12 +857,15 @@ private:
             if (told.fault == "more" && fault_done && offset == more_at)
                 say("asked once more for what it had");
             std::memcpy(s.data, disk.data() + offset, length);
-            // So many heartbeats in a row read a record with a wrong bit.
-            if (told.fault == "torn" && armed && told.at && offset == owner_at && length == owner_size) {
-                s.data[100] ^= 1;
-                told.at--;
-                say("torn: %u more", told.at);
+            const bool record = armed && offset == owner_at && length == owner_size;
+            // The owner record was read, it says, and sends nothing.
+            if (record && told.fault == "empty-owner") {
+                respond(index);
+                return;
             }
+            // So many heartbeats in a row read a record with a wrong bit.
+            if (record && once_more("torn"))
+                s.data[100] ^= 1;
             // More than was asked for: the registration must end where the request does.
             if (due("long-data"))
                 rdma(index, IBV_WR_RDMA_WRITE, static_cast<std::uint32_t>(length) + 4096);
@@ -882,9 +907,11 @@ private:
     /// Keeps what is executed later, and gives no answer.
     void withhold(std::uint64_t offset, std::vector<std::uint8_t> data)
     {
-        say("withheld a write of %llu bytes at %llu, and %s", static_cast<unsigned long long>(data.size()),
-            static_cast<unsigned long long>(offset), told.stays ? "silent" : "gone");
-        late.push_back({offset, std::move(data), clock_type::now() + std::chrono::seconds(told.keep_s)});
+        const auto due = clock_type::now() + std::chrono::seconds(told.keep_s);
+        say("withheld a write of %llu bytes at %llu, and %s; it is due at %.3f s",
+            static_cast<unsigned long long>(data.size()), static_cast<unsigned long long>(offset),
+            told.stays ? "silent" : "gone", std::chrono::duration<double>(due.time_since_epoch()).count());
+        late.push_back({offset, std::move(data), due});
         if (told.deaf)
             deaf_to = address(rdma_get_peer_addr(id_));
         if (!told.stays)
@@ -930,7 +957,7 @@ private:
                   le32toh(load<std::uint32_t>(s.data + 4)) * std::uint64_t{block});
             return;
         }
-        const auto offset = le64toh(load<std::uint64_t>(s.command.data() + 40)) * block;
+        const auto offset = offset_of(s);
         const std::uint64_t length = (le16toh(load<std::uint16_t>(s.command.data() + 48)) + 1ULL) * block;
         // The twentieth of the writes that the test numbers by their bytes; a heartbeat or a claim.
         if ((length >= 65536 && s.data[0] == 20 && due("late-write")) ||
@@ -960,6 +987,7 @@ private:
     ibv_cq* cq_ = nullptr;
     ibv_mr* mr_ = nullptr;
     std::size_t each_ = 0;
+    std::uint32_t owner_key_ = 0; ///< by which the owner record was read last
     pages memory_;
     std::vector<slot> slots_;
     connection* owner_ = nullptr;
@@ -1145,6 +1173,7 @@ int main(int argc, char** argv)
 {
     if (!told.parse(argc, argv) || !known.read(told.host_secret, told.ctrl_secret))
         return 2;
+    known.dh = told.dh;
     armed = !told.unarmed;
     auto* channel = rdma_create_event_channel();
     if (!channel || fcntl(channel->fd, F_SETFL, O_NONBLOCK))
@@ -1156,11 +1185,12 @@ int main(int argc, char** argv)
     say("listening");
     for (;;) {
         handle_events(channel);
+        // Before what came later, also after a moment in which this process stood still.
+        execute_late();
         arm();
         bool busy = false;
         for (auto& [id, link] : connections)
             busy |= link->poll();
-        execute_late();
         end_pause();
         rotate_ana();
         announce();

@@ -284,10 +284,16 @@ int load(const command_line& line)
     const auto end =
         std::chrono::steady_clock::now() + std::chrono::seconds(line.seconds ? line.seconds : 3600);
 
+    // After a pause of this process, until the memory is revoked.
+    const auto goes_on = [&] {
+        const auto now = std::chrono::steady_clock::now();
+        return now < end || (line.revoke_ms && !revoked && now < end + std::chrono::seconds(60));
+    };
+
     std::printf("loaded\n");
     std::fflush(stdout);
-    while (std::chrono::steady_clock::now() < end || in_flight) {
-        while (in_flight < line.depth && std::chrono::steady_clock::now() < end) {
+    while (goes_on() || in_flight) {
+        while (in_flight < line.depth && goes_on()) {
             const auto length = static_cast<std::uint32_t>(
                 (random() % (std::min<std::uint64_t>(line.largest, line.size) / g.block_size) + 1) *
                 g.block_size);
@@ -431,10 +437,11 @@ int submit_reads(const command_line& line)
     const auto start = std::chrono::steady_clock::now();
     io.submit();
     const auto took = std::chrono::steady_clock::now() - start;
-    for (unsigned i = 0; i < line.depth; i++)
-        failed += io.next().second != static_cast<int>(line.largest);
     std::printf("%lld\n",
                 static_cast<long long>(std::chrono::duration_cast<std::chrono::milliseconds>(took).count()));
+    std::fflush(stdout);
+    for (unsigned i = 0; i < line.depth; i++)
+        failed += io.next().second != static_cast<int>(line.largest);
     return failed != 0;
 }
 

@@ -2,6 +2,7 @@
 """Tests of the lab itself and of make's commands that use it: what they report, how they end, the debugger."""
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -16,7 +17,7 @@ from . import LAB, ROOT, memory, process
 from .result import passed_if
 
 # An interrupted command has ended with all that it started within these seconds.
-END_SECONDS = 5
+END_SECONDS = 20
 # For a guest to begin, and for gdb to reach it.
 GUEST_SECONDS = 300
 INTERRUPTED = {
@@ -54,9 +55,9 @@ def lab(job):
         "--append", "lab_hang", "--boot-seconds", "2", "--", "true")
     run("a guest that stops is killed and told apart from one whose command takes long",
         lambda d: d.returncode == STOPPED and "no sign of life" in d.stderr,
-        "--life-seconds", "10", "--", "rm /lab/ctl/alive && mkdir /lab/ctl/alive && sleep 1000")
+        "--life-seconds", "30", "--", "rm /lab/ctl/alive && mkdir /lab/ctl/alive && sleep 1000")
     run("if its kernel complained before, the run fails", lambda d: d.returncode == 1 and "complained" in d.stderr,
-        "--life-seconds", "10", "--",
+        "--life-seconds", "30", "--",
         "echo '<4>WARNING: CPU: 0 PID: 1 at tests/check' >/dev/kmsg; rm /lab/ctl/alive && mkdir /lab/ctl/alive && sleep 1000")
     share = ROOT / "build/share"
     share.mkdir(parents=True, exist_ok=True)
@@ -79,6 +80,24 @@ def lab(job):
                 _debugged("uml", [kernel.make("uml") / "kernel", "-ex", "handle SIGSEGV SIGUSR1 SIGALRM nostop noprint pass"],
                           "in start_kernel ()", "break start_kernel", "continue", "delete")]
     return [*results, *debugged]
+
+
+def demo(job):
+    """make demo to its end: each step begins, the steps show what they say, and what it leaves is plain text."""
+    job.note = "make demo"
+    done = process.run(["make", "demo", "YES=1"])
+    file = ROOT / "build/demo.txt"
+    text = file.read_text() if file.exists() else ""
+    guest = (ROOT / "tests/system/demo-guest").read_text()
+    steps = re.findall(r'^step "(.*)"$', guest, re.M)
+    shown = re.findall(r"^-- (.*)$", text, re.M)
+    told = done.stdout + done.stderr
+    return [passed_if(not done.returncode and text.rstrip().endswith("demo: ok"), "make demo ends well", told),
+            passed_if(steps and steps == shown, "each of its steps is in build/demo.txt", "\n".join(shown)),
+            passed_if("\x1b" not in text and "\r" not in text, "which has no terminal codes"),
+            *(passed_if(re.search(words, text), f"it shows {what}", text) for what, words in (
+                ("two paths of a member", r"weft-rdma\d+n\d+.*\n.*weft-rdma\d+n\d+"), ("the loss of a path", "path-lost"),
+                ("a read by the direct route", r"(?m)^(?!\$).*\bdirect\b.*\d"), ("the refusal of another", "no direct route")))]
 
 
 def _debugged(name, options, wanted, *commands):

@@ -286,6 +286,10 @@ class Plan:
         needs = [name for kernel in ("debian13", "backports", "uml") for name in self.need_kernel(kernel)]
         self.add("lab", labtests.lab, needs=needs)
         self.add("interrupts", labtests.interrupts, needs=needs)
+        if everything:
+            self.add("demo", labtests.demo, needs=self.need_kernel("backports"))
+            # It runs make demo as well.
+            self.jobs["demo"].after = ("interrupts",)
 
     def quick(self):
         self.add_unit(quick=True)

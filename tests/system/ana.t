@@ -55,16 +55,16 @@ events_begin
 
 # --- Non-optimized
 ana 4421 non-optimized
-ok "the target tells that a rail is non-optimized" until_true 10 state_is 4421 non-optimized
+ok "the target tells that a rail is non-optimized" until_true 30 state_is 4421 non-optimized
 ok "it stays usable" usable_is 4421 true
 ok "path list tells" sh -c "weftctl path list v | grep -q 'live, non-optimized'"
 ok "status tells" sh -c "weftctl status v | grep -q 'live, non-optimized'"
-ok "an event, too" until_true 10 grep -q '"path-changed".*is non-optimized now' /tmp/events
+ok "an event, too" until_true 30 grep -q '"path-changed".*is non-optimized now' /tmp/events
 ok "and carries next to nothing" test "$(carried 4421 reads)" -le 2
 drop_best() { ana 4420 inaccessible; until_true 20 usable_is 4420 false; sleep 1; }
 verify_while "the optimized rail becomes inaccessible: no error" /dev/weft/v 12 1500 drop_best
 ok "the other one carries all" test "$(carried 4421 reads)" -ge 64
-ok "an event reports it" until_true 10 grep -q '"path-lost".*its ANA state' /tmp/events
+ok "an event reports it" until_true 30 grep -q '"path-lost".*its ANA state' /tmp/events
 ended='.ends | del(.["queue-pair"]) | add // 0'
 is "no association has ended, but by soft-RoCE itself" "$(of_port 4420 "$ended") $(of_port 4421 "$ended")" "0 0 0 0"
 ana 4420 optimized
@@ -77,16 +77,26 @@ blackout() { ana 4420 inaccessible; ana 4421 inaccessible; sleep "$(slow 4)"; an
 verify_while "both inaccessible and back: no error" /dev/weft/v 12 1500 blackout
 ok "both are usable" until_true 20 usable_is 4421 true
 # Shorter than the ANATT of the kernel's target, which is 10 s on any machine.
-transition() { ana 4420 change; ana 4421 change; sleep 3; ana 4420 optimized; ana 4421 non-optimized; }
+transition() {
+	ana 4420 change
+	ana 4421 change
+	until_true 8 state_is 4420 change
+	until_true 8 state_is 4421 change
+	ana 4420 optimized
+	ana 4421 non-optimized
+}
 verify_while "both in transition and back: no error" /dev/weft/v 12 1500 transition
 ok "as the target says" until_true 20 state_is 4421 non-optimized
 ana 4421 optimized
 
 # --- A transition that does not end: ANATT of the kernel's target is 10 s
+# One may have taken too long above, on a machine that stood still.
+ends_by_ana() { of_port "$1" '.ends.ana // 0' | awk '{ print $1 + $2 }'; }
+before=$(ends_by_ana 4420) before_1=$(ends_by_ana 4421)
 ana 4421 change
-ended_by_ana() { of_port 4421 '.ends.ana // 0' | grep -q '[1-9]'; }
+ended_by_ana() { [ "$(ends_by_ana 4421)" -gt "$before_1" ]; }
 ok "the association of a transition that takes too long is ended" until_true 60 ended_by_ana
-is "no other one is" "$(of_port 4420 '.ends.ana // 0')" "0 0"
+is "no other one is" "$(ends_by_ana 4420)" "$before"
 ana 4421 optimized
 ok "it is connected again" until_true 60 usable_is 4421 true
 
@@ -171,7 +181,7 @@ ana 4420 persistent-loss
 ok "after persistent loss of all paths none is usable" until_true 20 usable_is 4420 false
 began=$SECONDS
 ok "I/O fails" sh -c '! dd if=/dev/weft/v of=/dev/null bs=64k count=4 iflag=direct status=none 2>/dev/null'
-ok "at once, and not after no_path_timeout" test $((SECONDS - began)) -le "$(slow 10)"
+ok "at once, and not after no_path_timeout" test $((SECONDS - began)) -le "$(slow 30)"
 ok "stopped again" weftctl stop v
 ok "disconnected" weftctl disconnect --all
 
@@ -200,7 +210,7 @@ one_group() {
 	sleep "$(slow 3)"
 }
 verify_while "groups: the second is inaccessible, and the first goes on: no error" /dev/weft/v 12 1500 one_group
-ok "groups: only the second's path is down" usable_are "true false"
+ok "groups: only the second's path is down" until_true 20 usable_are "true false"
 ok "groups: status tells" sh -c "weftctl status v | grep -q 'live, inaccessible'"
 ok "groups: its I/O waits" kill -0 "$reader"
 ana 4420 optimized 2

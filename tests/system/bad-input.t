@@ -75,6 +75,9 @@ is "the owner has released it" "$(weftctl examine /dev/r0 --json | json '.owners
 is "a dry run of an assembly" "$(weftctl assemble v --dry-run)" \
 	"would: assembled volume v of 2 members as /dev/weft/v"
 ok "assembles nothing" test ! -e /dev/weft/v
+before=$(contents)
+ok "a dry run of a wipe" weftctl wipe /dev/r0 /dev/r1 --dry-run
+is "wipes nothing" "$(contents)" "$before"
 refused "to examine what is no member" 4 "no weft superblock" weftctl examine /dev/r2
 refused "to stop it twice" 4 "no volume is called v" weftctl stop v
 refused "the status of what is not there" 4 "no volume is called w" weftctl status w

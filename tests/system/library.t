@@ -28,6 +28,11 @@ head -c 3000001 /dev/urandom >/mnt/f/shard
 sync /mnt/f/shard
 chattr +i /mnt/f/shard
 tap "a file" weft-libtest v /mnt/f/shard
+mv /dev/weft/v.mem /dev/weft/away
+is "without the volume's device for registered memory, the reason names it" \
+	"$(weft-libtest bench /mnt/f/shard 1 1 65536 1 | sed -n 's/^not ok 1 - //p')" \
+	"/dev/weft/v.mem: No such file or directory"
+mv /dev/weft/away /dev/weft/v.mem
 chattr -i /mnt/f/shard
 ok "unmounted" umount /mnt/f
 ok "stopped" weftctl stop v

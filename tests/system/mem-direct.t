@@ -69,7 +69,7 @@ first_read() {
 	ns=$(weft-memtest v bench pages --persistent --count=1 --depth=1 --largest=4096)
 	[ "${ns%.*}" -lt 40000000 ]
 }
-ok "registered for good, its first read waits for nothing" until_true 10 first_read
+ok "registered for good, its first read waits for nothing" until_true 30 first_read
 direct "a dma-heap's" heap
 direct "memory that moves all the time" exporter --move=30
 direct "also in a BAR" exporter,bar --size=8388608 --move=30

@@ -21,7 +21,7 @@ weft-memtest v load pages --daemon --depth=4 --largest=65536 --seconds=75 >/tmp/
 result $? "a process opens the file, and leaves it to its child"
 weft-memtest v load pages --fixed --depth=4 --largest=65536 >/tmp/killed 2>&1 & loader=$!
 both_run() { grep -q loaded /tmp/child && grep -q loaded /tmp/killed; }
-ok "both do I/O" until_true 10 both_run
+ok "both do I/O" until_true 30 both_run
 is "the second has no descriptor of the file" "$(find "/proc/$loader/fd" -lname '*/v.mem' | wc -l)" 0
 nvmet_withdraw "$nqn:d"
 ok "the path is lost" until_true 30 member_is stalled

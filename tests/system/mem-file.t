@@ -34,12 +34,12 @@ reads() {
 }
 hold() {
 	weft-memtest v file pages $f --seconds="$(slow 600)" >/tmp/held.out 2>&1 & holder=$!
-	until_true 10 grep -q held /tmp/held.out
+	until_true 30 grep -q held /tmp/held.out
 }
 let_go() {
 	kill -9 $holder
 	wait $holder 2>/dev/null
-	until_true 10 sh -c "! fuser -s /dev/weft/v.mem"
+	until_true 30 sh -c "! fuser -s /dev/weft/v.mem"
 }
 # attacked TEXT COMMAND...: it fails, and says so.
 attacked() {
@@ -205,7 +205,7 @@ reads "a sealed file is read" pages $f --count=4
 # prepare_read: of all of the file, by a process that stops itself before. Sets reader.
 prepare_read() {
 	weft-memtest v file pages $f --count=1 --stop >/tmp/out 2>&1 & reader=$!
-	until_true 10 grep -q held /tmp/out
+	until_true 20 grep -q '^State:.T' "/proc/$reader/status"
 }
 prepare_read
 record 0
@@ -224,7 +224,7 @@ start_read() {
 }
 reading() { [ "$(awk '{ print $1 }' '/sys/block/weft!v/inflight')" -gt 0 ]; }
 start_read
-ok "a read waits for its member" until_true 10 reading
+ok "a read waits for its member" until_true 30 reading
 dmsetup suspend --noflush --nolockfs record
 ok "the lease ends while its heartbeat hangs" until_true 30 ownership_is suspended
 data resume
@@ -235,7 +235,7 @@ ok "the lease is there again" until_true 30 ownership_is held
 wait $reader
 result $? "it is read again"
 start_read
-ok "a read waits for its member" until_true 10 reading
+ok "a read waits for its member" until_true 30 reading
 record 0
 ok "heartbeats fail" until_true 30 ownership_is failed
 data resume

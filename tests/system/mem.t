@@ -127,7 +127,7 @@ in_paid() { (echo $BASHPID >$paid/cgroup.procs && "$@"); }
 ! { has_cgroups && echo +memory >/sys/fs/cgroup/cgroup.subtree_control; } || mkdir $paid
 (
 	[ ! -d $paid ] || echo $BASHPID >$paid/cgroup.procs
-	given_back targets 4096 "$(slow 5)"
+	given_back targets 4096 "$(($(slow 5) + 10))"
 ) >/tmp/paid
 result $? "4096 targets are given back in little time"
 indented </tmp/paid
@@ -148,7 +148,7 @@ tap "a volume whose .mem is open" weft-memtest v stopped
 ok "and is assembled" weftctl assemble v
 # As many commands in flight, and the program is killed.
 weft-memtest v load pages --depth="$deep" --largest=65536 >/tmp/load.out 2>&1 & loader=$!
-until_true 10 grep -q loaded /tmp/load.out
+until_true 30 grep -q loaded /tmp/load.out
 sleep 1
 refused "a volume whose .mem is in use stays" 3 "open in weft-memtest" weftctl stop v
 kill -9 $loader
@@ -211,7 +211,8 @@ ok "the end of a registration does not wait" weft-memtest v waits pages --count=
 verified "registered for good" 0 pages --persistent --size=16777216 --largest=8388608 --count=8
 ok "a command of many parts is left to a worker" test "$(workers pages --persistent --largest=8388608)" -ge 1
 is "one of few is not" "$(workers pages --persistent --largest=65536)" 0
-ok "512 memories that are registered for good are given back in little time" given_back memories 512 "$(slow 3)"
+ok "512 memories that are registered for good are given back in little time" \
+	given_back memories 512 "$(($(slow 3) + 8))"
 if [ -e /dev/udmabuf ]; then
 	refused "no direct route" 1 "is software and has no DMA engine" weft-memtest v register udmabuf
 	verified "a dma-buf by the CPU's mapping" 1 udmabuf --vmap

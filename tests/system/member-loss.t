@@ -26,14 +26,14 @@ remove_member() {
 	is "unload while mounted" $? 1
 	events_begin
 	before=$(sectors_written /dev/weft/v)
-	fio --name=load --directory=/mnt --rw=randrw --bs=16k --size=32m --time_based --runtime="$(slow 6)" --direct=1 \
-		--numjobs=2 >/tmp/fio.out 2>&1 & load=$!
+	fio --name=load --directory=/mnt --rw=randrw --bs=16k --size=32m --time_based --runtime="$(slow 60)" \
+		--direct=1 --numjobs=2 >/tmp/fio.out 2>&1 & load=$!
 	until_true 20 writes_since /dev/weft/v "$before"
 	gone
 	wait $load
 	result $(($? == 0)) "writers of a member that is gone get errors"
 	echo x >/mnt/after 2>/dev/null; sync 2>/dev/null
-	ok "the volume is failed" until_true 10 grep -q failed '/sys/block/weft!v/weft/state'
+	ok "the volume is failed" until_true 30 grep -q failed '/sys/block/weft!v/weft/state'
 	is "the member is gone" "$(status_of v '.members[1].state')" gone
 	ok "its errors are counted" test "$(cat '/sys/block/weft!v/members/1/errors')" -gt 0
 	is "and no other member has errors" "$(cat '/sys/block/weft!v/members/'[02]/errors | paste -sd ' ')" "0 0"
@@ -48,7 +48,7 @@ remove_member() {
 	refused "assembly without it" 4 "member 1 of 3 is missing" weftctl assemble v
 	back
 	result $? "it comes back"
-	ok "and the volume with it" until_true 10 weftctl assemble v
+	ok "and the volume with it" until_true 30 weftctl assemble v
 	mount /dev/weft/v /mnt
 	result $? "XFS recovers its log"
 	ok "files are there" diff -r /weft/kmod /mnt/kmod
@@ -139,7 +139,7 @@ state_is() { [ "$(weftctl list --json | json '.volumes[0].state')" = "$1" ]; }
 ok "a volume that is being assembled says so" until_true 20 state_is assembling
 refused "and cannot be stopped" 3 "being assembled" weftctl stop v
 kill -TERM $pid; wait $pid 2>/dev/null
-ok "and is gone after a signal" until_true 10 state_is stopped
+ok "and is gone after a signal" until_true 30 state_is stopped
 echo 100 >/sys/module/weft/parameters/heartbeat_ms
 echo 10 2>/dev/null >/sys/module/weft/parameters/heartbeat_ms
 is "a heart that beats too fast is refused" "$(cat /sys/module/weft/parameters/heartbeat_ms)" 100

@@ -26,11 +26,11 @@ done
 ok_members "local NVMe with 4 KiB blocks" "$four_k"
 
 modprobe -a nfit nd_pmem
-until_true 10 test -b /dev/pmem1
+until_true 30 test -b /dev/pmem1
 ok_members "pmem" /dev/pmem0 /dev/pmem1
 ok_members "all kinds at once" /dev/loop-a "$first" /dev/pmem0
 
-printf 'label: gpt\n,40M\n,\n' | sfdisk -q "$second" && until_true 10 test -b "${second}p2"
+printf 'label: gpt\n,40M\n,\n' | sfdisk -q "$second" && until_true 30 test -b "${second}p2"
 ok_members "partitions" "${second}p1" "${second}p2"
 
 for n in a b; do remove_loop loop-$n; done

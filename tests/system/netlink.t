@@ -39,7 +39,7 @@ is "the events are as without it, and a command that fails is an error" \
 	"assembled,stopped,the command for event stopped of volume ev ended with status 1"
 weftctl status --watch 1 --json >/tmp/watch & watcher=$!
 two_lines() { [ "$(wc -l </tmp/watch)" -ge 2 ]; }
-ok "a status is shown again and again" until_true 10 two_lines
+ok "a status is shown again and again" until_true 30 two_lines
 kill $watcher
 wait $watcher
 is "until a signal, which is no error" "$? $(jq -s -r 'map(.schema) | unique | length' /tmp/watch)" "0 1"
@@ -54,7 +54,7 @@ state() { weftctl list --json | json '.volumes[0].state'; }
 waits() { [ "$(state)" = assembling ]; }
 gone() { ! waits; }
 weftctl create ev /dev/e0 --force >/dev/null 2>&1 & creator=$!
-ok "a volume is assembled, which waits for two heartbeats" until_true 10 waits
+ok "a volume is assembled, which waits for two heartbeats" until_true 30 waits
 family=$(families | head -n 1)
 if [ -n "$family" ]; then
 	ok "another family is registered meanwhile ($family)" timeout "$(slow 10)" modprobe "$family"
@@ -65,7 +65,7 @@ else
 fi
 kill -9 $creator
 wait $creator 2>/dev/null
-ok "its caller is killed: it is given up" until_true 10 gone
+ok "its caller is killed: it is given up" until_true 30 gone
 remove_null e0
 ok_unload
 done_testing

@@ -13,12 +13,12 @@ if [ ! -d $inject ]; then
 	done_testing
 fi
 limit=1000000
-# failing CACHE INTERVAL TASKS: each allocation of that number fails, of this cache; in all tasks (N), or in those that
-# are marked (Y). no_failures CACHE: none does any more; sets failures to the number of those that did.
+# failing CACHE PERCENT TASKS: so many allocations of this cache fail, at random; in all tasks (N), or in those that are
+# marked (Y). no_failures CACHE: none does any more; sets failures to the number of those that did.
 failing() {
 	echo 1 >"/sys/kernel/slab/$1/failslab" && echo Y >$inject/cache-filter && echo N >$inject/ignore-gfp-wait &&
-		echo 0 >$inject/verbose && echo "$2" >$inject/interval && echo "$3" >$inject/task-filter &&
-		echo $limit >$inject/times && echo 100 >$inject/probability
+		echo 0 >$inject/verbose && echo 1 >$inject/interval && echo "$3" >$inject/task-filter &&
+		echo $limit >$inject/times && echo "$2" >$inject/probability
 }
 no_failures() {
 	echo 0 >$inject/probability
@@ -71,7 +71,7 @@ others() {
 	before=$(beat)
 	until_true 20 beats_since "$before"
 }
-ok "each allocation for a bio fails" failing weft_io 1 N
+ok "each allocation for a bio fails" failing weft_io 100 N
 dmsetup suspend --nolockfs still
 write_many & writers=$!
 waiting() { [ "$(cat /proc/[0-9]*/task/*/stat 2>/dev/null | grep -c ') D ')" -ge 300 ]; }
@@ -85,7 +85,8 @@ wait $writers
 result $? "as do those that waited"
 no_failures weft_io
 ok "allocations did fail" test "$failures" -ge 300
-is "no volume was lost" "$(status_of v .ownership) $(status_of outer .ownership)" "held held"
+held() { [ "$(status_of v .ownership) $(status_of outer .ownership)" = "held held" ]; }
+ok "no volume was lost" until_true 20 held
 ok "stopped" weftctl stop outer
 ok "the others are stopped" weftctl stop inner v
 dmsetup remove still
@@ -110,11 +111,12 @@ comes_back() {
 	wait $reader
 }
 mark 1
-ok "each fifth allocation of 4 KiB fails, in kernel threads" failing kmalloc-4k 5 Y
+# At random: each fifth would be the last one of each attempt if an attempt needs five.
+ok "three of ten allocations of 4 KiB fail, in kernel threads" failing kmalloc-4k 30 Y
 for n in 1 2 3 4 5 6 7 8; do ok "reset $n: the controller comes back, and its disk with it" comes_back; done
 no_failures kmalloc-4k
 mark 0
-ok "allocations did fail" test "$failures" -ge 5
+ok "allocations did fail" test "$failures" -ge 2
 ok "disconnected" weftctl disconnect --all
 gone
 hostile_end

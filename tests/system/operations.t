@@ -8,7 +8,7 @@ is "the document has commands" "$(commands docs/operations.md 'A rail' | grep -c
 
 load_weft 2000
 nqn=nqn.2014-08.org.example
-quick=(--keep-alive "$(slow 5)" --reconnect-delay 1)
+quick=(--keep-alive "$(slow 20)" --reconnect-delay 1)
 rails_up
 for n in 0 1; do
 	make_null "op$n" 512

@@ -21,17 +21,19 @@ load_weft $interval
 hostile_addresses=(10.77.1.1)
 given_up() { peer "dmesg | grep -c 'after the end of their volume.s lease; recovering'"; }
 
-# late WHAT OPTIONS LOSE FIND: the target gets these options; LOSE runs when it withholds the write, FIND when the other
-# host has the volume.
+# The target withholds a write of the byte 20, and says the first byte of each later one.
+by_block_device="head -c 65536 /dev/zero | tr '\\0' '\\24' >/tmp/old
+	dd if=/tmp/old of=/dev/weft/v bs=64k oflag=direct status=none"
+from_memory="weft-memtest v late pages --largest=65536 --count=20"
+# late WHAT WRITER OPTIONS LOSE FIND: the target gets these options; LOSE runs when it withholds the write, FIND when
+# the other host has the volume.
 late() {
-	local what=$1 options=$2 lose=$3 find=$4 begin
+	local what=$1 writer=$2 options=$3 lose=$4 find=$5 begin
 	# shellcheck disable=SC2086
 	hostile late-write --keep "$keep" --traffic --stays $options
 	ok "$what: the first host has a volume" peer "weftctl create v $uri --force $patience"
-	# The target withholds a write of the byte 20, and says the first byte of each later one.
 	peer "rm -f /tmp/ended
-		head -c 65536 /dev/zero | tr '\\0' '\\24' >/tmp/old
-		{ dd if=/tmp/old of=/dev/weft/v bs=64k oflag=direct status=none
+		{ $writer
 		echo \$? >/tmp/ended; } >/dev/null 2>&1 &"
 	ok "$what: the target has its write, and withholds it" \
 		until_true 20 grep -q "withheld a write" /tmp/hostile.out
@@ -58,7 +60,7 @@ late() {
 		"$(sed -n 's/.* wrote 65536 .* //p' /tmp/hostile.out)" 0x42
 	cmp /tmp/new <(dd if=/dev/weft/v bs=64k count=1 iflag=direct status=none)
 	result $? "$what: and the data is the new owner's"
-	is "$what: the new owner keeps it" "$(cat '/sys/block/weft!v/weft/ownership')" held
+	ok "$what: the new owner keeps it" until_true 10 grep -q held '/sys/block/weft!v/weft/ownership'
 	grep -v 'wrote \(4096\|8192\) ' /tmp/hostile.out | indented
 	ok "$what: the loser stops" peer "weftctl stop v && weftctl disconnect --all"
 	ok "$what: the owner stops" weftctl stop v
@@ -68,7 +70,8 @@ late() {
 ok "the first host has weft" peer "load_weft $interval && soft_roce_on eth0"
 lose_link() { peer "netem eth0 loss 100%"; }
 find_link() { peer "netem eth0"; }
-late "link lost" "" lose_link find_link
+late "link lost" "$by_block_device" "" lose_link find_link
+late "link lost, registered memory" "$from_memory" "" lose_link find_link
 
 # Member 0 is not read or written any more, and the target goes on to answer the Keep Alive: if the host did not end the
 # association, its write and the Abort of it would have to time out first, after the other host has the volume.
@@ -78,7 +81,7 @@ hear() {
 	is "deaf target: the first host had ended the association" "$(given_up)" $((before + 1))
 	kill -USR1 "$target"
 }
-late "deaf target" --deaf count_ends hear
+late "deaf target" "$by_block_device" --deaf count_ends hear
 ok "the first host unloads" peer "ok_unload && rdma link delete rxe0 && [ \$test_failed = 0 ]"
 ok "its kernel has nothing to report" peer kernel_silent
 ok_unload

@@ -28,9 +28,9 @@ ok "a volume whose first member is slow" weftctl create v "${members[@]}" --chun
 dmsetup suspend b1
 python3 /weft/tests/system/weft_netlink.py path-add v 1 /dev/mapper/b1 >/tmp/added & adder=$!
 claimed() { dmsetup info -c --noheadings -o open b1 | grep -q 1; }
-ok "a path is added that does not answer" until_true 10 claimed
-ok "status answers meanwhile, of all volumes and of this one" timeout "$(slow 10)" weftctl status
-refused "other commands on the volume are refused" 3 "changed by another command" timeout "$(slow 10)" weftctl stop v
+ok "a path is added that does not answer" until_true 30 claimed
+ok "status answers meanwhile, of all volumes and of this one" timeout "$(slow 60)" weftctl status
+refused "other commands on the volume are refused" 3 "changed by another command" timeout "$(slow 60)" weftctl stop v
 dmsetup resume b1
 wait $adder
 is "it answers, and is added" "$(cat /tmp/added)" "done"
@@ -41,7 +41,7 @@ head -c 4096 /dev/zero | dd of=/dev/mapper/b1 bs=4096 seek=128 conv=notrunc stat
 python3 /weft/tests/system/weft_netlink.py path-remove v 1 "$disk" >/tmp/removed & remover=$!
 has_left() { [ ! -e "/sys/block/$disk/holders/weft!v" ]; }
 ok "a path leaves its member, and its disk does not answer" until_true 20 has_left
-ok "status answers meanwhile" timeout "$(slow 10)" weftctl status
+ok "status answers meanwhile" timeout "$(slow 60)" weftctl status
 ok "and the removal waits for the disk" kill -0 $remover
 dmsetup resume b1
 wait $remover
@@ -64,7 +64,7 @@ is "the volume has a cache to flush" "$(cat '/sys/block/weft!v/queue/write_cache
 
 busy() { awk '{ exit !$9 }' "/sys/block/$(basename "$(readlink -f /dev/slow)")/stat"; }
 dd if=/dev/zero of=/dev/weft/v bs=4k count=1 oflag=direct status=none & writer=$!
-ok "the slow member is busy" until_true 10 busy
+ok "the slow member is busy" until_true 30 busy
 python3 -c 'import os; os.fsync(os.open("/dev/weft/v", os.O_RDWR))' & flusher=$!
 sleep 0.2
 for n in 1 2 3 4; do

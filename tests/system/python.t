@@ -13,6 +13,16 @@ ok "the package's own tests" py /weft/tests/python/test_weft.py
 ok "those with PyTorch and safetensors" py /weft/tests/python/test_torch.py Tensors Sealed Safetensors \
 	Checkpoints.test_one_process
 
+if [ -n "${LAB_LONG:-}" ]; then
+	# Each rank is a process that starts PyTorch.
+	for test in async_of_two_ranks other_numbers_of_ranks killed_ranks; do
+		ok "checkpoints on the volume: ${test//_/ }" \
+			py /weft/tests/python/test_torch.py "Checkpoints.test_$test"
+	done
+	ok "a restart of packed samples on the volume" \
+		py /weft/tests/python/test_torch.py Packed.test_a_restart_at_a_step
+fi
+
 # --- Sealed files
 head -c 8000000 /dev/urandom >/mnt/v/data
 chmod 644 /mnt/v/data

@@ -23,8 +23,10 @@ all_usable() { [ "$(usable 0)$(usable 1)" = "$1" ]; }
 
 # shellcheck disable=SC2086
 ok "a volume by the first rail" weftctl create v "$(uri 0 0)" "$(uri 1 0)" --chunk 64K --force $quick
-is "no association has ended" "$(status_of v '[.members[].paths[].ends] | add')" "{}"
-is "the text of the status has none, either" "$(weftctl status v | grep -c 'associations ended')" 0
+is "no association has ended, but by soft-RoCE itself" \
+	"$(status_of v '[.members[].paths[].ends | del(.["queue-pair"])] | add')" "{}"
+[ "$(ends)" != 0 ] ||
+	is "the text of the status has none, either" "$(weftctl status v | grep -c 'associations ended')" 0
 # shellcheck disable=SC2086
 ok "the second rail is added" weftctl path add v "$(uri 0 1)" "$(uri 1 1)" $quick
 ok "two paths each" until_true 20 all_usable 22
@@ -60,7 +62,7 @@ ok "commands on registered memory are held" until_true 20 held
 kill_timed $loader
 ok "a killed program is gone at once ($took s)" test "$took" -lt 15
 none_held() { [ "$(weftctl qos v --json | json '[.qos.members[].background.held] | add')" = 0 ]; }
-ok "and so is what was held of it" until_true 8 none_held
+ok "and so is what was held of it" until_true 20 none_held
 weft-memtest v remove pages --depth=100 --largest=262144 >/dev/null 2>&1 & remover=$!
 ok "a program removes its memory, which waits for held commands" until_true 20 held
 sleep 1
@@ -88,8 +90,8 @@ restore_port() { rails_offer "$1" "$nqn:d0" "$nqn:d1"; }
 one_port() { drop_port 1; sleep "$(slow 3)"; restore_port 1; }
 verify_while "a target's port removed and restored: no error" /dev/weft/v 12 1500 one_port
 ok "the paths come back by themselves" until_true 30 all_usable 22
-ok "an event reports the loss" until_true 10 grep -q '"path-lost"' /tmp/events
-ok "an event reports the return" until_true 10 grep -q '"path-restored"' /tmp/events
+ok "an event reports the loss" until_true 30 grep -q '"path-lost"' /tmp/events
+ok "an event reports the return" until_true 30 grep -q '"path-restored"' /tmp/events
 weftctl status v | indented
 # The target's queue pair may be gone before the connection is.
 away='connection|queue-pair'
@@ -121,7 +123,7 @@ both_ports() {
 verify_while "both rails lost and back: no error" /dev/weft/v 12 1500 both_ports
 is "weftctl list did not wait for them" "$(cat /tmp/listed)" 0
 ok "all paths come back" until_true 30 all_usable 22
-ok "an event reports that I/O waits" until_true 10 grep -q '"stalled"' /tmp/events
+ok "an event reports that I/O waits" until_true 30 grep -q '"stalled"' /tmp/events
 note "requests sent again: $(member 0 .retried) $(member 1 .retried)"
 
 # --- A processor is offline while connections are made anew
@@ -179,7 +181,8 @@ nvmet_set "$nqn:d1" device_path="$(readlink -f /dev/other)" device_uuid="$(cat /
 sleep "$(slow 3)"
 log_mark
 restore_port 1
-ok "a namespace that is another one is refused" until_true 30 log_says "1 is another one than before.* its UUID is "
+ok "a namespace that is another one is refused" \
+	until_true 30 log_says "1 is another one than before.* its UUID is .*device_uuid in configfs"
 weftctl status v | indented
 events_end
 ok "stopped" weftctl stop v
@@ -272,7 +275,7 @@ echo 0 >"$clone/namespaces/1/enable"
 rmdir "$clone/namespaces/1" "$clone"
 take_away() { echo 0 >"$twin/namespaces/1/enable"; until_true 20 one_usable; }
 verify_while "its namespace is disabled: no error" /dev/weft/v 12 1500 take_away
-ok "that path is gone" one_usable
+ok "that path is gone" until_true 20 one_usable
 echo 1 >"$twin/namespaces/1/enable"
 by_twin=rdma://10.9.1.1:4421/$nqn:twin
 is_back() { weftctl path add v "$by_twin" 2>&1 | grep -q 'whose disk was removed: remove that path first'; }
@@ -285,8 +288,8 @@ nvmet_withdraw "$nqn:d0"
 ok "the other path is lost" until_true 20 one_usable
 echo 0 >"$twin/namespaces/1/enable"
 ok "and then its namespace is disabled" until_true 20 none_usable
-ok "an event names the path" until_true 10 grep -q '"path-lost".*its disk was removed' /tmp/events
-ok "another one reports that I/O waits" until_true 10 grep -q '"stalled"' /tmp/events
+ok "an event names the path" until_true 30 grep -q '"path-lost".*its disk was removed' /tmp/events
+ok "another one reports that I/O waits" until_true 30 grep -q '"stalled"' /tmp/events
 events_end
 nvmet_offer "$nqn:d0"
 ok "the other path is back" until_true 30 one_usable

@@ -6,16 +6,17 @@
 # shellcheck disable=SC2154 # What hostile_begin sets.
 . "${0%/*}/lib.sh"
 
-hostile_begin
+hostile_begin 7
 # An invalidation that is not the target's to make ends its association, and no more: what is registered for good is
 # registered anew, so the same registration serves on.
 memory_survives() { # FAULT TEXT
 	local fault=$1 text=$2
-	hostile "$fault" --at 40
+	hostile "$fault" --unarmed --at 40
 	ok "$fault: a volume" weftctl create v "$uri" --force "${patience[@]}" --queues 1
+	kill -USR2 "$target"
 	ok "$fault: registered for good, verified" weft-memtest v verify pages --persistent --largest=65536 --count=200
-	ok "$fault: it was done" grep -q "now: $fault" /tmp/hostile.out
-	ok "$fault: the log says why" log_says "$text"
+	ok "$fault: it was done" until_true 30 grep -q "now: $fault" /tmp/hostile.out
+	ok "$fault: the log says why" until_true 30 log_says "$text"
 	is "$fault: one association ends, but by lateness" "$(losses | grep -vc "$late")" 1
 	log_since | grep weft_rdma | indented
 	ok "$fault: stopped" weftctl stop v
@@ -25,13 +26,15 @@ memory_survives() { # FAULT TEXT
 memory_survives invalidate "the target invalidated key"
 memory_survives short-invalidate "sent a capsule of 8 bytes, not 16"
 memory_survives long-invalidate "RECV failed"
+# The owner record is read into a buffer that is registered for as long as its queue is connected.
+memory_survives invalidate-owner "the target invalidated key"
 
 # A key for one command is good for the target that carries it alone, and not for the others of its volume.
 hostile foreign-key --at 100
 ok "foreign-key: a volume" weftctl create v "$uri" --force "${patience[@]}" --queues 1
 ok "foreign-key: and another controller" weftctl path add v "rdma://10.9.0.2/$nqn" "${patience[@]}" --queues 1
 ok "foreign-key: verified" weft-memtest v verify pages --largest=65536 --count=200
-ok "foreign-key: it was tried" until_true 10 grep -q "another's key" /tmp/hostile.out
+ok "foreign-key: it was tried" until_true 30 grep -q "another's key" /tmp/hostile.out
 is "foreign-key: and refused" "$(grep -o "another's key: .*" /tmp/hostile.out)" "another's key: refused"
 log_since | grep weft_rdma | indented
 ok "foreign-key: stopped" weftctl stop v

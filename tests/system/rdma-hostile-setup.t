@@ -68,7 +68,7 @@ hostile endless-list
 # No disk is made of a list that is not right.
 weftctl connect "$uri" "${patience[@]}" >/tmp/out 2>&1
 is "endless-list: refused" "$? $(grep -c 'has no namespace 1 that this host can use' /tmp/out)" "4 1"
-ok "endless-list: reported" until_true 10 log_says 'the list of namespaces has 1 after 2'
+ok "endless-list: reported" until_true 30 log_says 'the list of namespaces has 1 after 2'
 ok "endless-list: disconnected" weftctl disconnect --all
 gone
 

@@ -25,9 +25,10 @@ survives() {
 	fi
 	ok "$fault: the log says why" log_says "$text"
 	ok "$fault: it is counted as $reason" test "$(ends "$reason")" -ge 1
-	is "$fault: in one line" "$(losses | grep -c "$text")" 1
+	# Soft-RoCE may end another queue pair by itself.
+	case $reason in *queue-pair*) ;; *) is "$fault: in one line" "$(losses | grep -c "$text")" 1 ;; esac
 	is "$fault: no other association ends, except by lateness" "$(losses | grep -v "$text" | grep -vc "$late")" 0
-	ok "$fault: each association that ends is one line" until_true 10 logged_once_each
+	ok "$fault: each association that ends is one line" until_true 30 logged_once_each
 	log_since | grep weft_rdma | indented
 	ok "$fault: disconnected" weftctl disconnect --all
 	gone
@@ -79,6 +80,15 @@ ok "torn: stopped" weftctl stop v
 ok "torn: disconnected" weftctl disconnect --all
 gone
 
+# --- A target that says that it sent the owner record, and sent nothing: the bytes of the last heartbeat do not count
+hostile empty-owner --unarmed
+ok "empty-owner: a volume" weftctl create v "$uri" --force "${patience[@]}"
+kill -USR2 "$target"
+ok "empty-owner: this host has the volume no longer" until_true 30 grep -q lost '/sys/block/weft!v/weft/ownership'
+ok "empty-owner: stopped" weftctl stop v
+ok "empty-owner: disconnected" weftctl disconnect --all
+gone
+
 # --- A namespace that cannot be identified for a while
 hostile none --namespaces 2
 reads() { timeout "$(slow 10)" dd if="/dev/weft-rdma0n$1" of=/dev/null bs=4k count=1 iflag=direct; }
@@ -92,7 +102,7 @@ ok "sick: the healthy one is read" until_true 60 reads 1
 ok "sick: while nothing is known of the other" log_says "namespace 2: Identify Namespace failed"
 ok "sick: which is read later" until_true 60 reads 2
 is "sick: it was asked until it answered" "$(grep -c sick: /tmp/hostile.out)" 3
-is "sick: one association ended, with the first target" "$(ends 'connection|queue-pair')" 1
+is "sick: no association ended because of its answer" "$(ends 'scan|protocol')" 0
 ok "sick: disconnected" weftctl disconnect --all
 gone
 
@@ -189,7 +199,13 @@ gone
 # --- A controller that is removed while its target pauses: what the page cache of its disk has is written, because a
 # command that times out gets as long again, as elsewhere.
 # Between the two time limits, of which the block layer rounds each up to the next second.
-hostile pause --unarmed --at 1 --keep "$(slow 8)"
+io_timeout=/sys/module/weft_rdma/parameters/io_timeout
+# The pages' writer waits for longer than the kernel lets a task, in a slow guest.
+hung=/proc/sys/kernel/hung_task_timeout_secs
+usual=$(cat $hung 2>/dev/null)
+[ -z "$usual" ] || echo 600 >$hung
+slow 12 >$io_timeout
+hostile pause --unarmed --at 1 --keep "$(slow 19)"
 ok "removed: connected" weftctl connect "$uri" "${patience[@]}"
 head -c 65536 /dev/urandom >/tmp/dirty
 exec 9<>/dev/weft-rdma0n1
@@ -202,6 +218,8 @@ ok "removed: connected again" weftctl connect "$uri" "${patience[@]}"
 ok "removed: the pages were written" cmp -n 65536 /tmp/dirty /dev/weft-rdma0n1
 ok "removed: disconnected" weftctl disconnect --all
 gone
+slow 5 >$io_timeout
+[ -z "$usual" ] || echo "$usual" >$hung
 # A target that goes away then is not waited for longer than one time limit.
 hostile vanish --unarmed --at 1
 ok "removed, lost: connected" weftctl connect "$uri" "${patience[@]}"

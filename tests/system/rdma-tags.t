@@ -80,7 +80,7 @@ waiting=$(running "${pids[@]}")
 ok "reads wait for the target of the first path ($waiting of 8)" test "$waiting" -ge 1
 weftctl path remove v "$(rails_uri "$nqn:still" 0)" >/tmp/removed 2>&1 & remover=$!
 sleep "$(slow 1)"
-ok "status answers while the path is being removed" timeout "$(slow 10)" weftctl status
+ok "status answers while the path is being removed" timeout "$(slow 60)" weftctl status
 is "which waits for its reads" "$(running $remover)" 1
 dmsetup resume still
 ok "the reads end" until_true 20 all_ended "${pids[@]}"
@@ -108,15 +108,17 @@ take_tags
 weft-memtest v submit pages --depth=8 --largest=4096 >/tmp/submitted & submitter=$!
 pids=()
 begin 8 read_of /dev/weft/v
+some_ended() { [ "$(running "${pids[@]}")" -lt 8 ]; }
+ok "some reads of the volume end, by the other path" until_true 30 some_ended
 sleep "$(slow 2)"
 waiting=$(running "${pids[@]}")
-ok "reads of the volume by that path wait ($waiting of 8)" test "$waiting" -ge 1 -a "$waiting" -lt 8
+ok "those by that path wait ($waiting)" test "$waiting" -ge 1
+ok "those of registered memory are submitted without a wait" until_true 30 test -s /tmp/submitted
+note "in $(cat /tmp/submitted) ms"
 nvmet_withdraw "$nqn:still" 4420
 ok "the path is lost" until_true 20 one_usable
 ok "they go to the other path" until_true 20 all_ended "${pids[@]}"
 ok "as do those of registered memory" wait $submitter
-note "submitted in $(cat /tmp/submitted) ms"
-ok "which were submitted without a wait" test "$(cat /tmp/submitted)" -lt "$(slow 1000)"
 ok "without an error" all_well "${pids[@]}"
 is "reads of the disks without a volume wait" "$(running "${others[@]}")" 30
 dmsetup resume still

@@ -71,11 +71,11 @@ truncate -s 96M /tmp/grows.img
 losetup -c "$loop"
 grow=/sys/kernel/config/nvmet/subsystems/$nqn:grow/namespaces/1
 echo 1 >"$grow/revalidate_size"
-ok "it is seen to have grown" until_true 10 sh -c "test \$(blockdev --getsize64 /dev/weft-rdma1n1) = $((96 << 20))"
+ok "it is seen to have grown" until_true 30 sh -c "test \$(blockdev --getsize64 /dev/weft-rdma1n1) = $((96 << 20))"
 echo 0 >"$grow/enable"
-ok "and to be gone" until_true 10 sh -c "! test -e /sys/block/weft-rdma1n1"
+ok "and to be gone" until_true 30 sh -c "! test -e /sys/block/weft-rdma1n1"
 echo 1 >"$grow/enable"
-ok "and to be back" until_true 10 test -b /dev/weft-rdma1n1
+ok "and to be back" until_true 30 test -b /dev/weft-rdma1n1
 ok "disconnected" weftctl disconnect /dev/weft-rdma1n1
 nvmet_unserve "$nqn:grow" 4420; remove_loop grows
 is "the disk is gone with it" "$(ls /dev/weft-rdma1* 2>/dev/null)" ""
@@ -91,10 +91,26 @@ ok "it is" until_true 20 polls
 kill -STOP $poller
 # Longer than the timeout of a command, and of its Abort.
 sleep "$(slow 8)"
-is "who polls is stopped, and the association lives" "$(attribute weft-rdma1 errors)" 0
+is "the poller is stopped, and the association lives" "$(ends "$(not_soft_roce)")" 0
 kill -CONT $poller
 kill -INT $poller
 wait $poller
+ok "disconnected" weftctl disconnect weft-rdma1
+
+# --- Connections for background I/O; rdma-background.t, of two hosts, tests what is sent on them
+ok "one with connections for background I/O" \
+	weftctl connect "$(uri 1)" --queues 2 --background-tos 32 --reconnect-delay 1
+is "it has them" "$(attribute weft-rdma1 background_queues)" "$queues"
+# From here on, I/O of this shell's programs is background.
+ionice -c 3 -p $$
+ok "verified, on them" verify /dev/weft-rdma1n1 size="$(mib 8)" bsrange=4k-300k
+reset() { echo 1 >/sys/class/weft-rdma/weft-rdma1/reset_controller; }
+verify_while "a reset while they are used: no error" /dev/weft-rdma1n1 8 1500 until_true 30 reset
+is_live() { [ "$(attribute weft-rdma1 state)" = live ]; }
+ok "it is connected again" until_true 60 is_live
+ok "verified once more, on them" verify /dev/weft-rdma1n1 size="$(mib 8)" bsrange=4k-300k
+is "it has them still" "$(attribute weft-rdma1 background_queues)" "$queues"
+ionice -c 0 -p $$
 ok "disconnected" weftctl disconnect weft-rdma1
 
 # --- Reservations
@@ -114,7 +130,7 @@ if nvmet_reservable "$nqn:resv" rr 10.9.0.1; then
 	ok "its association ends" until_true 20 grep -qv live /sys/class/weft-rdma/weft-rdma1/state
 	reservation $reserved register 0 0x77 2>/dev/null & late=$!
 	waits() { ps -o stat= -p "$late" --ppid "$late" | grep -q D; }
-	ok "a reservation waits" until_true 10 waits
+	ok "a reservation waits" until_true 30 waits
 	nvmet_set "$nqn:resv" device_uuid="$(cat /proc/sys/kernel/random/uuid)"
 	log_mark
 	nvmet_offer "$nqn:resv"

@@ -170,17 +170,21 @@ bad='' pause=0 kinds=()
 long=${LAB_LONG:+180}
 chaos_begin "${SOAK_SECONDS:-${long:-60}}"
 # Each kind of fault once, in a random order, and again until the time is over.
-# shellcheck disable=SC2154 # chaos_begin sets it.
-until [ -n "$bad" ] || { [ "$chaos_faults" -gt 0 ] && chaos_over; }; do
+struck=0
+is_over() { [ "$struck" -ge 7 ] && chaos_over; }
+until [ -n "$bad" ] || is_over; do
 	draw_order kinds link port subsystem target move take-over power
 	for kind in "${kinds[@]}"; do
 		strike "$kind" && healthy >/tmp/healthy.out 2>&1 || { bad=$kind; break; }
+		struck=$((struck + 1))
+		! is_over || break
 		draw_seconds pause 100 "$(slow 4000)"
 		sleep "$pause"
 	done
 done
 is "no fault gave more than it may" "$bad" ''
 [ -z "$bad" ] || { state "$owner"; cat /tmp/healthy.out; at "$owner" dmesg | tail -n 60; } 2>&1 | indented
+# shellcheck disable=SC2154 # chaos_begin sets it.
 note "$chaos_faults faults, $(wc -l </tmp/generations) generations acknowledged"
 ok "the work of the last owner has no error" work_is_over "$owner"
 at "$owner" "tail -qn 1 /tmp/work.*.out; weftctl status v" | indented

@@ -30,6 +30,9 @@ quick="--keep-alive $(slow 5) --reconnect-delay 1"
 # shellcheck disable=SC2086
 ok "a volume by weft's own initiator" weftctl create v $uris --chunk 64K --force --host-address 10.9.1.1 $quick
 ok "verified" verify /dev/weft/v size="$(mib 64)" bsrange=4k-1100k
+# has KIND: resources of that kind that the initiator's adapter has given out
+has() { rdma resource show softhca1 | sed -n "s/.* $1 \([0-9]*\).*/\1/p"; }
+ok "the queue pairs share completion queues" test "$(has cq)" -gt 0 -a "$(has cq)" -lt "$(has qp)"
 # plugs DEVICE RW: I/O of 4 KiB that comes in plugs of 32
 plugs() {
 	fio --name=plugs --filename="$1" --rw="$2" --bs=4k --size=16m --direct=1 --ioengine=io_uring --iodepth=32 \
@@ -123,9 +126,8 @@ nvmet_serve "$nqn:d2" "$(readlink -f /dev/hb2)" rdma 10.9.0.1
 ok "a volume" weftctl create v "rdma://10.9.0.1/$nqn:d2" --force --host-address 10.9.1.1 $quick
 # Each work request takes so long, a registration as well.
 knob 1 latency_ns 100000000
-regions() { rdma resource show softhca1 | sed -n 's/.* mr \([0-9]*\).*/\1/p'; }
-before=$(regions)
-more_than() { [ "$(regions)" -gt $((before + $1)) ]; }
+before=$(has mr)
+more_than() { [ "$(has mr)" -gt $((before + $1)) ]; }
 weft-memtest v bench pages --persistent --depth=8 --largest=$((32 << 20)) --count=1 --size=$((64 << 20)) \
 	>/tmp/registered 2>&1 & registering=$!
 ok "256 regions are being registered" until_true 30 more_than 64
@@ -134,7 +136,7 @@ reconnects=$(cat "$controller/reconnects")
 echo 1 >"$controller/reset_controller"
 is_back() { [ "$(cat "$controller/reconnects")" -gt "$reconnects" ]; }
 ok "the association ends, and the next one is there" until_true 60 is_back
-note "with $(($(regions) - before)) regions"
+note "with $(($(has mr) - before)) regions"
 more_than 255
 is "before all are registered" $? 1
 knob 1 latency_ns 0

@@ -199,11 +199,11 @@ record 4096 >/tmp/beat; record 8192 >/tmp/claim
 weftctl stop v >/dev/null
 weftctl assemble v >/dev/null
 put_block b0 4096 </tmp/beat
-ok "a late beat of an earlier assembly is written over" until_true 10 beats "$(sha256sum </tmp/beat)"
+ok "a late beat of an earlier assembly is written over" until_true 30 beats "$(sha256sum </tmp/beat)"
 sleep 1
-ok "and takes nothing back" until_true 10 is_now held
+ok "and takes nothing back" until_true 30 is_now held
 put_block b0 8192 </tmp/claim
-ok "the claim of another assembly takes the volume" until_true 10 grep -q lost '/sys/block/weft!v/weft/ownership'
+ok "the claim of another assembly takes the volume" until_true 30 grep -q lost '/sys/block/weft!v/weft/ownership'
 dd if=/dev/zero of=/dev/weft/v bs=4k count=1 oflag=direct status=none 2>/dev/null
 is "writes fail" $? 1
 weftctl stop v >/dev/null
@@ -212,7 +212,7 @@ weftctl assemble v >/dev/null
 log_mark
 # A beat that has just read the record writes over it.
 damaged() { head -c 4096 /dev/urandom | put_block b0 4096; sleep 1; is_now lost; }
-ok "a damaged record takes the volume as well" until_true 10 damaged
+ok "a damaged record takes the volume as well" until_true 30 damaged
 ok "and is called so" log_says "the owner record is damaged"
 weftctl stop v >/dev/null
 head -c 4096 /dev/zero | put_block b0 4096
@@ -231,10 +231,10 @@ done
 for at in 4096 8192; do head -c 4096 /dev/zero | put_block b0 $at; done
 interval=/sys/module/weft/parameters/heartbeat_ms
 usual=$(cat $interval)
-echo 4000 >$interval
+echo 20000 >$interval
 weftctl assemble v >/tmp/out 2>&1 & waiting=$!
 claims() { record 8192 | grep -q .; }
-ok "a claim waits for two intervals" until_true 10 claims
+ok "a claim waits for two intervals" until_true 30 claims
 put_block b0 8192 </tmp/claim; put_block b0 4096 </tmp/beat
 kill -TERM $waiting
 wait $waiting
@@ -272,13 +272,15 @@ goes_on() {
 	ok "$1: a write goes on" until_true 20 dd if=/dev/zero of=/dev/weft/v bs=64k seek=129 count=1 oflag=direct
 	beats=$(($(stat_of b0 5) - beats))
 	ok "$1: after two heartbeats ($beats)" test $beats -ge 2
-	ok "$1: the lease is held" is_now held
+	ok "$1: the lease is held" until_true 30 is_now held
 }
 dmsetup suspend still
-ok "a heartbeat that does not come back is shown, without a write" until_true 10 is_now suspended
+ok "a heartbeat that does not come back is shown, without a write" until_true 30 is_now suspended
 goes_on "it comes back"
 dmsetup suspend --noflush still; dmsetup load still --table "0 $((32 * 2048)) error"; dmsetup resume still
-ok "heartbeats that fail are shown, too" until_true 10 is_now failed
+# A moment in which the machine stood still may have ended the lease: then the next two heartbeats are not as above.
+sleep "$(slow 5)"
+ok "heartbeats that fail are shown, too" until_true 30 is_now failed
 dmsetup suspend --noflush still; dmsetup load still --table "$linear"
 goes_on "they succeed again"
 echo "$usual" >$interval

@@ -73,9 +73,9 @@ refused "another key for the same host" 3 "name that one" \
 another=nqn.2014-08.org.example:another
 keys_are() { [ "$(on_target "grep -c $another /proc/keys")" = "$1" ]; }
 ok "a host is added to an export" on_target "weftctl change-export /dev/a --add-host $another"
-ok "it has keys for that and for discovery" until_true 10 keys_are 2
+ok "it has keys for that and for discovery" until_true 30 keys_are 2
 ok "it is removed" on_target "weftctl change-export /dev/a --remove-host $another"
-ok "and so are its keys" until_true 10 keys_are 0
+ok "and so are its keys" until_true 30 keys_are 0
 is "its port wants TLS" "$(on_target "cat $cfs/ports/1/addr_tsas $cfs/ports/1/addr_treq" | paste -sd' ')" \
 	"tls1.3 required"
 refused "no export without, on this port" 3 "listens at tcp://$target:4420 with TLS" \

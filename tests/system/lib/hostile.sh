@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # The target that breaks the rules (tests/hostile), over soft-RoCE. hostile_begin sets nqn, uri, keep_alive, patience
-# (options of connect and create) and late (log lines that are allowed in a slow guest).
+# (options of connect and create) and late (log lines that are allowed in a slow guest). Its argument is the keep-alive
+# timeout in seconds of a quiet guest.
 
 # shellcheck disable=SC2034 # The caller uses them.
 hostile_begin() {
@@ -13,11 +14,13 @@ hostile_begin() {
 	nqn=nqn.2014-08.org.example:hostile
 	uri="rdma://10.9.0.1/$nqn"
 	# The target allocates 32 MiB for each I/O queue and does not answer meanwhile: use a long keep-alive.
-	keep_alive=$(slow 5)
+	keep_alive=$(slow "${1:-5}")
 	patience=(--keep-alive "$keep_alive" --reconnect-delay 1)
 	# An association may also end because a slow guest answers too late.
 	late='the Keep Alive command failed\|a connection was lost while the others were made\|timed out'
 	late="$late\\|namespaces cannot be read"
+	# Soft-RoCE's own ends, see not_soft_roce().
+	late="$late\\|REG_MR failed\\|SEND failed\\|the queue pair went into error"
 }
 
 hostile_end() {
@@ -32,7 +35,7 @@ hostile() {
 	# Before it listens: a controller that lost the last one may connect at once.
 	log_mark
 	weft-hostile "${hostile_addresses[@]}" --fault "$@" >/tmp/hostile.out 2>&1 & target=$!
-	until_true 10 grep -q listening /tmp/hostile.out
+	until_true 30 grep -q listening /tmp/hostile.out
 }
 gone() { kill "$target"; wait "$target" 2>/dev/null; }
 # How many reads of a disk fail. One that waits for ever is killed, and says nothing.
@@ -43,7 +46,7 @@ errors_of() { timeout "$(slow 60)" dd if="$1" of=/dev/null bs=4k count=1 iflag=d
 # VOLUME late MEMORY --count=COUNT" does the same from registered memory.
 late_files() {
 	cat >/tmp/late.py <<'P'
-import mmap, os, sys
+import mmap, os, re, sys, time
 f = os.open("/dev/weft/v", os.O_RDWR | os.O_DIRECT)
 buf = mmap.mmap(-1, 65536)
 failed = 0
@@ -53,8 +56,8 @@ for i in range(1, int(sys.argv[1]) + 1):
         os.pwrite(f, buf, 0)
     except OSError as error:
         failed += 1
-        log = open("/tmp/hostile.out").read()
-        print("write", i, error.strerror, "late" if "executed the withheld" in log else "early")
+        due = re.search("due at (.*) s", open("/tmp/hostile.out").read())
+        print("write", i, error.strerror, "late" if due and time.monotonic() >= float(due[1]) else "early")
     if i == 20:
         buf[:] = bytes([0xaa]) * len(buf)
         os.pwrite(f, buf, 1 << 20)
@@ -95,6 +98,7 @@ late_order() {
 		"$(awk -f /tmp/late.awk /tmp/hostile.out)" "executed again  other "
 }
 late_refused() { # SENTENCE
+	until_true 60 grep -q "executed the withheld" /tmp/hostile.out
 	is "$1: before the target executed it, the second copy was refused" \
 		"$(awk -f /tmp/late.awk /tmp/hostile.out)" "executed  refused  "
 }

@@ -146,10 +146,13 @@ netem() { tc qdisc replace dev "$1" root netem limit 20000 "${@:2}"; }
 cable() {
 	netem eth0 loss 100%
 	sleep "$(slow 8)"
+	# After a moment in which the machine stood still, it takes longer.
+	until_true 30 some_lost
 	netem eth0
 }
 # Are all controllers connected?
 all_live() { [ "$(cat /sys/class/weft-rdma/*/state | sort -u)" = live ]; }
+some_lost() { ! all_live; }
 # All controllers connect again. Where they do not, the kernels of this host and of the target may say why.
 connect_again() {
 	until_true 60 all_live && return

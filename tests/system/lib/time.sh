@@ -52,11 +52,13 @@ per_slow() { echo $(($1 * 10 / slow_tenths)); }
 
 # until_true SECONDS COMMAND...: waits until the command succeeds, at most that many seconds times LAB_SLOW.
 until_true() {
-	local end
+	local end over=''
 	end=$(($(date +%s) + $(slow "$1")))
 	shift
 	until "$@" >/dev/null 2>&1; do
-		[ "$(date +%s)" -lt "$end" ] || return 1
+		# Once more afterwards: this shell may have stood still since it tried.
+		[ -z "$over" ] || return 1
+		[ "$(date +%s)" -lt "$end" ] || over=1
 		sleep 0.1
 	done
 }

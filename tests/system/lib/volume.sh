@@ -96,7 +96,7 @@ load_while() {
 load_begins() {
 	# shellcheck disable=SC2086
 	weft-memtest v load $2 --seconds="$(slow "$1")" >/tmp/load.out 2>&1 & loader=$!
-	until_true 10 grep -q loaded /tmp/load.out
+	until_true 30 grep -q loaded /tmp/load.out
 	# Some I/O has completed, and some is in flight.
 	sleep 1
 	kill -0 "$loader" && grep -q loaded /tmp/load.out
