@@ -12,10 +12,11 @@ if [ ! -d $inject ]; then
 	skip "allocations that fail" "this kernel injects no faults"
 	done_testing
 fi
-limit=1000000
-# failing CACHE PERCENT TASKS: so many allocations of this cache fail, at random; in all tasks (N), or in those that are
-# marked (Y). no_failures CACHE: none does any more; sets failures to the number of those that did.
+# failing CACHE PERCENT TASKS LIMIT: so many allocations of this cache fail, at random, LIMIT of them at most; in all
+# tasks (N), or in those that are marked (Y). no_failures CACHE: none does any more; sets failures to the number of
+# those that did.
 failing() {
+	limit=$4
 	echo 1 >"/sys/kernel/slab/$1/failslab" && echo Y >$inject/cache-filter && echo N >$inject/ignore-gfp-wait &&
 		echo 0 >$inject/verbose && echo 1 >$inject/interval && echo "$3" >$inject/task-filter &&
 		echo $limit >$inject/times && echo "$2" >$inject/probability
@@ -71,7 +72,7 @@ others() {
 	before=$(beat)
 	until_true 20 beats_since "$before"
 }
-ok "each allocation for a bio fails" failing weft_io 100 N
+ok "each allocation for a bio fails" failing weft_io 100 N 1000000
 dmsetup suspend --nolockfs still
 write_many & writers=$!
 waiting() { [ "$(cat /proc/[0-9]*/task/*/stat 2>/dev/null | grep -c ') D ')" -ge 300 ]; }
@@ -111,12 +112,17 @@ comes_back() {
 	wait $reader
 }
 mark 1
-# At random: each fifth would be the last one of each attempt if an attempt needs five.
-ok "three of ten allocations of 4 KiB fail, in kernel threads" failing kmalloc-4k 30 Y
-for n in 1 2 3 4 5 6 7 8; do ok "reset $n: the controller comes back, and its disk with it" comes_back; done
-no_failures kmalloc-4k
+# At random: each fifth would be the last one of each attempt if an attempt needs five. The delay between attempts
+# doubles, up to 8 s: five failures, one in each attempt, take 23 s.
+failed=0
+for n in 1 2 3 4 5 6 7 8; do
+	ok "reset $n: up to five allocations of 4 KiB fail, three of ten, in kernel threads" failing kmalloc-4k 30 Y 5
+	ok "reset $n: the controller comes back, and its disk with it" comes_back
+	no_failures kmalloc-4k
+	failed=$((failed + failures))
+done
 mark 0
-ok "allocations did fail" test "$failures" -ge 2
+ok "allocations did fail" test "$failed" -ge 2
 ok "disconnected" weftctl disconnect --all
 gone
 hostile_end

@@ -49,25 +49,50 @@ buf = mmap.mmap(-1, 4096)
 while True:
     os.preadv(f, [buf], 8 << 20)
 P
+# What has to happen before the late execution happens in one process: a slow guest needs seconds to start 13 of them.
+cat >/tmp/elsewhere.py <<'P'
+import mmap, os, threading, time
+f = os.open("/dev/weft/v", os.O_WRONLY | os.O_DIRECT)
+failed = []
+def letters(byte):
+    buf = mmap.mmap(-1, 65536)
+    buf[:] = bytes([byte]) * len(buf)
+    return buf
+def write(buf, place):
+    try:
+        os.pwrite(f, buf, place)
+    except OSError as error:
+        failed.append(error)
+def writes_in_flight():
+    return int(open("/sys/block/weft!v/inflight").read().split()[1])
+numbers = [letters(i) for i in range(1, 21)]
+b, c = letters(ord("b")), letters(ord("c"))
+threads = [threading.Thread(target=write, args=(b, 0)) for _ in range(12)]
+for buf in numbers:
+    write(buf, 0)
+for thread in threads:
+    thread.start()
+end = time.monotonic() + 30
+while writes_in_flight() < 12 and time.monotonic() < end:
+    time.sleep(0.01)
+write(c, 1 << 22)
+print("waited" if "executed the withheld" in open("/tmp/hostile.out").read() else "did not wait")
+for thread in threads:
+    thread.join()
+for error in failed:
+    print(error.strerror)
+P
 reads_done() { awk '{ print $1 }' '/sys/block/weft!v/stat'; }
 reads_since() { [ "$(reads_done)" -gt "$1" ]; }
-waiting() { awk '{ exit $2 < 12 }' '/sys/block/weft!v/inflight'; }
 # Sets waited.
 write_elsewhere() {
-	local reader writers='' rc=0
+	local reader
 	late_begin "late, with QoS" $((2 * keep_alive - 2))
 	ok "late, with QoS: it is switched on" weftctl qos v --feed-latency 1us
-	ok "late, with QoS: 20 writes" python3 /tmp/late.py 20
 	python3 /tmp/read.py & reader=$!
 	ok "late, with QoS: a reader reads" until_true 30 reads_since "$(reads_done)"
-	for chunk in 0 0 0 0 0 0 0 0 0 0 0 0; do
-		put b $chunk & writers="$writers $!"
-	done
-	until_true 30 waiting
-	ok "late, with QoS: a write elsewhere" put c 64
-	waited=$(grep -c "executed the withheld" /tmp/hostile.out)
-	for writer in $writers; do wait "$writer" || rc=1; done
-	result $rc "late, with QoS: the 12 writes end"
+	waited=$(python3 /tmp/elsewhere.py)
+	ok "late, with QoS: a write was withheld" grep -q "withheld a write" /tmp/hostile.out
 	kill "$reader"
 	wait "$reader" 2>/dev/null
 	ok "late, with QoS: stopped" weftctl stop v
@@ -76,9 +101,9 @@ write_elsewhere() {
 # The machine may stand still until the late execution, but not each time.
 for _ in 1 2 3; do
 	write_elsewhere
-	[ "$waited" != 0 ] || break
+	[ "$waited" = waited ] || break
 done
-is "late, with QoS: it did not wait for the 12 writes to the same bytes" "$waited" 0
+is "late, with QoS: a write elsewhere beside 12 writes to the same bytes" "$waited" "did not wait"
 
 # --- Zeroes that are executed late: the same command is sent again at once, and newer letters there wait. Zeroes wait
 # in the same way for a write.
