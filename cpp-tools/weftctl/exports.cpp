@@ -177,9 +177,7 @@ result<std::vector<export_spec>> parse_exports(const std::string& text, const st
 result<export_book> export_book::load()
 {
     export_book book;
-    // A link that leads nowhere now, or an error, does not mean that nothing was exported.
-    std::error_code ignored;
-    if (fs::symlink_status(book_path, ignored).type() == fs::file_type::not_found)
+    if (is_missing(book_path))
         return book;
     const auto text = read_text(book_path);
     if (!text)

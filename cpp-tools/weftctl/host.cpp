@@ -4,7 +4,6 @@
 #include "sysfile.hpp"
 #include "uapi/weft_format.h"
 
-#include <filesystem>
 #include <fstream>
 #include <string_view>
 #include <sys/utsname.h>
@@ -39,13 +38,7 @@ result<std::string> host_nqn()
 
 result<std::string> lasting_host_nqn()
 {
-    namespace fs = std::filesystem;
     auto nqn = host_nqn();
-    // A link that leads nowhere now, or an error, does not mean that this host has no name.
-    const auto is_missing = [](const char* path) {
-        std::error_code ignored;
-        return fs::symlink_status(path, ignored).type() == fs::file_type::not_found;
-    };
     if (!nqn || !is_missing(nqn_file))
         return nqn;
     // The id first: targets refuse a host whose name they know with another id.

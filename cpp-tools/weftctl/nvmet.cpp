@@ -45,12 +45,6 @@ private:
     std::vector<std::function<void()>> steps_;
 };
 
-bool is_there(const fs::path& path)
-{
-    std::error_code ignored;
-    return fs::exists(fs::symlink_status(path, ignored));
-}
-
 std::optional<nvme_address> address_of(const fs::path& port)
 {
     nvme_address at;
@@ -112,7 +106,7 @@ result<void> link(const fs::path& target, const fs::path& place, undo_stack& und
 result<void> set_p2pmem(const fs::path& ns, const export_spec& spec)
 {
     const auto attribute = ns / "p2pmem";
-    if (!is_there(attribute)) {
+    if (is_missing(attribute)) {
         if (spec.p2pmem == "off")
             return {};
         return fail(exit_code::usage,
@@ -224,7 +218,7 @@ result<void> give_secrets(const fs::path& host, bool made, const export_spec& sp
                     host.filename().string());
     if (!secrets.host)
         return {};
-    if (!is_there(host / host_key))
+    if (is_missing(host / host_key))
         return fail(exit_code::missing,
                     "this kernel's target cannot authenticate hosts (it lacks CONFIG_NVME_TARGET_AUTH)");
     const auto hash = fmt::format("hmac({})", spec.dhchap_hash);
@@ -324,7 +318,7 @@ bool has_tls_elsewhere(const std::string& host)
     for (const auto& port : children(root / "ports"))
         if (read_text(port / "addr_tsas").value_or("") == tls_name)
             for (const auto& subsystem : children(port / "subsystems"))
-                if (is_there(root / "subsystems" / subsystem.filename() / "allowed_hosts" / host))
+                if (!is_missing(root / "subsystems" / subsystem.filename() / "allowed_hosts" / host))
                     return true;
     return false;
 }
@@ -333,7 +327,7 @@ result<void> set_tls(const fs::path& port, const export_spec& spec)
 {
     if (spec.tls_key_file.empty())
         return {};
-    if (!is_there(port / "addr_tsas") || write_attribute(port / "addr_tsas", tls_name))
+    if (is_missing(port / "addr_tsas") || write_attribute(port / "addr_tsas", tls_name))
         return fail(exit_code::missing,
                     "this kernel's target has no TLS (it lacks CONFIG_NVME_TARGET_TCP_TLS)");
     // A host without TLS is refused.
@@ -450,7 +444,7 @@ std::vector<served_subsystem> nvmet::subsystems() const
             subsystem.enabled |= read_text(ns / "enable") == "1";
         }
         for (const auto& port : children(root / "ports"))
-            if (is_there(port / "subsystems" / subsystem.subnqn))
+            if (!is_missing(port / "subsystems" / subsystem.subnqn))
                 if (auto at = address_of(port))
                     subsystem.ports.push_back(*at);
         found.push_back(std::move(subsystem));
@@ -485,7 +479,7 @@ result<void> nvmet::check_unserved(const std::string& path, dev_t device, const 
 nvmet::presence nvmet::presence_of(const export_spec& spec) const
 {
     const auto subsystem = root / "subsystems" / spec.subnqn;
-    if (!is_there(subsystem))
+    if (is_missing(subsystem))
         return presence::absent;
     const auto device = read_text(subsystem / "namespaces/1/device_path").value_or("");
     // A subsystem without a device was left by a command that was killed.
@@ -505,7 +499,7 @@ nvmet::presence nvmet::presence_of(const export_spec& spec) const
 bool nvmet::listens(const export_spec& spec, const nvme_address& at)
 {
     const auto port = port_of(at);
-    return port && is_there(*port / "subsystems" / spec.subnqn);
+    return port && !is_missing(*port / "subsystems" / spec.subnqn);
 }
 
 result<void> nvmet::add(export_spec& spec) const
@@ -613,7 +607,7 @@ result<void> nvmet::remove(const export_spec& spec) const
         break;
     }
     for (const auto& port : children(root / "ports")) {
-        if (!is_there(port / "subsystems" / spec.subnqn))
+        if (is_missing(port / "subsystems" / spec.subnqn))
             continue;
         const auto at = address_of(port);
         const bool own = std::ranges::any_of(spec.addresses, [&](const export_address& address) {

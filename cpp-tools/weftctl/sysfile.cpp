@@ -33,6 +33,12 @@ std::optional<std::string> read_text(const fs::path& path)
     return text;
 }
 
+bool is_missing(const fs::path& path)
+{
+    std::error_code ignored;
+    return fs::symlink_status(path, ignored).type() == fs::file_type::not_found;
+}
+
 std::string printable(std::string text)
 {
     std::ranges::replace_if(

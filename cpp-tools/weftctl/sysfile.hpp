@@ -18,6 +18,9 @@ namespace weft
 /// A file's content without trailing white space; unset if it cannot be read.
 [[nodiscard]] std::optional<std::string> read_text(const std::filesystem::path& path);
 
+/// Nothing has this name. A link that leads nowhere now has it, and an error does not mean that nothing does.
+[[nodiscard]] bool is_missing(const std::filesystem::path& path);
+
 /// A text that a device's maker or another process chose, for a terminal: each byte that is not printable
 /// ASCII is a question mark.
 [[nodiscard]] std::string printable(std::string text);

@@ -442,9 +442,7 @@ result<volume_file> load_volume_file(const std::string& name)
     if (weft_name_check(name.c_str(), &why))
         return fail(exit_code::usage, "{}", why.text);
     const auto path = volume_file_path(name);
-    // A link that leads nowhere now, or an error, does not mean that it is not saved.
-    std::error_code ignored;
-    if (std::filesystem::symlink_status(path, ignored).type() == std::filesystem::file_type::not_found)
+    if (is_missing(path))
         return fail(exit_code::missing, "volume {0} is not saved: {1} is missing; run 'weftctl save {0}'",
                     name, path.string());
     const auto text = read_text(path);
