@@ -39,8 +39,9 @@ class Case:
 
 
 def _runs_on(said, kernel):
-    """User Mode Linux has one host and no devices of a PC; a guest of one's own is one with something special. The emulated
-    kernel with the checkers is for what User Mode Linux cannot run. The test adapter is built for the newest kernel alone."""
+    """User Mode Linux has no devices of a PC; a guest of one's own is one with something special, and its test says whether that
+    is there. The emulated kernel with the checkers is for what User Mode Linux cannot run. The test adapter is built for the
+    newest kernel alone."""
     facts = names.kernel(kernel)
     if kernel in said.get("lab-not", "").split():
         return False
@@ -48,7 +49,7 @@ def _runs_on(said, kernel):
         return facts.newest and not facts.uml
     special = "lab-own" in said or "lab" in said
     if facts.uml:
-        return "lab-own" not in said
+        return "lab-own" not in said or kernel in f"{said.get('lab-kernel')} {said.get('lab-more')}".split()
     return special or not facts.checkers
 
 
@@ -83,8 +84,8 @@ def cases(every_kernel=False):
         for kernel in kernels:
             if not _runs_on(said, kernel):
                 continue
-            flags = said.get("lab-own", "") or said.get("lab", "")
-            found.append(Case(test, kernel, () if names.kernel(kernel).uml else tuple(flags.split()), "lab-own" in said,
+            flags = said.get("lab-own", "") or ("" if names.kernel(kernel).uml else said.get("lab", ""))
+            found.append(Case(test, kernel, tuple(flags.split()), "lab-own" in said,
                               needs=_needs(said, names.kernel(kernel).release)))
     return found
 

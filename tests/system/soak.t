@@ -7,6 +7,7 @@
 # repeats the faults, SOAK_SECONDS sets how long they go on.
 # lab-own: --hosts 3 --memory 1536M --peer-topology nvme
 # lab-kernel: none
+# lab-more: uml
 . "${0%/*}/lib.sh"
 
 nqn=nqn.2014-08.org.example
@@ -31,12 +32,11 @@ uris() {
 }
 
 # What the hosts do each time they boot. A wait for a path is no hang, until no_path_timeout.
-serve="set -e; modprobe -a nvme nvmet-rdma rdma_rxe
+serve="set -e; modprobe -a nvmet-rdma rdma_rxe; local_nvmes 4
 	for net in $(net 0) $(net 1); do
 		device=\$(net_device \$net); ip link set \$device mtu 9000
 		rdma link add rxe_\$device type rxe netdev \$device
 	done
-	until nvme_local nvme0 && nvme_local nvme1 && nvme_local nvme2; do sleep 0.1; done >/dev/null
 	for n in 0 1 2; do
 		nvmet_serve $nqn:d\$n \$(nvme_local nvme\$n) rdma $(net 0).3 $(port 0) \
 			device_uuid=00000000-0000-0000-0000-0000000000d\$n

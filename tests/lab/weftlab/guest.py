@@ -78,7 +78,7 @@ class Guest:
         self.resumes = None
         self.on_stop = lambda: None
         folder.mkdir(parents=True)
-        self.topology = topology.get(options.topology if index == 0 else options.peer_topology, folder)
+        self.topology = topology.get(options.topology if index == 0 else options.peer_topology, folder, software.facts.uml)
         # A host's disk keeps its data when the power is cut, like a node's disk.
         self.disk = folder / "disk.qcow2"
         if not software.facts.uml:  # which makes its own
@@ -102,6 +102,8 @@ class Guest:
                "LAB_CHECKERS": "1" if self.software.facts.checkers else "",
                "LAB_PAYLOADS": " ".join(self.software.payloads), "LAB_MACHINE_ID": f"{self.index + 1:032x}",
                "LAB_HOST_ID": f"00000000-0000-0000-0000-{self.index + 1:012x}",
+               # Without PCI: serial numbers and devices of the topology's disks, which come after the first one.
+               "LAB_DISKS": " ".join(f"{serial}=/dev/ubd{letter}" for serial, letter in zip(self.topology.disks, "bcdef")),
                "LAB_SHARE": "1" if self.options.share and self.index == 0 else "",
                "LAB_UDEV": "1" if self.options.udev else "",
                "LAB_SYSTEMD": "1" if self.options.systemd else "",
@@ -113,14 +115,17 @@ class Guest:
         (self.ctl / "mounts").write_text("\n".join(machine.mounts(self) + [""]))
         stdin = None if terminal else subprocess.DEVNULL
         stdout = None if terminal else subprocess.PIPE if role == "main" else subprocess.DEVNULL
-        make = machine.uml if self.software.facts.uml else machine.qemu
+        uml = self.software.facts.uml
+        make = machine.uml if uml else machine.qemu
+        machine.unplug(self)
         # User Mode Linux writes the kernel's log to standard error, QEMU its own messages.
-        log = self.console if self.software.facts.uml else self.folder / "qemu.log"
+        log = self.console if uml else self.folder / "qemu.log"
         # User Mode Linux keeps the guest's memory in a file there.
         env = {**os.environ, "TMPDIR": "/dev/shm"}
         with open(log, "ab") as errors:
             self.process = subprocess.Popen(make(self, terminal), stdin=stdin, stdout=stdout, stderr=errors, env=env,
-                                            start_new_session=not terminal, preexec_fn=self._before_exec)
+                                            start_new_session=not terminal, preexec_fn=self._before_exec,
+                                            pass_fds=[end.fileno() for end in self.links.values()] if uml else [])
         self.paused = False
         threading.Thread(target=self._watch_boot, args=(self.process, time.monotonic()), daemon=True).start()
         threading.Thread(target=self._watch_life, args=(self.process,), daemon=True).start()
@@ -214,16 +219,23 @@ class Guest:
             self.resumes.join()
         self.paused = True
         if halt:
-            self.process.send_signal(signal.SIGSTOP)
+            self._signal(signal.SIGSTOP)
         else:
             self.qmp("stop")
 
     def resume(self, halt):
         if halt:
-            self.process.send_signal(signal.SIGCONT)
+            self._signal(signal.SIGCONT)
         else:
             self.qmp("cont")
         self.paused = False
+
+    def _signal(self, number):
+        """User Mode Linux has one process for each address space of the guest, and they do not have a terminal."""
+        if self.software.facts.uml and os.getpgid(self.process.pid) == self.process.pid:
+            os.killpg(self.process.pid, number)
+        else:
+            self.process.send_signal(number)
 
     def resume_after(self, seconds, halt):
         """Resume it from a thread, for nobody in a guest that stands still can ask for it."""
@@ -279,9 +291,8 @@ class Lab:
         for i in range(options.hosts):
             for j in range(i + 1, options.hosts):
                 number += 1
-                ends = [folder / f"link{number}.{host}" for host in (i, j)]
-                links[i][number] = (ends[0], ends[1])
-                links[j][number] = (ends[1], ends[0])
+                make = machine.uml_link if software.facts.uml else machine.qemu_link
+                links[i][number], links[j][number] = make(folder, number, (i, j))
         self.guests = [Guest(software, folder / f"host{i}", i, options, links[i]) for i in range(options.hosts)]
         for guest in self.guests:
             guest.on_stop = self._stop

@@ -1,11 +1,49 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The two kinds of machine a guest can be: a PC that QEMU emulates, and User Mode Linux. Each makes a command line."""
+import contextlib
 import shutil
+import socket
 from pathlib import Path
 
 from . import LabError, cache, payload
 
 GDB_PORT = 1234
+
+# What a link of User Mode Linux may hold for one host; more is lost.
+LINK_BYTES = 4 << 20
+SO_RCVBUFFORCE = 33  # include/uapi/asm-generic/socket.h
+LINK_MTU = 9000
+
+
+def mac(guest, number):
+    """Of a host's end of a link. The first process makes its address of the two numbers."""
+    return f"52:54:00:00:{number:02x}:{guest.index + 1:02x}"
+
+
+def qemu_link(folder, number, hosts):
+    """A link between two hosts that QEMU emulates: for each, the paths of its own socket and of the other one."""
+    ours, theirs = (folder / f"link{number}.{host}" for host in hosts)
+    return (ours, theirs), (theirs, ours)
+
+
+def uml_link(folder, number, hosts):
+    """A link between two hosts under User Mode Linux: for each, a socket that the lab keeps open while hosts come and go. As in
+    a switch, a packet for which the other end has no room is lost."""
+    ends = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in hosts]
+    for end in ends:
+        end.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, LINK_BYTES)
+        end.bind(("127.0.0.1", 0))
+    for end, other in zip(ends, reversed(ends)):
+        end.connect(other.getsockname())
+    return ends
+
+
+def unplug(guest):
+    """Before it boots: drop what a link of User Mode Linux holds for a host that was not there."""
+    for end in guest.links.values() if guest.software.facts.uml else ():
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                end.recv(1, socket.MSG_DONTWAIT)
 
 
 def shares(guest):
@@ -52,23 +90,25 @@ def qemu(guest, terminal):
         argv += ["-fsdev", f"local,id={tag},path={path},security_model=none,multidevs=remap{'' if writable else ',readonly=on'}",
                  "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag},bus=pcie.0"]
     for number, (ours, theirs) in guest.links.items():
-        mac = f"52:54:00:00:{number:02x}:{guest.index + 1:02x}"
         # Connectionless, so that either side can be powered off and on. Without mergeable buffers and with an MTU above
         # 1500 the guest's driver uses no page pool. Soft-RoCE frees packets under its lock with interrupts off, and a
         # page pool lets softirqs run there: Linux 7.2 and 7.3 then hung in rxe_post_recv().
         argv += ["-netdev", f"dgram,id=net{number},local.type=unix,local.path={ours},remote.type=unix,remote.path={theirs}",
-                 "-device", f"virtio-net-pci,netdev=net{number},mac={mac},bus=pcie.0,mrg_rxbuf=off,host_mtu=9000"]
+                 "-device", f"virtio-net-pci,netdev=net{number},mac={mac(guest, number)},bus=pcie.0,mrg_rxbuf=off,"
+                            f"host_mtu={LINK_MTU}"]
     return [*argv, "-append", " ".join(append), *[arg.replace("{memory}", options.memory) for arg in topo.args]]
 
 
 def uml(guest, terminal):
     """A process of this machine: the kernel's log is on standard error, the command's output on standard output."""
     options = guest.options
-    if options.hosts > 1 or options.icount or options.plugin or options.topology != "plain":
-        raise LabError("User Mode Linux has one host, no PCI devices and no clock that counts instructions: "
-                       "take another --kernel for --hosts, --topology, --icount and --plugin")
+    if options.icount or options.plugin:
+        raise LabError("User Mode Linux has no clock that counts instructions: take another --kernel for --icount and --plugin")
     argv = [str(guest.software.kernel), f"mem={options.memory}", "seccomp=on", "noreboot",
             f"ubd0={guest.folder}/disk.cow,{guest.software.disk}",
+            *[f"ubd{number}={file}" for number, file in enumerate(guest.topology.disks.values(), 1)],
+            *[f"vec{number}:transport=fd,fd={end.fileno()},mac={mac(guest, number)},mtu={LINK_MTU}"
+              for number, end in guest.links.items()],
             f"initrd={guest.software.initrd}", "root=/dev/ram0",
             "con=null", "con0=null,fd:2", "ssl=null", f"ssl1={'fd:0' if terminal else 'null'},fd:1",
             "loglevel=7", "oops=panic", "no_hash_pointers", f"lab_ctl={guest.ctl}", *options.append]

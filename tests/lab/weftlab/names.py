@@ -31,7 +31,7 @@ KERNELS = {
     "backports": Kernel("trixie", "the newest of Debian 13's backports", newest=True),
     "lab": Kernel("trixie", "the newest, built with KUnit, KASAN, UBSAN, lockdep and kmemleak", built=True, newest=True,
                   checkers=True, boot_seconds=600),
-    "uml": Kernel("trixie", "the same as User Mode Linux: no PCI devices, one host, boots in seconds", built=True, newest=True,
+    "uml": Kernel("trixie", "the same as User Mode Linux: no PCI devices, boots in seconds", built=True, newest=True,
                   uml=True, checkers=True),
 }
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What hardware a guest has beside its disk: a name, and the QEMU arguments and kernel parameters for it."""
+"""What hardware a guest has beside its disk: a name, and the QEMU arguments and kernel parameters for it. User Mode Linux can
+have its disks alone."""
 import dataclasses
 from pathlib import Path
 
@@ -13,17 +14,19 @@ class Topology:
     smp: str = ""                                            # added to -smp
     args: list = dataclasses.field(default_factory=list)
     cmdline: list = dataclasses.field(default_factory=list)
+    disks: dict = dataclasses.field(default_factory=dict)    # of User Mode Linux: serial number to file
 
 
-def _disk(work, name, size):
+def _file(work, name, size=256 << 20):
     path = Path(work) / f"{name}.raw"
     with open(path, "wb") as image:
         image.truncate(size)
-    return ["-drive", f"file={path},if=none,id={name},format=raw,cache=unsafe,discard=unmap"]
+    return path
 
 
-def _nvme(work, name, bus, size=256 << 20, extra=""):
-    return [*_disk(work, name, size), "-device", f"nvme,drive={name},serial={name},bus={bus}{extra}"]
+def _nvme(work, name, bus, extra=""):
+    return ["-drive", f"file={_file(work, name)},if=none,id={name},format=raw,cache=unsafe,discard=unmap",
+            "-device", f"nvme,drive={name},serial={name},bus={bus}{extra}"]
 
 
 def _switch(ports):
@@ -128,10 +131,20 @@ def hca_iommu(work):
     return _behind_iommu(hca(work))
 
 
+def uml_nvme(work):
+    """What User Mode Linux has in place of nvme: three disks."""
+    return Topology(disks={name: _file(work, name) for name in ("nvme0", "nvme1", "nvme2")})
+
+
 TOPOLOGIES = {f.__name__.replace("_", "-"): f for f in (plain, nvme, numa, p2p, hca, hca_rails, iommu, hca_iommu)}
 
 
-def get(name, work):
+UML_TOPOLOGIES = {"plain": plain, "nvme": uml_nvme}
+
+
+def get(name, work, uml=False):
     if name not in TOPOLOGIES:
         raise LabError(f"no topology is called {name}; there are {', '.join(TOPOLOGIES)}")
-    return TOPOLOGIES[name](work)
+    if uml and name not in UML_TOPOLOGIES:
+        raise LabError(f"User Mode Linux has no PCI devices: take another --kernel for the topology {name}")
+    return (UML_TOPOLOGIES if uml else TOPOLOGIES)[name](work)

@@ -42,8 +42,12 @@ remove_loop() {
 }
 
 # nvme_local SERIAL: the local disk with that serial number. The kernel numbers disks in the order in which they answer.
+# User Mode Linux has other disks (LAB_DISKS) in their place.
 nvme_local() {
 	local disk
+	for disk in ${LAB_DISKS:-}; do
+		[ "${disk%%=*}" = "$1" ] && { echo "${disk#*=}"; return; }
+	done
 	for disk in /sys/block/nvme*n1; do
 		[ "$(tr -d ' ' 2>/dev/null <"$disk/device/serial")" = "$1" ] && { echo "/dev/${disk##*/}"; return; }
 	done
@@ -52,6 +56,7 @@ nvme_local() {
 
 # local_nvmes COUNT: waits for that many local NVMe disks; fails at once in a machine without PCI.
 local_nvmes() {
+	[ -z "${LAB_DISKS:-}" ] || return 0
 	[ -d /sys/bus/pci/devices ] && modprobe nvme || return 1
 	until_true 30 sh -c "[ \$(ls -d /sys/block/nvme*n1 | wc -l) -ge $1 ]"
 }
