@@ -5,6 +5,7 @@
 # Runs on host0, which has the target (tests/hostile) and takes the volume over; host1 is the first host.
 # lab-own: --hosts 2 --memory 1G
 # lab-kernel: none
+# lab-more: uml
 . "${0%/*}/lib.sh"
 
 peer() { on_host host1 ". tests/system/lib.sh; $*"; }

@@ -4,12 +4,13 @@
 # as seen on the wire; a lost link; and targets that grant too few queues.
 # lab-own: --hosts 2 --memory 1G --peer-topology nvme
 # lab-kernel: none
+# lab-more: uml
 . "${0%/*}/lib.sh"
 
 nqn=nqn.2014-08.org.example
 target=10.77.1.2
 on_target() { on_host host1 ". tests/system/lib.sh; $1"; }
-on_target "set -e; modprobe nvme; until nvme_local nvme0 && nvme_local nvme1; do sleep 0.1; done >/dev/null
+on_target "set -e; local_nvmes 4
 	soft_roce_on eth0
 	for n in 0 1; do nvmet_serve $nqn:d\$n \$(nvme_local nvme\$n) rdma $target; done" | indented
 load_weft 2000

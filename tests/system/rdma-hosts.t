@@ -5,14 +5,14 @@
 # down and the target loses its power.
 # lab-own: --hosts 2 --memory 1G --peer-topology nvme
 # lab-kernel: backports
+# lab-more: uml
 . "${0%/*}/lib.sh"
 
 nqn=nqn.2014-08.org.example
 target=10.77.1.2
 on_target() { on_host host1 "$@"; }
 # What the target does each time it boots: local NVMe disks, by their serial numbers, served as the same namespaces.
-serve="set -e; . tests/system/lib.sh; modprobe nvme
-	until nvme_local nvme0 && nvme_local nvme1; do sleep 0.1; done >/dev/null
+serve="set -e; . tests/system/lib.sh; local_nvmes 4
 	soft_roce_on eth0
 	for n in 0 1; do
 		nvmet_serve $nqn:d\$n \$(nvme_local nvme\$n) rdma $target 4420 \

@@ -107,8 +107,8 @@ def uml(guest, terminal):
     argv = [str(guest.software.kernel), f"mem={options.memory}", "seccomp=on", "noreboot",
             f"ubd0={guest.folder}/disk.cow,{guest.software.disk}",
             *[f"ubd{number}={file}" for number, file in enumerate(guest.topology.disks.values(), 1)],
-            *[f"vec{number}:transport=fd,fd={end.fileno()},mac={mac(guest, number)},mtu={LINK_MTU}"
-              for number, end in guest.links.items()],
+            *[f"vec{unit}:transport=fd,fd={end.fileno()},mac={mac(guest, number)},mtu={LINK_MTU}"
+              for unit, (number, end) in enumerate(guest.links.items())],
             f"initrd={guest.software.initrd}", "root=/dev/ram0",
             "con=null", "con0=null,fd:2", "ssl=null", f"ssl1={'fd:0' if terminal else 'null'},fd:1",
             "loglevel=7", "oops=panic", "no_hash_pointers", f"lab_ctl={guest.ctl}", *options.append]
