@@ -210,7 +210,9 @@ verified "the caller's own pages, over soft-RoCE" 0 pages
 ok "the end of a registration does not wait" weft-memtest v waits pages --count=100 --largest=4096
 verified "registered for good" 0 pages --persistent --size=16777216 --largest=8388608 --count=8
 ok "a command of many parts is left to a worker" test "$(workers pages --persistent --largest=8388608)" -ge 1
-is "one of few is not" "$(workers pages --persistent --largest=65536)" 0
+# Soft-RoCE may end a path for a second.
+no_workers() { [ "$(workers pages --persistent --largest=65536)" = 0 ]; }
+ok "one of few is not" until_true 20 no_workers
 ok "512 memories that are registered for good are given back in little time" \
 	given_back memories 512 "$(($(slow 3) + 8))"
 if [ -e /dev/udmabuf ]; then

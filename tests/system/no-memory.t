@@ -13,17 +13,16 @@ if [ ! -d $inject ]; then
 	done_testing
 fi
 # failing CACHE PERCENT TASKS LIMIT: so many allocations of this cache fail, at random, LIMIT of them at most; in all
-# tasks (N), or in those that are marked (Y). no_failures CACHE: none does any more; sets failures to the number of
-# those that did.
+# tasks (N), or in those that are marked (Y). no_failures CACHE LIMIT: none does any more; sets failures to the number
+# of those that did.
 failing() {
-	limit=$4
 	echo 1 >"/sys/kernel/slab/$1/failslab" && echo Y >$inject/cache-filter && echo N >$inject/ignore-gfp-wait &&
 		echo 0 >$inject/verbose && echo 1 >$inject/interval && echo "$3" >$inject/task-filter &&
-		echo $limit >$inject/times && echo "$2" >$inject/probability
+		echo "$4" >$inject/times && echo "$2" >$inject/probability
 }
 no_failures() {
 	echo 0 >$inject/probability
-	failures=$((limit - $(cat $inject/times)))
+	failures=$(($2 - $(cat $inject/times)))
 	note "$failures allocations failed"
 	echo 0 >"/sys/kernel/slab/$1/failslab"
 	echo N | tee $inject/cache-filter $inject/task-filter >/dev/null
@@ -84,7 +83,7 @@ wait $other
 result $? "without an error"
 wait $writers
 result $? "as do those that waited"
-no_failures weft_io
+no_failures weft_io 1000000
 ok "allocations did fail" test "$failures" -ge 300
 held() { [ "$(status_of v .ownership) $(status_of outer .ownership)" = "held held" ]; }
 ok "no volume was lost" until_true 20 held
@@ -118,7 +117,7 @@ failed=0
 for n in 1 2 3 4 5 6 7 8; do
 	ok "reset $n: up to five allocations of 4 KiB fail, three of ten, in kernel threads" failing kmalloc-4k 30 Y 5
 	ok "reset $n: the controller comes back, and its disk with it" comes_back
-	no_failures kmalloc-4k
+	no_failures kmalloc-4k 5
 	failed=$((failed + failures))
 done
 mark 0

@@ -122,7 +122,7 @@ fi
 # --- Again on each reconnect; other secrets while it is connected
 ok "a volume" weftctl create v "$uri" --force "${quick[@]}" "${both[@]}"
 reset() { echo 1 >$sysfs/reset_controller; }
-again() { local before; before=$(cat $sysfs/reconnects); reset; until_true 30 more "$before"; }
+again() { local before; before=$(cat $sysfs/reconnects); until_true 30 reset; until_true 30 more "$before"; }
 more() { all_live && [ "$(cat $sysfs/reconnects)" -gt "$1" ]; }
 verify_while "reset: no error" /dev/weft/v 8 1500 again
 ok "registered memory has queues of its own, which authenticate" \

@@ -15,6 +15,8 @@ on_target "set -e; local_nvmes 4
 	for n in 0 1; do nvmet_serve $nqn:d\$n \$(nvme_local nvme\$n) rdma $target; done" | indented
 load_weft 2000
 soft_roce_on eth0
+# Soft-RoCE cannot send while a queueing discipline is put in place: now nothing is sent.
+netem eth0
 uris="rdma://$target/$nqn:d0 rdma://$target/$nqn:d1"
 times=(--keep-alive "$(slow 4)" --reconnect-delay 1)
 shown() { cat "/sys/class/weft-rdma/weft-rdma$1/$2"; }

@@ -65,10 +65,14 @@ gone
 
 # --- This host's challenges differ
 hostile none --auth
-for _ in $(seq 10); do connects "${both[@]}" >/dev/null 2>&1; done
 challenges() { sed -n 's/.*replies with challenge //p' /tmp/hostile.out; }
+# An attempt that a pause of this machine ends may have none.
+for _ in $(seq 30); do
+	[ "$(challenges | wc -l)" -lt 10 ] || break
+	connects "${both[@]}" >/dev/null 2>&1
+done
 is "challenges: ten" "$(challenges | wc -l)" 10
-is "challenges: no two are the same" "$(challenges | sort -u | wc -l)" 10
+is "challenges: no two are the same" "$(challenges | sort | uniq -d)" ''
 
 # --- It is not asked for a secret that the host does not have
 refused "no secret: refused" 7 "wants this host to authenticate, and no secret is given" connects

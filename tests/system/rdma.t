@@ -82,16 +82,17 @@ is "the disk is gone with it" "$(ls /dev/weft-rdma1* 2>/dev/null)" ""
 
 # --- A program that polls is stopped
 slow 2 >/sys/module/weft_rdma/parameters/io_timeout
-ok "one that is polled" weftctl connect "$(uri 1)" --queues 1 --poll-queues 1
+ok "one that is polled" weftctl connect "$(uri 1)" --queues 1 --poll-queues 1 --keep-alive "$(slow 5)"
 echo 30 >/sys/module/weft_rdma/parameters/io_timeout
 fio --name=poll --thread --filename=/dev/weft-rdma1n1 --direct=1 --ioengine=io_uring --hipri --rw=randread --bs=4k \
 	--iodepth=8 --time_based --runtime="$(slow 60)" >/dev/null 2>&1 & poller=$!
 polls() { [ "$(awk '{ print $1 }' /sys/block/weft-rdma1n1/stat)" -ge 100 ]; }
 ok "it is" until_true 20 polls
+before=$(ends "$(not_soft_roce)")
 kill -STOP $poller
 # Longer than the timeout of a command, and of its Abort.
 sleep "$(slow 8)"
-is "the poller is stopped, and the association lives" "$(ends "$(not_soft_roce)")" 0
+is "the poller is stopped, and the association lives" $(($(ends "$(not_soft_roce)") - before)) 0
 kill -CONT $poller
 kill -INT $poller
 wait $poller
