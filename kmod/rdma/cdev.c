@@ -384,8 +384,20 @@ static struct attribute *weft_ns_attrs[] = {
 	NULL
 };
 
+/* As for the stock host: a namespace without an NGUID has no such attribute. */
+static umode_t weft_ns_attr_mode(struct kobject *kobj, struct attribute *attr, int index)
+{
+	struct weft_rdma_ns *ns = dev_to_disk(kobj_to_dev(kobj))->private_data;
+	const u8 *nguid = ns->info.id.nguid;
+
+	if (attr == &dev_attr_nguid.attr && !memchr_inv(nguid, 0, sizeof(ns->info.id.nguid)))
+		return 0;
+	return attr->mode;
+}
+
 static const struct attribute_group weft_ns_group = {
 	.attrs = weft_ns_attrs,
+	.is_visible = weft_ns_attr_mode,
 };
 
 const struct attribute_group *weft_ns_groups[] = {
