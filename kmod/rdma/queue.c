@@ -342,6 +342,9 @@ static int weft_queue_get_cq(struct weft_rdma_queue *queue)
 		cq = ib_alloc_cq(ib, queue, weft_queue_cqes(queue), vector, IB_POLL_DIRECT);
 	else
 		cq = ib_cq_pool_get(ib, weft_queue_cqes(queue), vector, IB_POLL_SOFTIRQ);
+	/* The pool takes one of each vector at a time, for which the device may have no room. */
+	if (IS_ERR(cq) && !queue->poll)
+		cq = ib_alloc_cq(ib, queue, weft_queue_cqes(queue), vector, IB_POLL_SOFTIRQ);
 	if (IS_ERR(cq))
 		return PTR_ERR(cq);
 	queue->cq = cq;
@@ -350,10 +353,10 @@ static int weft_queue_get_cq(struct weft_rdma_queue *queue)
 
 static void weft_queue_put_cq(struct weft_rdma_queue *queue)
 {
-	if (queue->poll)
-		ib_free_cq(queue->cq);
-	else
+	if (queue->cq->shared)
 		ib_cq_pool_put(queue->cq, weft_queue_cqes(queue));
+	else
+		ib_free_cq(queue->cq);
 	queue->cq = NULL;
 }
 
