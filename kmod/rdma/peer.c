@@ -490,6 +490,8 @@ void weft_rdma_peer_leave(struct weft_path *path)
 		WRITE_ONCE(ctrl->mem_users, ctrl->mem_users - 1);
 		if (!ctrl->mem_users) {
 			WRITE_ONCE(ctrl->mem_ready, false);
+			/* The next memory may find room again. */
+			WRITE_ONCE(ctrl->mem_failed, 0);
 			/* It takes an RCU grace period. Only persistent memory has queues. */
 			if (ctrl->mem_up)
 				weft_peer_queues_free(ctrl);

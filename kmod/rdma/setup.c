@@ -275,8 +275,10 @@ static int weft_ctrl_count_queues(struct weft_rdma_ctrl *ctrl, struct weft_why *
 						"the target grants",
 			       granted, wanted);
 		/* Those for background I/O would take the room of another controller's. */
-		if (left > granted)
+		if (left > granted) {
 			ctrl->background_count = 0;
+			ctrl->mem_count = min(ctrl->mem_count, io);
+		}
 	}
 	ctrl->io_up = min(io, granted - poll);
 	ctrl->poll_up = poll;
