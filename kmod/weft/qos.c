@@ -57,6 +57,8 @@
 #define WEFT_QOS_COLLECT	32
 /* How often a held command checks whether feed commands have stopped. */
 #define WEFT_QOS_LOOK_NS	(10 * NSEC_PER_MSEC)
+/* The same in jiffies: how often it reads the counts of all CPUs. */
+#define WEFT_QOS_WAITED		max(HZ / 100, 1)
 /* A command that was held this long for the rate is sent with the next completion. */
 #define WEFT_QOS_HELD_NS	(60ULL * NSEC_PER_SEC)
 /* While feed commands come, so much background I/O is in flight at most: bytes, and time at its rate. */
@@ -216,13 +218,13 @@ static s32 weft_qos_feed_begun(const struct weft_qos_member *qm)
 	return begun - ended;
 }
 
-/* Are feed commands in flight at the member? Looks at all CPUs, once in a jiffy at most. */
+/* Are feed commands in flight at the member? Looks at all CPUs, each WEFT_QOS_WAITED at most. */
 static bool weft_qos_feed_waits(struct weft_qos_member *qm)
 {
 	unsigned long now = jiffies;
 
 	lockdep_assert_held(&qm->lock);
-	if (qm->waited_at != now) {
+	if (time_after_eq(now, qm->waited_at + WEFT_QOS_WAITED)) {
 		qm->waited_at = now;
 		qm->feed_waits = weft_qos_feed_begun(qm) >
 				 (s32)qm->queue[WEFT_IO_CLASS_FEED].count;
@@ -783,7 +785,7 @@ int weft_qos_make(struct weft_volume *vol)
 		qm->least = U64_MAX;
 		qm->target = U64_MAX;
 		qm->feed_at = jiffies - WEFT_QOS_FEED_WAITS;
-		qm->waited_at = jiffies - 1;
+		qm->waited_at = jiffies - WEFT_QOS_WAITED;
 		qm->passes_at = jiffies - 1;
 		qm->judge_at = jiffies;
 		for_each_possible_cpu(cpu)
