@@ -47,10 +47,11 @@ def _runs_on(said, kernel):
         return False
     if "hca" in said.get("lab-own", ""):
         return facts.newest and not facts.uml
-    special = "lab-own" in said or "lab" in said
+    own = "lab-own" in said
+    on_uml = not own or "uml" in f"{said.get('lab-kernel')} {said.get('lab-more')}".split()
     if facts.uml:
-        return "lab-own" not in said or kernel in f"{said.get('lab-kernel')} {said.get('lab-more')}".split()
-    return special or not facts.checkers
+        return on_uml
+    return not facts.checkers or ("lab" in said if on_uml else own)
 
 
 def _needs(said, release):
