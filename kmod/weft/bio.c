@@ -47,8 +47,11 @@
  * each chunk. That is up to 256 bios, more than can be allocated safely within
  * submit_bio. A work sends each bio before it allocates the next one.
  *
- * Fragments of reads and writes with REQ_NOWAIT that failed with BLK_STS_AGAIN,
- * and bios that cannot be split with REQ_NOWAIT. There they may wait.
+ * Bios that cannot be split with REQ_NOWAIT, and fragments of reads and writes
+ * with REQ_NOWAIT that failed with BLK_STS_AGAIN. There they may wait. A fragment
+ * goes to its member past the volume's queue. That may be frozen for the removal
+ * of a path until a submitter has got a fragment from the mempool, and this one
+ * may be what the submitter waits for.
  */
 #include "qos.h"
 #include "stock.h"
@@ -78,8 +81,9 @@
  * @flags: WEFT_IO_*
  * @class: its class, if the volume has classes
  * @iter: start of a retry
- * @bio: the bio, if it may be held for its class
+ * @bio: the bio, if it may be held for its class, or is done again
  * @item: holds it
+ * @again: does it again; it is not held then
  */
 struct weft_io {
 	struct weft_volume	*vol;
@@ -94,7 +98,10 @@ struct weft_io {
 	u8			class;
 	struct bvec_iter	iter;
 	struct bio		*bio;
-	struct weft_qos_item	item;
+	union {
+		struct weft_qos_item	item;
+		struct work_struct	again;
+	};
 };
 
 static struct kmem_cache *weft_io_cache;
@@ -195,6 +202,9 @@ static __always_inline void weft_member_done(struct weft_io *io, struct bio *bio
 		weft_class_done(io, bio, nsecs);
 }
 
+static void weft_part_again(struct work_struct *work);
+static void weft_whole_again(struct work_struct *work);
+
 /*
  * A fragment was refused, or a bio with an untracked one that was; all of its
  * fragments have completed. It keeps its tracking and starts again. The
@@ -213,7 +223,14 @@ static void weft_io_retry(struct weft_io *io, struct bio *bio)
 	weft_bio_forget_queue(bio);
 	/* Its cgroup is set there: here, the current task may be any. */
 	bio->bi_bdev = io->bdev;
-	weft_defer(io->vol, bio);
+	io->bio = bio;
+	if (bio->bi_pool == &io->vol->bios) {
+		INIT_WORK(&io->again, weft_part_again);
+		queue_work(io->vol->again_wq, &io->again);
+	} else {
+		INIT_WORK(&io->again, weft_whole_again);
+		queue_work(io->vol->split_wq, &io->again);
+	}
 }
 
 static void weft_end_io(struct bio *bio)
@@ -400,6 +417,35 @@ static void weft_send_part(struct weft_member *member, struct bio *bio, sector_t
 	}
 }
 
+/*
+ * A fragment that its member refused. @io is gone once it has ended. A new work at that
+ * address waits for the end of this function, which then waits for nothing of the volume.
+ */
+static void weft_part_again(struct work_struct *work)
+{
+	struct weft_io *io = container_of(work, struct weft_io, again);
+	struct bio *part = io->bio;
+	struct weft_volume *vol = io->vol;
+	struct weft_place place = weft_map_sector(&vol->map, part->bi_iter.bi_sector);
+	/* As in weft_range_fan_out(). */
+	int srcu = srcu_read_lock(&vol->path_srcu);
+
+	part->bi_opf &= ~REQ_NOWAIT;
+	weft_send_part(vol->members[place.member], part, place.sector, io);
+	srcu_read_unlock(&vol->path_srcu, srcu);
+}
+
+static void weft_whole_again(struct work_struct *work)
+{
+	struct weft_io *io = container_of(work, struct weft_io, again);
+	struct bio *bio = io->bio;
+
+	bio->bi_opf &= ~REQ_NOWAIT;
+	/* It has no cgroup any more, and gets that of this worker. */
+	bio_set_dev(bio, bio->bi_bdev);
+	submit_bio_noacct(bio);
+}
+
 static void weft_range_fan_out(struct weft_volume *vol, struct bio *bio)
 {
 	sector_t start = bio->bi_iter.bi_sector;
@@ -442,8 +488,6 @@ static void weft_range_fan_out(struct weft_volume *vol, struct bio *bio)
 void weft_bio_continue(struct weft_volume *vol, struct bio *bio)
 {
 	bio->bi_opf &= ~REQ_NOWAIT;
-	/* One that is retried has no cgroup any more, and gets that of this worker. */
-	bio_set_dev(bio, bio->bi_bdev);
 	if (!weft_op_is_range(bio))
 		submit_bio_noacct(bio);
 	else if (weft_lease_is_over(&vol->lease))

@@ -527,7 +527,7 @@ static void weft_mpath_settle(struct weft_volume *vol, struct weft_path *path)
 {
 	/* Readers of member->fast_bdev in weft_submit_bio(). */
 	weft_queue_settle(vol->disk->queue);
-	/* Readers of a path under SRCU, and weft_range_fan_out(). */
+	/* Readers of a path under SRCU, weft_range_fan_out(), and weft_part_again(). */
 	synchronize_srcu(&vol->path_srcu);
 	/*
 	 * A bio that weft_submit_bio() sent is at the head of its task's list.

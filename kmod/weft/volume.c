@@ -89,6 +89,7 @@ static void weft_volume_free(struct weft_volume *vol)
 	cancel_delayed_work_sync(&vol->near_work);
 	weft_owner_exit(vol);
 	destroy_workqueue(vol->split_wq);
+	destroy_workqueue(vol->again_wq);
 	destroy_workqueue(vol->wq);
 	cleanup_srcu_struct(&vol->path_srcu);
 	free_percpu(vol->in_flight);
@@ -132,9 +133,13 @@ static struct weft_volume *weft_volume_alloc(const struct weft_assemble_request 
 					WQ_MAX_ACTIVE, vol->name);
 	if (!vol->split_wq)
 		goto out_wq;
+	vol->again_wq = alloc_workqueue("weft-again-%s", WQ_MEM_RECLAIM | WQ_UNBOUND,
+					WQ_MAX_ACTIVE, vol->name);
+	if (!vol->again_wq)
+		goto out_split_wq;
 	ret = init_srcu_struct(&vol->path_srcu);
 	if (ret)
-		goto out_split_wq;
+		goto out_again_wq;
 	ret = weft_owner_init(vol);
 	if (ret)
 		goto out_srcu;
@@ -149,6 +154,8 @@ out_owner:
 	weft_owner_exit(vol);
 out_srcu:
 	cleanup_srcu_struct(&vol->path_srcu);
+out_again_wq:
+	destroy_workqueue(vol->again_wq);
 out_split_wq:
 	destroy_workqueue(vol->split_wq);
 out_wq:
@@ -545,6 +552,7 @@ static void weft_volume_take_down(struct weft_volume *vol)
 	weft_owner_release(vol);
 	/* Works queued until now; paths may still queue others. */
 	flush_workqueue(vol->split_wq);
+	flush_workqueue(vol->again_wq);
 	flush_workqueue(vol->wq);
 }
 

@@ -274,8 +274,9 @@ enum weft_iopolicy {
  * @in_flight: tracked bios submitted less those completed, per CPU; only the
  *	sum over all CPUs has a meaning
  * @wq: for work that must not run in a bio's completion
- * @split_wq: for work that allocates fragments, and so may wait for works of @wq, which
- *	send those that others have
+ * @split_wq: for work that allocates fragments, and so may wait for works of @wq and
+ *	@again_wq, which send those that others have
+ * @again_wq: for fragments that their members refused once; sleeps for members' tags alone
  * @path_srcu: held from the choice of a path until its queue has the bio or
  *	operation. A device that hangs delays the waiters of its own volume alone
  * @flush: see flush.c
@@ -321,6 +322,7 @@ struct weft_volume {
 
 	struct workqueue_struct	*wq;
 	struct workqueue_struct	*split_wq;
+	struct workqueue_struct	*again_wq;
 	struct srcu_struct	path_srcu;
 	struct weft_flush	flush;
 	struct weft_deferred	deferred;
