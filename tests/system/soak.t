@@ -31,10 +31,11 @@ uris() {
 	for n in 0 1 2; do printf 'rdma://%s.3:%s/%s ' "$(net "$1")" "$(port "$1")" "$nqn:d$n"; done
 }
 
-# What the hosts do each time they boot. A wait for a path is no hang, until no_path_timeout.
+# What the hosts do each time they boot. Soft-RoCE cannot send while a queueing discipline is put in place: netem is there
+# before anything is sent. A wait for a path is no hang, until no_path_timeout.
 serve="set -e; modprobe -a nvmet-rdma rdma_rxe; local_nvmes 4
 	for net in $(net 0) $(net 1); do
-		device=\$(net_device \$net); ip link set \$device mtu 9000
+		device=\$(net_device \$net); ip link set \$device mtu 9000; netem \$device
 		rdma link add rxe_\$device type rxe netdev \$device
 	done
 	for n in 0 1 2; do
@@ -46,7 +47,7 @@ serve="set -e; modprobe -a nvmet-rdma rdma_rxe; local_nvmes 4
 initiate() {
 	at "$1" "set -e; modprobe weft heartbeat_ms=$heartbeat
 		sysctl -q -w kernel.hung_task_timeout_secs=600
-		soft_roce_on \$(net_device $(net "$1"))"
+		netem \$(net_device $(net "$1")); soft_roce_on \$(net_device $(net "$1"))"
 }
 
 # --- The volume's owner
