@@ -56,18 +56,23 @@ result<sb_pair> read_superblocks(const block_device& device)
     if (device.size() < WEFT_DATA_OFFSET)
         return sb_pair{{0, {}, -ENODATA, "no weft superblock"}, {0, {}, -ENODATA, "no weft superblock"}};
     auto first = read_copy(device, 0);
-    if (!first)
-        return std::unexpected(first.error());
     // The first superblock has the place of its copy. Without it, the device's size gives the place.
     auto at = weft_sb_copy_offset(device.size());
-    if (first->info && first->info->copy_offset <= at)
+    if (first && first->info && first->info->copy_offset <= at)
         at = first->info->copy_offset;
     auto second = read_copy(device, at);
+    weft_why why{};
+    if ((!first || !first->info) && second && second->info && weft_sb_is_copy(&*second->info, at, &why))
+        second = sb_copy{at, {}, -ENODATA, why.text};
+    // What cannot be read is damaged: for that there is the other.
+    if (!first && second && second->info)
+        first = sb_copy{0, {}, -EIO, first.error().text};
+    if (!second && first && first->info)
+        second = sb_copy{at, {}, -EIO, second.error().text};
+    if (!first)
+        return std::unexpected(first.error());
     if (!second)
         return std::unexpected(second.error());
-    weft_why why{};
-    if (!first->info && second->info && weft_sb_is_copy(&*second->info, at, &why))
-        second = sb_copy{at, {}, -ENODATA, why.text};
     return sb_pair{*first, *second};
 }
 

@@ -37,7 +37,7 @@ struct sb_pair {
     [[nodiscard]] bool healthy() const;
 };
 
-/// Reads both copies. An error only if the device cannot be read at all.
+/// Reads both copies. An error only if one cannot be read and the other is not valid.
 [[nodiscard]] result<sb_pair> read_superblocks(const block_device& device);
 
 /// Writes one copy and waits until it is on the medium.

@@ -109,18 +109,20 @@ result<checked> check_device(const device_to_check& member, const check_options&
     if (!broken || !options.repair)
         return result;
     // What has overwritten the start may be in use: only the user knows that it is a member still.
-    if (copies->first.absent() && !member.named) {
-        result.finding.text += fmt::format(
-            "; nothing is left of the first, so another program may use the device; if it is still the "
-            "member, name it: 'weftctl check --repair {}'",
-            path);
+    const bool unreadable = copies->first.err == -EIO;
+    if ((copies->first.absent() || unreadable) && !member.named) {
+        result.finding.text +=
+            fmt::format("; {}, so another program may use the device; if it is still the "
+                        "member, name it: 'weftctl check --repair {}'",
+                        unreadable ? "the first cannot be read" : "nothing is left of the first", path);
         return result;
     }
     if (!exclusive && !options.dry_run)
         return check_device(member, options, true);
     if (auto unserved = nvmet::check_unserved(path, device->number(), ""); !unserved)
         return std::unexpected(unserved.error());
-    if (*broken == 0)
+    // libblkid needs what cannot be read.
+    if (*broken == 0 && !unreadable)
         if (auto unused = check_unused(*device); !unused)
             return std::unexpected(unused.error());
     if (options.dry_run) {

@@ -335,6 +335,24 @@ ok "is listed behind one with fewer" weftctl list
 refused "nor behind that" 5 "disagrees with" weftctl assemble v
 whole
 
+# --- A superblock that cannot be read: for that there is the other one
+bad_blocks() { echo "$1" >/sys/kernel/config/nullb/b1/badblocks; }
+state_of_b1() { weftctl check /dev/b1 --json | json '.findings[0].state'; }
+for at in 0 $copy_at; do
+	bad_blocks "+$((at / 512))-$((at / 512 + 7))"
+	is "block $at cannot be read: check tells" "$(state_of_b1)" \
+		"$([ "$at" = 0 ] && echo first-damaged || echo copy-damaged)"
+	ok "block $at cannot be read: the volume is assembled" weftctl assemble v
+	ok "block $at cannot be read: and stopped" weftctl stop v
+	bad_blocks "-$((at / 512))-$((at / 512 + 7))"
+done
+bad_blocks +0-7
+weftctl check --repair v >/tmp/check.out
+is "by the volume's name it is not written over" $? 5
+ok "as another program may use the disk" grep -q 'the first cannot be read, so another program may use' /tmp/check.out
+bad_blocks -0-7
+ok "all can be read again" weftctl check v
+
 # --- A member that shrank below its data
 make_loop shrunk 32
 dd if=/dev/b1 of=/dev/shrunk bs=1M status=none oflag=direct
