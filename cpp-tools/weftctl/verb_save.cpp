@@ -141,11 +141,23 @@ result<void> check_tls_key(const std::string& volume, const connection& link, co
                 volume, link.controller, volume);
 }
 
+/// Whether two texts name one path: rdma://10.0.0.1/NQN is rdma://10.0.0.1:4420/NQN.
+bool is_same_place(const std::string& one, const std::string& other)
+{
+    if (is_uri(one) && is_uri(other)) {
+        const auto first = parse_member_uri(one);
+        const auto second = parse_member_uri(other);
+        return first && second && first->text() == second->text();
+    }
+    const auto number = block_number(one);
+    return one == other || (number && number == block_number(other));
+}
+
 /// What the kernel does not know stays as the file has it that is replaced: which discovery services the
 /// volume follows and how they are connected, and which files have the secrets. Without a file, these are the
-/// usual ones.
+/// usual ones. Adds to `left_out` the paths that the file had and the volume has not.
 result<void> keep_what_was_written(volume_file& file, const std::vector<connection>& links,
-                                   const save_options& options)
+                                   const save_options& options, std::vector<std::string>& left_out)
 {
     const auto before = load_volume_file(file.name);
     // Its contents would be lost.
@@ -158,7 +170,7 @@ result<void> keep_what_was_written(volume_file& file, const std::vector<connecti
     }
     for (auto& path : file.paths) {
         for (const auto& old : before ? before->paths : std::vector<member_path>())
-            if (old.at == path.at) {
+            if (is_same_place(old.at, path.at)) {
                 path.options.dhchap_secret_file = old.options.dhchap_secret_file;
                 path.options.dhchap_ctrl_secret_file = old.options.dhchap_ctrl_secret_file;
                 path.options.tls_key_file = old.options.tls_key_file;
@@ -184,10 +196,15 @@ result<void> keep_what_was_written(volume_file& file, const std::vector<connecti
     if (!encrypted && !options.tls_key_file.empty())
         return fail(exit_code::usage,
                     "no member of volume {} is connected by TLS: save it without --tls-key-file", file.name);
+    for (const auto& old : before ? before->paths : std::vector<member_path>())
+        if (std::ranges::none_of(file.paths,
+                                 [&](const member_path& path) { return is_same_place(old.at, path.at); }))
+            left_out.push_back(old.at);
     return {};
 }
 
-result<volume_file> describe(netlink& kernel, const std::string& name, const save_options& options)
+result<volume_file> describe(netlink& kernel, const std::string& name, const save_options& options,
+                             std::vector<std::string>& left_out)
 {
     const auto volume = kernel.volume(name);
     if (!volume)
@@ -211,7 +228,7 @@ result<volume_file> describe(netlink& kernel, const std::string& name, const sav
                 std::ranges::move(*found, std::back_inserter(file.paths));
             else
                 return fail(found.error().code, "volume {} cannot be saved: {}", name, found.error().text);
-    if (auto done = keep_what_was_written(file, links, options); !done)
+    if (auto done = keep_what_was_written(file, links, options, left_out); !done)
         return std::unexpected(done.error());
     return file;
 }
@@ -232,7 +249,8 @@ result<exit_code> run_save(save_options options, renderer& out)
         !secrets)
         return std::unexpected(secrets.error());
     for (const auto& name : options.names) {
-        const auto file = describe(*kernel, name, options);
+        std::vector<std::string> left_out;
+        const auto file = describe(*kernel, name, options, left_out);
         if (!file)
             return std::unexpected(file.error());
         const auto path = volume_file_path(name);
@@ -251,6 +269,12 @@ result<exit_code> run_save(save_options options, renderer& out)
                                        "assembles it at boot",
                                        name, path.string()),
                            options.dry_run});
+        for (const auto& at : left_out)
+            actions.push_back({"save", name,
+                               fmt::format("the file had the path {}, which volume {} has not now; save the "
+                                           "volume again when it has it",
+                                           at, name),
+                               options.dry_run, false});
     }
     out.actions(actions);
     return exit_code::ok;
