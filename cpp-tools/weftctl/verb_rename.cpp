@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 namespace weft
@@ -94,10 +95,11 @@ result<void> check_owner(const block_device& first, const std::string& volume)
     return {};
 }
 
-/// The saved files of the volume under names that it had.
+/// The saved files of the volume under names that it had. Refuses those that would give different files.
 result<std::vector<volume_file>> saved_files(const member_set& set, const std::string& name)
 {
     std::vector<volume_file> files;
+    std::optional<std::string> text; // an interruption leaves two files of one
     for (const auto& saved : saved_volumes()) {
         auto file = load_volume_file(saved);
         if (!file)
@@ -105,7 +107,16 @@ result<std::vector<volume_file>> saved_files(const member_set& set, const std::s
         const bool is_its = file->uuid.empty() ? has_member_called(set, saved) : file->uuid == set.uuid;
         if (saved == name && !is_its)
             return fail(exit_code::busy, "{} is of another volume", volume_file_path(saved).string());
-        if (saved != name && is_its)
+        if (!is_its)
+            continue;
+        auto renamed = *file;
+        renamed.name = name;
+        const auto renamed_text = format_volume_file(renamed);
+        if (text && *text != renamed_text)
+            return fail(exit_code::busy, "{} and another file are of volume {}, and differ; remove one",
+                        volume_file_path(saved).string(), set.uuid);
+        text = renamed_text;
+        if (saved != name)
             files.push_back(std::move(*file));
     }
     return files;
