@@ -103,6 +103,12 @@ export_spec from_json(const json& entry)
     spec.tls_key_file = entry.value("tls_key_file", "");
     spec.dhchap_hash = entry.value("dhchap_hash", spec.dhchap_hash);
     spec.dhchap_group = entry.value("dhchap_group", spec.dhchap_group);
+    // A misspelt one may be that of a secret.
+    const auto known = to_json(spec);
+    for (const auto& one : entry.items())
+        if (!known.contains(one.key()))
+            throw json::out_of_range::create(403, fmt::format("{} is not a key of an export", one.key()),
+                                             nullptr);
     return spec;
 }
 

@@ -42,6 +42,16 @@ TEST(exports, are_what_was_saved)
     EXPECT_EQ(all->front().size, 1048576U);
 }
 
+TEST(exports, have_no_unknown_key)
+{
+    auto one = entry();
+    one["tls_keyfile"] = "/etc/weft/key";
+    const auto all = parse(json::array({one}));
+    ASSERT_FALSE(all);
+    EXPECT_NE(all.error().text.find("tls_keyfile is not a key of an export"), std::string::npos)
+        << all.error().text;
+}
+
 TEST(exports, have_several_addresses)
 {
     auto one = entry();
