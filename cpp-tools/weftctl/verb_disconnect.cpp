@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "device.hpp"
 #include "fabrics.hpp"
+#include "nvmet.hpp"
 #include "verbs.hpp"
 
 namespace weft
@@ -29,8 +30,15 @@ bool is_named(const connection& link, const std::string& name)
 result<void> check_unused(const connection& link)
 {
     const auto disk = claimed_disk(link);
-    if (!disk)
+    if (!disk) {
+        // nvmet does not claim what it serves.
+        for (const auto& served : link.disks)
+            if (const auto number = block_number(served))
+                if (auto unserved = nvmet::check_unserved(served, *number, "; --force disconnects it anyway");
+                    !unserved)
+                    return unserved;
         return {};
+    }
     const auto users = users_of(*disk).value_or(std::vector<std::string>());
     return fail(exit_code::busy, "{} of {} is in use{}{}; --force disconnects it anyway", *disk,
                 link.controller, users.empty() ? "" : ": ", fmt::join(users, ", "));
@@ -89,7 +97,7 @@ verb add_disconnect(CLI::App& app)
     command->add_flag("--force", options->force, "also disconnect disks that are in use: I/O on them fails");
     command->add_flag("--dry-run", options->dry_run, "say what would be done, change nothing");
     command->footer(
-        R"(A controller whose disks are mounted, members of a volume or otherwise claimed is refused. The I/O of programs
+        R"(A controller whose disks are mounted, members of a volume, exported or otherwise claimed is refused. The I/O of programs
 that only have a disk open fails.
 
 Examples:
