@@ -238,6 +238,10 @@ result<void> block_device::erase_signatures() const
                     std::strerror(errno));
     if (turns == signatures_max)
         return fail(exit_code::failure, "{}: libblkid finds a signature that it does not erase", path_);
+    // The kernel keeps partitions of a table that is gone. It refuses this for a disk that has none, and
+    // while a program has one open; a boot drops them.
+    if (turns)
+        static_cast<void>(::ioctl(fd_.get(), BLKRRPART));
     return {};
 }
 
