@@ -740,6 +740,18 @@ class Sources(PackTest):
             weft.pack.pack(sources.Folder(self.path("tree")), self.file, seal=False)
         weft.pack.pack(sources.Folder(self.path("tree")), self.file, seal=False, restart=True)
 
+    def test_a_resumed_iterable_gives_the_same(self):
+        parts = [{"x": b"a"}, {"x": b"b", "y": b""}, {"y": b"c"}]
+        for samples, other in (([b"a" * 5000, b"b", b"c" * 70], b"d"), (parts, {"x": b"d"})):
+            def interrupted(samples=samples):
+                yield from samples[:2]
+                raise RuntimeError
+            with self.assertRaises(RuntimeError):
+                weft.pack.pack(interrupted(), self.file, seal=False, replace=True)
+            with self.assertRaisesRegex(PackError, "the first 2 samples .* the source has changed. --restart"):
+                weft.pack.pack([samples[0], other, samples[2]], self.file, seal=False, replace=True)
+            self.assertEqual(weft.pack.pack(samples, self.file, seal=False, replace=True).samples, 3)
+
     def test_resumed_sources_give_the_same(self):
         tree = self.tree()
         plain = self.tar("a.tar", sorted(tree.items()))

@@ -6,6 +6,7 @@ import itertools
 import os
 import tarfile
 
+from ._crc import crc32c
 from ._error import PackError
 from ._writer import Writer
 from .sources import KEY, Folder
@@ -15,8 +16,9 @@ def pack(source, path, *, progress=None, **options):
     """Makes the packed dataset `path`, or goes on with it. Returns a Made.
 
     source: one of weft.pack.sources, or an iterable whose samples are bytes, or dictionaries from names to bytes. After an
-    interruption, the iterable has to give the same samples again from the first one on; those that are in the dataset are
-    passed over. progress: is called with (samples, bytes, samples in all or None) after each sample. options: of Writer.
+    interruption, the iterable has to give the same samples again from the first one on (PackError if they are others); those that
+    are in the dataset are passed over. progress: is called with (samples, bytes, samples in all or None) after each sample.
+    options: of Writer.
     """
     if hasattr(source, "entries"):
         if isinstance(source, Folder) and _is_below(path, source.path):
@@ -28,10 +30,17 @@ def pack(source, path, *, progress=None, **options):
     # Not with a default of next(): a first sample of None would be one, too.
     first = list(itertools.islice(samples, 1))
     with Writer(path, parts=bool(first) and isinstance(first[0], dict), **options) as writer:
-        skip = writer.count
+        skip, check = writer.count, 0
         for given, sample in enumerate(itertools.chain(first, samples), 1):
+            raw = writer.encoded(sample)
+            # Of all samples so far, and where each ends.
+            check = crc32c(raw, crc32c(len(raw).to_bytes(8, "little"), check))
+            state = f"crc32c {check:08x}"
+            # Who used a Writer before may have left no state.
+            if given == skip and writer.state and writer.state != state:
+                raise _changed(writer, skip)
             if given > skip:
-                writer.add(sample)
+                writer.add_encoded(raw, state)
                 if progress:
                     progress(writer.count, writer.bytes, None)
         _check_skipped(given, writer, skip)
@@ -41,6 +50,11 @@ def pack(source, path, *, progress=None, **options):
 def _is_below(path, folder):
     place, top = (os.path.realpath(one) for one in (os.path.dirname(os.path.abspath(path)), folder))
     return os.path.commonpath([place, top]) == top
+
+
+def _changed(writer, skip):
+    return PackError(writer.path, f"the first {skip} samples of the source are not those that an earlier attempt has: the source "
+                                  "has changed. --restart (restart=True) begins anew")
 
 
 def _check_skipped(given, writer, skip):
@@ -55,8 +69,7 @@ def _pack_entries(source, writer, progress):
         # One value for all samples so far, and their order.
         chain = hashlib.blake2b(chain + identity, digest_size=16).digest()
         if number == skip and chain.hex() != writer.state:
-            raise PackError(writer.path, f"the first {skip} samples of the source are not those that an earlier attempt has: the "
-                                         "source has changed. --restart (restart=True) begins anew")
+            raise _changed(writer, skip)
         if number > skip:
             writer.add(load(), chain.hex())
         if progress:

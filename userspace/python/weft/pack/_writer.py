@@ -251,7 +251,10 @@ class Writer:
             self._names[name] = len(self._names)
         return self._names[name]
 
-    def _encoded(self, sample):
+    def encoded(self, sample):
+        """The bytes of a sample in the dataset."""
+        if type(sample) is bytes and not self._parts:
+            return sample
         if self._parts:
             if not isinstance(sample, dict):
                 raise TypeError(f"sample {self.count} is of type {type(sample).__name__}: with parts=True, it is a dictionary "
@@ -272,8 +275,10 @@ class Writer:
 
     def add(self, sample, state=None):
         """Appends a sample. state: a short text for who resumes, which the journal keeps with the samples up to this one."""
-        if type(sample) is not bytes or self._parts:
-            sample = self._encoded(sample)
+        self.add_encoded(self.encoded(sample), state)
+
+    def add_encoded(self, sample, state=None):
+        """Appends what encoded() has returned."""
         length, end, cell = len(sample), self._end, self._cell
         if length > form.SAMPLE_MAX:
             raise PackError(self.path, f"sample {self.count} has {length} bytes; at most {form.SAMPLE_MAX} are possible")
