@@ -72,8 +72,11 @@ class Engine:
                     break
                 for token, *_ in ended:
                     del flying[token]
-            except KeyboardInterrupt:
+            except BaseException:  # pylint: disable=broad-except
+                # A signal's handler may raise anything. The first exception goes on.
                 continue
+        # What a call that this one has interrupted waits for is not lost.
+        self._collect()
         self._arrays.clear()
 
     def move(self, function, target, registration, ranges):
