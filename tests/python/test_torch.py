@@ -438,10 +438,11 @@ def save_step(_rank_number, path, step, overwrite=False):
 
 
 def save_beside(_rank_number, path, step):
-    """While the program goes on. (PyTorch 2.6 copies tensors of a GPU before that; those of the CPU must stay.)"""
+    """While the program goes on, and changes its tensors."""
     state = {"model": sharded(whole(step)), "step": step}
     saving = checkpoint.async_save(state, storage_writer=WeftWriter(path))
-    whole(step + 1)
+    for tensor in state["model"].values():
+        tensor.to_local().zero_()
     saving.result()
 
 
@@ -546,12 +547,15 @@ class Checkpoints(TorchTest):
         store = os.path.abspath(self.path("store"))
         torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=0, world_size=1)
         try:
-            checkpoint.async_save(state, storage_writer=WeftWriter(self.path("async"))).result()
+            saving = checkpoint.async_save(state, storage_writer=WeftWriter(self.path("async")))
+            saved = state["a"].clone()
+            state["a"].zero_()
+            saving.result()
         finally:
             torch.distributed.destroy_process_group()
         empty = {"a": torch.zeros(100000)}
         checkpoint.load(empty, storage_reader=WeftReader(self.path("async")))
-        self.assertTrue(torch.equal(empty["a"], state["a"]))
+        self.assertTrue(torch.equal(empty["a"], saved))
 
     def test_other_numbers_of_ranks(self):
         """Beside PyTorch's own writer and reader, bit by bit."""
@@ -607,6 +611,23 @@ class Checkpoints(TorchTest):
         loaded = {"a": torch.zeros(5000)}
         checkpoint.load(loaded, storage_reader=WeftReader(path))
         self.assertTrue(torch.equal(loaded["a"], torch.ones(5000)))
+
+    def test_a_checkpoint_that_changes_under_a_load(self):
+        """Ranks that have read the metadata of two checkpoints do not load."""
+        path, plans = self.path("one"), []
+        for value in (0, 1):
+            checkpoint.save({"a": torch.full([5000], value)}, storage_writer=WeftWriter(path, overwrite=True))
+            reader = WeftReader(path)
+            reader.set_up_storage_reader(reader.read_metadata(), False)
+            plans.append(reader.prepare_local_plan(checkpoint.planner.LoadPlan([])))
+        self.assertEqual(reader.prepare_global_plan(plans[1:] * 2), plans[1:] * 2)
+        with self.assertRaisesRegex(ValueError, "replaced the checkpoint while the ranks read"):
+            reader.prepare_global_plan(plans)
+
+    def test_quantized(self):
+        state = {"a": torch.quantize_per_tensor(torch.ones(5000), 0.5, 0, torch.qint8)}
+        with self.assertRaisesRegex(checkpoint.api.CheckpointException, "a is quantized"):
+            checkpoint.save(state, storage_writer=WeftWriter(self.path("one")))
 
     def test_a_full_filesystem(self):
         """FULL of the environment is a folder of a small one."""

@@ -20,7 +20,8 @@ ok "the short programs of the examples, datasets, and checkpoints that are none"
 	python3 -B -W ignore /weft/tests/python/test_torch.py Examples Samples Packed Checkpoints.test_what_is_none \
 	Checkpoints.test_metadata_that_a_load_refuses Checkpoints.test_a_save_without_collectives \
 	Checkpoints.test_files_of_others_stay Checkpoints.test_metadata_that_cannot_be_looked_at \
-	Checkpoints.test_two_saves_into_one_folder
+	Checkpoints.test_two_saves_into_one_folder Checkpoints.test_a_checkpoint_that_changes_under_a_load \
+	Checkpoints.test_quantized
 ok "the programs of the documents" python3 -B -W ignore /weft/tests/python/test_docs.py
 for test in async other_numbers_of_ranks async_of_two_ranks a_failed_save_of_a_used_writer a_full_filesystem \
 	killed_ranks killed_while_they_overwrite; do

@@ -16,8 +16,10 @@ Load only checkpoints that you trust: PyTorch itself unpickles objects that are 
 
 A load reads from each file what this rank needs, straight into its tensors where they have the same layout.
 """
+import contextlib
 import dataclasses
 import errno
+import fcntl
 import io
 import logging
 import os
@@ -60,7 +62,35 @@ def _done(value):
 def _item(planner, item):
     """What is to be written of an item: a tensor, or bytes."""
     data = planner.resolve_data(item)
-    return data.getbuffer() if item.type == WriteItemType.BYTE_IO else data.detach()
+    if item.type == WriteItemType.BYTE_IO:
+        return data.getbuffer()
+    _refuse_quantized(data, item.index.fqn)
+    return data.detach()
+
+
+def _refuse_quantized(tensor, name):
+    """Its scale is not among its bytes."""
+    if tensor.is_quantized:
+        raise ValueError(f"{name} is quantized, and a checkpoint has its integers alone: save int_repr(), scale and zero point")
+
+
+@contextlib.contextmanager
+def _alone(folder):
+    """One process at a time looks at the files of a folder and removes some, or makes it a checkpoint. A filesystem without locks
+    of folders, such as NFS, has no such order: have one save at a time there."""
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX)
+        except OSError as problem:
+            if problem.errno not in (errno.EBADF, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+                raise
+        yield
+    finally:
+        # A child of fork() may have the descriptor, too.
+        with contextlib.suppress(OSError):
+            fcntl.flock(number, fcntl.LOCK_UN)
+        os.close(number)
 
 
 def _plain(data):
@@ -70,6 +100,25 @@ def _plain(data):
 
 def _length(data):
     return data.numel() * data.element_size() if isinstance(data, torch.Tensor) else len(data)
+
+
+def _apart(value, of):
+    """The same, with copies of the tensors whose id() is in `of`."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone() if id(value) in of else value
+    if isinstance(value, dict):
+        return {key: _apart(one, of) for key, one in value.items()}
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return type(value)(_apart(one, of) for one in value)
+    return value
+
+
+def _tensors(value):
+    """The ids of the tensors of a state."""
+    if isinstance(value, torch.Tensor):
+        return {id(value)}
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return set().union(*map(_tensors, parts))
 
 
 class WeftWriter(StorageWriter):
@@ -83,6 +132,22 @@ class WeftWriter(StorageWriter):
     def __init__(self, path, *, overwrite=False):
         super().__init__()
         self.path, self._overwrite, self._id = os.fspath(path), overwrite, str(uuid.uuid4())
+
+    # The interface of PyTorch's AsyncStager until 2.7, whose async_save() leaves tensors of the CPU where the program goes on to
+    # change them. Newer ones want a close() as well, and copy by themselves.
+    _synchronize_after_execute = False
+
+    @property
+    def should_synchronize_after_execute(self):
+        return False
+
+    def stage(self, state_dict, **_options):
+        """A copy in memory of the CPU, for async_save()."""
+        from torch.distributed._state_dict_utils import _offload_state_dict_to_cpu
+        return _apart(_offload_state_dict_to_cpu(state_dict, type_check=False), _tensors(state_dict))
+
+    def synchronize_staging(self):
+        """stage() has done all."""
 
     def reset(self, checkpoint_id=None):
         if checkpoint_id:
@@ -101,26 +166,32 @@ class WeftWriter(StorageWriter):
         if not is_coordinator:
             return
         os.makedirs(self.path, exist_ok=True)
-        metadata = os.path.join(self.path, _METADATA)
-        kept = set()
-        # An error is not an answer: without the metadata, the files of a complete checkpoint would be removed.
-        if _writer.is_there(metadata):
-            if not self._overwrite:
-                raise FileExistsError(f"{self.path} is a complete checkpoint already")
-            try:
-                kept = _files_of(_load_metadata(self.path))
-            except OSError:
-                raise
-            except Exception as problem:
-                raise ValueError(f"{metadata} is not of a checkpoint of weft's ({problem}): remove the folder first") from problem
-        self._remove_all_but(kept)
+        with _alone(self.path):
+            self._remove_all_but(self._complete_files())
         _writer.sync_folder(os.path.dirname(os.path.abspath(self.path)))
+
+    def _complete_files(self):
+        """The files of the checkpoint that the folder is; none if it is none. Refuses one that may not be overwritten."""
+        metadata = os.path.join(self.path, _METADATA)
+        # An error is not an answer: without the metadata, the files of a complete checkpoint would be removed.
+        if not _writer.is_there(metadata):
+            return set()
+        if not self._overwrite:
+            raise FileExistsError(f"{self.path} is a complete checkpoint already")
+        try:
+            return _files_of(_load_metadata(self.path))
+        except OSError:
+            raise
+        except Exception as problem:
+            raise ValueError(f"{metadata} is not of a checkpoint of weft's ({problem}): remove the folder first") from problem
 
     def _remove_all_but(self, kept):
         """Removes the files of other saves."""
         for name in os.listdir(self.path):
             if _OWN_FILE.fullmatch(name) and name not in kept:
-                os.unlink(os.path.join(self.path, name))
+                # A rank of another save may have given a draft its name meanwhile.
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(os.path.join(self.path, name))
 
     def prepare_local_plan(self, plan: SavePlan):
         return plan
@@ -160,12 +231,13 @@ class WeftWriter(StorageWriter):
                              "adds only numbers, strings, lists and dictionaries to it") from problem
         # A save that began later has removed them: it cannot tell them from those of one that was killed.
         files = _files_of(metadata)
-        for name in sorted(files):
-            if not _writer.is_there(os.path.join(self.path, name)):
-                raise FileNotFoundError(f"{self.path}: {name} is gone: another save into this folder has removed it")
-        with _writer.create(os.path.join(self.path, _METADATA), len(text)) as file:
-            file.write_from(text)
-        self._remove_all_but(files)
+        with _alone(self.path):
+            for name in sorted(files):
+                if not _writer.is_there(os.path.join(self.path, name)):
+                    raise FileNotFoundError(f"{self.path}: {name} is gone: another save into this folder has removed it")
+            with _writer.create(os.path.join(self.path, _METADATA), len(text)) as file:
+                file.write_from(text)
+            self._remove_all_but(files)
 
     def storage_meta(self):
         return StorageMeta(checkpoint_id=self.path, save_id=self._id)
@@ -230,9 +302,12 @@ class WeftReader(StorageReader):
         self._metadata = metadata
 
     def prepare_local_plan(self, plan: LoadPlan):
-        return plan
+        """Tells the coordinator which checkpoint this rank has found: each save has other names of files."""
+        return dataclasses.replace(plan, storage_data=min(_files_of(self._metadata), default=""))
 
     def prepare_global_plan(self, plans):
+        if len({plan.storage_data for plan in plans}) > 1:
+            raise ValueError(f"{self.path}: a save has replaced the checkpoint while the ranks read its metadata: load it again")
         return plans
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner):
@@ -261,6 +336,7 @@ class WeftReader(StorageReader):
         if not chunk:
             raise ValueError(f"{item.storage_index.fqn} has no part at {item.storage_index.offset}")
         to = planner.resolve_tensor(item).detach()
+        _refuse_quantized(to, item.storage_index.fqn)
         dtype, sizes = known.properties.dtype, list(chunk.sizes)
         if list(to.size()) != list(item.lengths):
             raise ValueError(f"{item.storage_index.fqn}: {list(item.lengths)} elements are for a tensor of {list(to.size())}")
