@@ -53,6 +53,7 @@
 #define WEFT_REGION_TIME	(HZ / 10)
 
 struct workqueue_struct *weft_peer_wq;
+struct workqueue_struct *weft_remap_wq;
 
 /* End all associations of the domain, and so all commands. */
 static void weft_domain_fence(struct weft_domain *domain)
@@ -286,7 +287,7 @@ static void weft_mapping_invalidate(void *owner)
 
 	weft_mapping_stop(mapping);
 	if (!mapping->closing)
-		queue_delayed_work(weft_peer_wq, &mapping->remap, 0);
+		queue_delayed_work(weft_remap_wq, &mapping->remap, 0);
 }
 
 /* See weft_regions_alloc() and weft_region_make() for the two. */
@@ -589,7 +590,7 @@ int weft_mapping_try(struct weft_mapping *mapping, struct weft_why *why)
 				    dev_name(&mapping->domain->ib->dev),
 				    lost ? "lost" : "tried again", why->text);
 	if (ret && !lost && !mapping->closing)
-		queue_delayed_work(weft_peer_wq, &mapping->remap,
+		queue_delayed_work(weft_remap_wq, &mapping->remap,
 				   ret == -EAGAIN ?
 				   WEFT_MAPPING_AGAIN << READ_ONCE(mapping->delays) : HZ);
 	weft_mapping_unlock(mapping);
@@ -602,6 +603,8 @@ static void weft_mapping_remap(struct work_struct *work)
 						    remap);
 	u32 registered = READ_ONCE(mapping->region_count), delays = READ_ONCE(mapping->delays);
 	struct weft_why why = {};
+	/* Reclaim may need I/O that waits for the removal of this RDMA device, which takes the lock. */
+	unsigned int noio = memalloc_noio_save();
 
 	/* A queue that is in use is free soon. One that is not connected may never be. */
 	if (weft_mapping_try(mapping, &why) == -EAGAIN &&
@@ -609,6 +612,7 @@ static void weft_mapping_remap(struct work_struct *work)
 		WRITE_ONCE(mapping->delays, min(delays + 1, WEFT_MAPPING_DELAYS));
 	else
 		WRITE_ONCE(mapping->delays, 0);
+	memalloc_noio_restore(noio);
 }
 
 /**
@@ -620,7 +624,7 @@ static void weft_mapping_remap(struct work_struct *work)
 void weft_mapping_kick(struct weft_mapping *mapping)
 {
 	WRITE_ONCE(mapping->delays, 0);
-	mod_delayed_work(weft_peer_wq, &mapping->remap, 0);
+	mod_delayed_work(weft_remap_wq, &mapping->remap, 0);
 }
 
 static struct weft_import *weft_mapping_attach(struct weft_mapping *mapping, struct weft_why *why)
@@ -718,7 +722,7 @@ struct weft_mapping *weft_mapping_make(const struct weft_peer_request *req,
 	ret = weft_mapping_start(mapping, why);
 	/* It is registered with the first queue that is connected. */
 	if (ret == -EAGAIN) {
-		queue_delayed_work(weft_peer_wq, &mapping->remap, 0);
+		queue_delayed_work(weft_remap_wq, &mapping->remap, 0);
 		ret = 0;
 	}
 	if (ret) {

@@ -105,6 +105,8 @@ struct weft_mapping {
 
 /* For peer memory, which may wait for recovery: not on recovery's workqueue. */
 extern struct workqueue_struct *weft_peer_wq;
+/* Its works wait for exporters: many of one memory hold up no other work. */
+extern struct workqueue_struct *weft_remap_wq;
 
 /* domain.c */
 struct weft_domain *weft_domain_get(const u8 *volume, struct ib_device *ib);

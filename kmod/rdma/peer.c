@@ -720,14 +720,23 @@ static struct ib_client weft_peer_ib_client = {
  */
 int weft_rdma_peer_init(void)
 {
-	int ret;
+	int ret = -ENOMEM;
 
+	weft_remap_wq = alloc_workqueue("weft-remap", WQ_UNBOUND, 0);
+	if (!weft_remap_wq)
+		return ret;
 	weft_peer_wq = alloc_workqueue("weft-peer", WQ_UNBOUND, 0);
 	if (!weft_peer_wq)
-		return -ENOMEM;
+		goto out_remap;
 	ret = ib_register_client(&weft_peer_ib_client);
 	if (ret)
-		destroy_workqueue(weft_peer_wq);
+		goto out_peer;
+	return 0;
+
+out_peer:
+	destroy_workqueue(weft_peer_wq);
+out_remap:
+	destroy_workqueue(weft_remap_wq);
 	return ret;
 }
 
@@ -735,4 +744,5 @@ void weft_rdma_peer_exit(void)
 {
 	ib_unregister_client(&weft_peer_ib_client);
 	destroy_workqueue(weft_peer_wq);
+	destroy_workqueue(weft_remap_wq);
 }
