@@ -250,8 +250,8 @@ static int weft_memory_import(struct weft_memory *mem, struct weft_volume *vol,
 	mem->first = req->start;
 	if (weft_memory_mem(vol) == WEFT_PATH_MEM_DEVICE) {
 		ret = weft_peers_add(mem, vol, why);
-		/* A persistent registration must not bounce. */
-		if (!ret || ret == -EINTR || mem->persistent ||
+		/* A persistent registration must not bounce. A signal is not a reason to. */
+		if (!ret || ret == -EINTR || ret == -ERESTARTSYS || mem->persistent ||
 		    !(req->flags & WEFT_MEM_ALLOW_BOUNCE))
 			return ret;
 		why->text[0] = 0;

@@ -15,10 +15,13 @@
 #include "mem.h"
 
 #include <linux/file.h>
+#include <linux/sched/mm.h>
 
 /* The first target for writing claims the volume for all of them. */
 static int weft_target_claim(struct weft_mem_node *node, struct weft_why *why)
 {
+	/* As in weft_sealed_find(): who ends a process needs the lock. */
+	unsigned int noio = memalloc_noio_save();
 	int ret = 0;
 
 	mutex_lock(&node->lock);
@@ -27,6 +30,7 @@ static int weft_target_claim(struct weft_mem_node *node, struct weft_why *why)
 	if (!ret)
 		node->writers++;
 	mutex_unlock(&node->lock);
+	memalloc_noio_restore(noio);
 	if (ret == -EBUSY)
 		return weft_refuse(why, ret,
 				   "volume %s is in use (mounted, part of another device, or open exclusively): stop that use before you open it for writing",
