@@ -31,8 +31,8 @@ uris() {
 	for n in 0 1 2; do printf 'rdma://%s.3:%s/%s ' "$(net "$1")" "$(port "$1")" "$nqn:d$n"; done
 }
 
-# What the hosts do each time they boot. Soft-RoCE cannot send while a queueing discipline is put in place: netem is
-# there before anything is sent. A wait for a path is no hang, until no_path_timeout.
+# What the hosts do each time they boot. Soft-RoCE cannot send while a queueing discipline is put in place, so netem
+# comes before the first packet. The kernel calls a task hung after 600 s, as I/O may wait for a path for so long.
 serve="set -e; modprobe -a nvmet-rdma rdma_rxe; local_nvmes 4
 	for net in $(net 0) $(net 1); do
 		device=\$(net_device \$net); ip link set \$device mtu 9000; netem \$device

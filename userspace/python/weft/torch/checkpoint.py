@@ -171,7 +171,7 @@ class WeftWriter(StorageWriter):
         _writer.sync_folder(os.path.dirname(os.path.abspath(self.path)))
 
     def _complete_files(self):
-        """The files of the checkpoint that the folder is; none if it is none. Refuses one that may not be overwritten."""
+        """The files of the complete checkpoint in the folder, or an empty set. Refuses one that is not to be replaced."""
         metadata = os.path.join(self.path, _METADATA)
         # An error is not an answer: without the metadata, the files of a complete checkpoint would be removed.
         if not _writer.is_there(metadata):
